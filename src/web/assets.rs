@@ -1,6 +1,12 @@
 //! What pages are drawn and moved by: one style sheet, a few scripts. Named by the hash of all of them, compressed once, kept for ever.
 
-use std::{io::Write as _, sync::LazyLock};
+mod slim;
+
+use std::{
+    borrow::Cow,
+    io::Write as _,
+    sync::{LazyLock, OnceLock},
+};
 
 use axum::{
     body::Body,
@@ -21,19 +27,35 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// All of them: name, type, text.
 const ALL: &[(&str, &str, &str)] = &[
-    ("site.css", CSS, include_str!("assets/site.css")),
+    // One file for all pages: asked for once.
+    ("site.css", CSS, concat!(include_str!("assets/site.css"), include_str!("assets/figures.css"))),
+    ("make.css", CSS, include_str!("assets/make.css")),
     ("theme.js", SCRIPT, include_str!("assets/theme.js")),
     ("site.js", SCRIPT, include_str!("assets/site.js")),
+    ("form.js", SCRIPT, include_str!("assets/form.js")),
+    ("gauge.js", SCRIPT, include_str!("assets/gauge.js")),
     ("slip.js", SCRIPT, include_str!("assets/slip.js")),
+    ("try.js", SCRIPT, include_str!("assets/try.js")),
+    ("wallet.js", SCRIPT, include_str!("assets/wallet.js")),
+    ("edit.js", SCRIPT, include_str!("assets/edit.js")),
+    ("live.js", SCRIPT, include_str!("assets/live.js")),
+    ("secrets.js", SCRIPT, include_str!("assets/secrets.js")),
+    ("codemirror.js", SCRIPT, include_str!("assets/vendor/codemirror.js")),
 ];
 
-/// As they are sent to who takes gzip, in their order.
-static PACKED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| ALL.iter().map(|(_, _, text)| gzip(text.as_bytes())).collect());
+/// As they are sent: scripts as they were written, styles without what is there for who writes them.
+static SENT: LazyLock<Vec<Cow<str>>> = LazyLock::new(|| {
+    let sent = |(_, media, text): &(_, &str, &'static str)| if *media == CSS { slim::slim(text).into() } else { Cow::Borrowed(*text) };
+    ALL.iter().map(sent).collect()
+});
+
+/// As they are sent to who takes gzip, in their order; each from when it is first asked for.
+static PACKED: [OnceLock<Vec<u8>>; ALL.len()] = [const { OnceLock::new() }; ALL.len()];
 
 /// One hash for all, so that a script imports another one by its name alone.
 static HASH: LazyLock<String> = LazyLock::new(|| {
     let mut hash = Sha256::new();
-    for (name, _, text) in ALL {
+    for ((name, ..), text) in ALL.iter().zip(&*SENT) {
         hash.update(format!("{name} {}\n{text}", text.len()));
     }
     let mut digits = hex::encode(hash.finalize());
@@ -49,16 +71,16 @@ pub(super) fn address(name: &str) -> String {
 pub(super) async fn asset(PathParams((hash, name)): PathParams<(String, String)>, asked: HeaderMap) -> Response {
     let found = ALL.iter().position(|(known, ..)| *known == name).filter(|_| hash == *HASH);
     let Some(place) = found else { return Fault::from(Code::NotFound).into_response() };
-    let (_, media, text) = ALL[place];
-    let gzip = takes_gzip(&asked);
-    let body = if gzip { Body::from(PACKED[place].as_slice()) } else { Body::from(text) };
+    let (media, text) = (ALL[place].1, &*SENT[place]);
+    let packed = takes_gzip(&asked);
+    let body = if packed { Body::from(PACKED[place].get_or_init(|| gzip(text.as_bytes())).as_slice()) } else { Body::from(text) };
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     seal(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-    if gzip {
+    if packed {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     response

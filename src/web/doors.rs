@@ -1,15 +1,21 @@
-//! By which name the host was asked, and what every answer says to the browser that gets it.
+//! By which name the host was asked, which page asks it to do something, and what every answer says to the browser that gets it.
 
 use std::sync::Arc;
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
 
+use url::Url;
+
 use super::services::Services;
+use crate::front::{Code, Fault};
+
+/// Which site's page asks, as browsers tell where that can be trusted (Fetch Metadata).
+static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What a page may do: show what this host made, send forms to it, and run its scripts, which make no markup out of text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
@@ -24,7 +30,25 @@ pub(super) async fn check(State(services): State<Arc<Services>>, request: Reques
     if let Err(closed) = services.origins.check_host(request.uri(), request.headers()) {
         return closed.into_response();
     }
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !reads && !is_own(request.headers(), &services.base_url) {
+        let forged = Fault::new(Code::Forbidden, "this was not sent by a page of this host");
+        return forged.hint("open the page at the host's own address, and send it from there").into_response();
+    }
     next.run(request).await
+}
+
+/// Whether a page of this host asks, as far as the browser tells: by `Sec-Fetch-Site`, or by the origin where that is not told, as over
+/// plain HTTP. Another port of the same machine is another site's, whose forms carry the session's cookie all the same.
+fn is_own(headers: &HeaderMap, base_url: &str) -> bool {
+    match headers.get(&FETCH_SITE) {
+        Some(site) => site == "same-origin",
+        None => headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok()).is_some_and(|origin| origin == origin_of(base_url)),
+    }
+}
+
+fn origin_of(url: &str) -> String {
+    Url::parse(url).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
 }
 
 /// Puts into the headers of a page what keeps it to itself.
@@ -38,4 +62,30 @@ pub(super) fn seal(headers: &mut HeaderMap) {
         (HeaderName::from_static("permissions-policy"), PERMISSIONS),
     ];
     headers.extend(told.map(|(name, value)| (name, HeaderValue::from_static(value))));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_of_the_host_is_known_by_its_site_or_its_origin() {
+        let own = |headers: &[(&'static str, &'static str)]| {
+            let headers = headers.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            is_own(&HeaderMap::from_iter(headers), "http://Tools.example:4020/below")
+        };
+        assert!(own(&[("sec-fetch-site", "same-origin")]));
+        assert!(own(&[("origin", "http://tools.example:4020")]));
+        for forged in [
+            &[][..],
+            &[("sec-fetch-site", "same-site"), ("origin", "http://tools.example:4020")],
+            &[("sec-fetch-site", "cross-site")],
+            &[("sec-fetch-site", "none")],
+            &[("origin", "null")],
+            &[("origin", "http://tools.example:4021")],
+            &[("origin", "https://tools.example:4020")],
+        ] {
+            assert!(!own(forged), "{forged:?}");
+        }
+    }
 }

@@ -16,9 +16,28 @@ pub(super) enum Area {
     Receipts,
     Guides,
     Documents,
+    Home,
+    Revenue,
+    Payouts,
+    Events,
+    Account,
+    Overview,
+    Reviews,
+    Policy,
+    Builders,
+    Credits,
+    AdminPayouts,
+    Audit,
+    Runtime,
+    Credit,
+    SignIn,
     /// Of no entry.
     Elsewhere,
 }
+
+/// Where who was refused goes on: to the page that the form was on.
+#[derive(Debug, Clone)]
+pub(super) struct Back(pub(super) String);
 
 /// A page before it is a document.
 pub(super) struct Page {
@@ -33,6 +52,8 @@ pub(super) struct Page {
     pub(super) main: Markup,
     /// A module of its own, by its name.
     pub(super) script: Option<&'static str>,
+    /// A style sheet of its own, by its name.
+    pub(super) style: Option<&'static str>,
     /// The same as Markdown, for programs.
     pub(super) twin: Option<String>,
     /// Whether it has a search of its own, and needs none in the header.
@@ -51,6 +72,7 @@ impl Page {
             heading: None,
             main,
             script: None,
+            style: None,
             twin: None,
             searches: false,
             unlisted: false,
@@ -63,14 +85,15 @@ impl Page {
         self
     }
 
-    /// Its answer, as this document: asked for anew each time, since prices and states are of the moment.
-    pub(super) fn answered(&self, document: Markup) -> Response {
+    /// Its answer, as this document: asked for anew each time, since prices and states are of the moment; kept nowhere where it is for
+    /// one reader.
+    pub(super) fn answered(&self, document: Markup, for_one: bool) -> Response {
         let mut response = Response::new(Body::from(document.into_string()));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         seal(headers);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(if self.unlisted { "no-store" } else { "no-cache" }));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(if self.unlisted || for_one { "no-store" } else { "no-cache" }));
         response
     }
 }

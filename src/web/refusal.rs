@@ -2,24 +2,27 @@
 
 use std::sync::Arc;
 
-use axum::{body::to_bytes, http::header, response::Response};
+use axum::{
+    body::to_bytes,
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
-    page::{Area, Page},
+    page::{Area, Back, Page},
     parts::{facts, text::plain},
     services::Services,
-    visitor::Visitor,
+    visitor::{Refused, Visitor},
 };
-use crate::front::Wording;
+use crate::front::{Wording, code_of};
 
 /// Most bytes of an envelope.
 const MOST_BYTES: usize = 64 << 10;
 
 /// How faults are told at the addresses of pages, and of what they are drawn with.
-#[must_use]
-pub fn wording(services: Services) -> Wording {
+pub(super) fn wording(services: Services) -> Wording {
     let services = Arc::new(services);
     let told = move |response| -> futures_util::future::BoxFuture<'static, Response> {
         let services = Arc::clone(&services);
@@ -36,10 +39,16 @@ fn is_ours(path: &str) -> bool {
 
 /// The envelope of an error as a page. Status and headers stay, but for those of a page.
 async fn told(services: &Arc<Services>, response: Response) -> Response {
+    let code = code_of(&response).map(|code| code.row().name);
     let (head, body) = response.into_parts();
     let envelope = to_bytes(body, MOST_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
-    let error = envelope.map(|mut envelope| envelope["error"].take()).unwrap_or_default();
-    let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error)) };
+    let error = match envelope.map(|mut envelope| envelope["error"].take()).unwrap_or_default() {
+        // A challenge of x402 says why in a sentence.
+        Value::String(message) => json!({ "message": message, "code": code, "charged": false }),
+        error => error,
+    };
+    let back = head.extensions.get::<Back>().map(|Back(path)| path.as_str());
+    let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error, back)) };
     let mut response = Visitor::nobody(services).show(page).await;
     for (name, value) in &head.headers {
         if name != header::CONTENT_LENGTH && !response.headers().contains_key(name) {
@@ -49,13 +58,29 @@ async fn told(services: &Arc<Services>, response: Response) -> Response {
     response
 }
 
+/// What the API said of it, for a page that shows what was typed again.
+///
+/// # Errors
+///
+/// What is no refusal of the API's: the way to where one signs in.
+pub(super) async fn error(refused: Refused) -> Result<(StatusCode, Value), Refused> {
+    if refused.code().is_none() {
+        return Err(refused);
+    }
+    let response = refused.into_response();
+    let status = response.status();
+    let body = to_bytes(response.into_body(), MOST_BYTES).await.unwrap_or_default();
+    let mut envelope: Value = serde_json::from_slice(&body).unwrap_or_default();
+    Ok((status, envelope["error"].take()))
+}
+
 /// What is wrong, as a heading says it.
 pub(super) fn heading(error: &Value) -> String {
     error["message"].as_str().unwrap_or("something went wrong").to_owned()
 }
 
 /// All else that the API says of it.
-pub(super) fn view(error: &Value) -> Markup {
+pub(super) fn view(error: &Value, back: Option<&str>) -> Markup {
     let text = |name: &str| error[name].as_str();
     let charged = match &error["charged"] {
         Value::Bool(false) => Some("nothing was charged"),
@@ -65,10 +90,16 @@ pub(super) fn view(error: &Value) -> Markup {
     html! {
         @if let Some(hint) = text("hint") { p.lead { (plain(hint)) } }
         (facts::list(&[
+            ("Where", text("pointer").map(facts::id)),
             ("Code", text("code").map(facts::id)),
             ("Request", text("requestId").map(facts::id)),
             ("Charged", charged.map(|words| html! { (words) })),
         ]))
-        p { a.button href="/dashboard" { "All tools" } }
+        p {
+            @match back {
+                Some(back) => a.button href=(back) { "Back" },
+                None => a.button href="/dashboard" { "All tools" },
+            }
+        }
     }
 }

@@ -8,28 +8,81 @@ use super::{
     page::{Area, Page},
     parts::text::{line, plain},
 };
+use crate::account::session::{Kind, Opened};
 
 /// What a page tells of the host around itself.
 pub(super) struct Around<'a> {
     /// Whether no real money moves here.
     pub(super) simulated: bool,
     pub(super) version: &'a Value,
+    /// Who is signed in.
+    pub(super) session: Option<&'a Opened>,
+    /// What a form has just brought about.
+    pub(super) done: Option<(&'static str, &'static str)>,
 }
 
-/// The navigation: what is there for everybody.
-const NAVIGATION: [(Area, &str, &str); 4] = [
-    (Area::Tools, "/dashboard", "Tools"),
+/// An entry of the navigation.
+type Entry = (Area, &'static str, &'static str);
+
+/// What is there for everybody.
+const TOOLS: Entry = (Area::Tools, "/dashboard", "Tools");
+const PUBLIC: &[Entry] = &[
+    TOOLS,
     (Area::Receipts, "/dashboard/receipts", "Receipts"),
     (Area::Guides, "/guides/x402-agent-payment-infrastructure", "Guide"),
     (Area::Documents, "/docs", "Docs"),
 ];
+const BUILDER: &[Entry] = &[
+    (Area::Home, "/dashboard/home", "Home"),
+    TOOLS,
+    (Area::Revenue, "/dashboard/revenue", "Revenue"),
+    (Area::Payouts, "/dashboard/payouts", "Payouts"),
+    (Area::Events, "/dashboard/events", "Events"),
+    (Area::Documents, "/docs", "Docs"),
+];
+const ADMIN: &[Entry] = &[
+    (Area::Overview, "/dashboard/admin", "Overview"),
+    TOOLS,
+    (Area::Reviews, "/dashboard/admin/reviews", "Reviews"),
+    (Area::Policy, "/dashboard/admin/policy", "Policy"),
+    (Area::Builders, "/dashboard/admin/builders", "Builders"),
+    (Area::Credits, "/dashboard/admin/credits", "Credits"),
+    (Area::AdminPayouts, "/dashboard/admin/payouts", "Payouts"),
+    (Area::Audit, "/dashboard/admin/audit", "Audit"),
+    (Area::Runtime, "/dashboard/admin/runtime", "Runtime"),
+];
+const HOLDER: &[Entry] = &[
+    (Area::Credit, "/dashboard/credit", "Credit"),
+    TOOLS,
+    (Area::Receipts, "/dashboard/receipts", "Receipts"),
+    (Area::Documents, "/docs", "Docs"),
+];
+
+/// The navigation of who looks at a page.
+fn navigation(session: Option<&Opened>) -> &'static [Entry] {
+    match session.map(|session| session.kind) {
+        None => PUBLIC,
+        Some(Kind::Builder) => BUILDER,
+        Some(Kind::Admin) => ADMIN,
+        Some(Kind::Holder) => HOLDER,
+    }
+}
+
+/// Where a session of this kind begins.
+pub(super) fn home(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Builder => "/dashboard/home",
+        Kind::Admin => "/dashboard/admin",
+        Kind::Holder => "/dashboard/credit",
+    }
+}
 
 /// The whole document.
 pub(super) fn document(page: &Page, around: &Around) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            (head(page))
+            (head(page, around))
             body {
                 a.skip href="#main" { "Skip to content" }
                 (top(page, around))
@@ -40,6 +93,7 @@ pub(super) fn document(page: &Page, around: &Around) -> Markup {
                             Some(heading) => (heading),
                             None => h1 { (line(&page.title)) },
                         }
+                        @if let Some((id, done)) = around.done { p.notice role="status" data-done=(id) { span aria-hidden="true" { "✓ " } (done) } }
                         (page.main)
                     }
                 }
@@ -49,19 +103,22 @@ pub(super) fn document(page: &Page, around: &Around) -> Markup {
     }
 }
 
-fn head(page: &Page) -> Markup {
+fn head(page: &Page, around: &Around) -> Markup {
     html! {
         head {
             meta charset="utf-8";
             title { (plain(&page.title)) " · Tollhouse" }
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
-            @if page.unlisted { meta name="robots" content="noindex"; }
+            @if let Some(session) = around.session { meta name="csrf" content=(session.form_token); }
+            @if page.unlisted || around.session.is_some() { meta name="robots" content="noindex"; }
             link rel="icon" href="/favicon.svg" type="image/svg+xml";
             // Not a module: it has to run before anything is drawn.
             script src=(assets::address("theme.js")) {}
             link rel="stylesheet" href=(assets::address("site.css"));
+            @if let Some(style) = page.style { link rel="stylesheet" href=(assets::address(style)); }
             script type="module" src=(assets::address("site.js")) {}
+            @if around.session.is_some() { script type="module" src=(assets::address("form.js")) {} }
             @if let Some(script) = page.script { script type="module" src=(assets::address(script)) {} }
             @if let Some(twin) = &page.twin { link rel="alternate" type="text/markdown" href=(twin); }
         }
@@ -74,26 +131,42 @@ fn top(page: &Page, around: &Around) -> Markup {
             @if around.simulated {
                 p.strip {
                     strong { "Play money." }
-                    " This host settles on a simulated ledger: signatures and amounts are checked, no real money moves."
+                    " This host settles on a simulated ledger: "
+                    span.more { "signatures and amounts are checked, " }
+                    "no real money moves."
                 }
             }
             div.wrap.bar {
                 a.name href="/dashboard" { (sign()) "Tollhouse" }
                 nav aria-label="Main" {
-                    @for (area, path, name) in NAVIGATION {
-                        a href=(path) aria-current=[(area == page.area).then_some("true")] { (name) }
+                    @for (area, path, name) in navigation(around.session) {
+                        a href=(path) aria-current=[(*area == page.area).then_some("true")] { (name) }
                     }
                 }
-                @if !page.searches {
-                    form.find role="search" action="/dashboard" {
+                // Admins have as many pages as fit there; their list of tools has a search of its own.
+                @if !page.searches && around.session.is_none_or(|session| session.kind != Kind::Admin) {
+                    form.find role="search" aria-label="Tools" action="/dashboard" {
                         label.aside for="find" { "Search tools" }
                         input #find name="q" type="search" placeholder="Search tools" data-key="/";
                         button { "Search" }
                     }
                 }
+                (account(page, around.session))
             }
         }
     }
+}
+
+/// Who is signed in, or where that is done. Pages that are the same for everybody know nobody.
+fn account(page: &Page, session: Option<&Opened>) -> Markup {
+    let (path, name) = match session.map(|session| session.kind) {
+        None => ("/dashboard/sign-in", "Sign in"),
+        Some(Kind::Admin) => ("/dashboard/account", "Admin"),
+        Some(Kind::Builder) => ("/dashboard/account", "Account"),
+        Some(Kind::Holder) => ("/dashboard/account", "Credit holder"),
+    };
+    let here = matches!(page.area, Area::Account | Area::SignIn);
+    html! { nav.account aria-label="Account" { a href=(path) aria-current=[here.then_some("true")] { (name) } } }
 }
 
 /// A gate, half open.

@@ -1,29 +1,36 @@
-//! Who looks at a page, and how a page asks for what it shows: as they would themselves, by requests to the public API.
+//! Who looks at a page, and how a page asks for what it shows: as they would themselves, by requests to the public API, with the
+//! credential that they signed in with.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+};
 
 use axum::{
     body::{Body, to_bytes},
     extract::{ConnectInfo, FromRequestParts, Request},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, header, request::Parts},
-    response::{IntoResponse, Response},
+    http::{HeaderMap, HeaderValue, Method, header, request::Parts},
+    response::{IntoResponse, Redirect, Response},
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
 use super::{
-    page::Page,
+    forms,
+    page::{Back, Page},
     services::Services,
     shell::{self, Around},
 };
 use crate::{
+    account::session::{Kind, Opened},
     base::{
         aside::{Bulk, aside},
+        clock::Timestamp,
         id::RequestId,
         share::Turn,
     },
-    front::{Code, Fault, code_of},
+    front::{Code, Fault, code_of, names},
 };
 
 /// Most bytes of an answer that a page is made of.
@@ -38,7 +45,14 @@ pub(super) struct Visitor {
     /// Whose share of the processor it is.
     peer: Option<ConnectInfo<SocketAddr>>,
     request: Option<RequestId>,
+    /// Who is signed in.
+    session: Option<Opened>,
+    /// The page that was asked for, with its query; empty where a form was sent.
+    asked: String,
 }
+
+/// A visitor who is signed in. Anyone else is sent to where that is done.
+pub(super) struct SignedIn(pub(super) Visitor);
 
 /// What the API answered in place of what was asked for.
 pub(super) struct Refused(Box<Response>);
@@ -47,15 +61,83 @@ impl FromRequestParts<Arc<Services>> for Visitor {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Fault> {
+        let session = match services.cookie.token(&parts.headers) {
+            Some(token) => services.sessions.open(&token).await?,
+            None => None,
+        };
         let (peer, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
-        Ok(Self { services: Arc::clone(services), peer, request })
+        // What a form was sent to is no page to come back to.
+        let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
+        let asked = page.map(|asked| asked.as_str().to_owned()).unwrap_or_default();
+        Ok(Self { services: Arc::clone(services), peer, request, session, asked })
     }
+}
+
+impl FromRequestParts<Arc<Services>> for SignedIn {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Response> {
+        let visitor = Visitor::from_request_parts(parts, services).await.map_err(IntoResponse::into_response)?;
+        if visitor.session.is_some() { Ok(Self(visitor)) } else { Err(sign_in(&visitor.asked)) }
+    }
+}
+
+/// To where people sign in, and from there back to what was asked for.
+fn sign_in(asked: &str) -> Response {
+    Redirect::to(&with_query("/dashboard/sign-in", [("to", asked)])).into_response()
 }
 
 impl Visitor {
     /// Of a page that is made for nobody in particular.
     pub(super) fn nobody(services: &Arc<Services>) -> Self {
-        Self { services: Arc::clone(services), peer: None, request: None }
+        Self { services: Arc::clone(services), peer: None, request: None, session: None, asked: String::new() }
+    }
+
+    /// What they signed in with, if they did.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        self.session.as_ref().map(|session| session.kind)
+    }
+
+    /// The session, if there is one.
+    pub(super) fn session(&self) -> Option<&Opened> {
+        self.session.as_ref()
+    }
+
+    /// Refuses an address that shows wrong credentials too often.
+    ///
+    /// # Errors
+    ///
+    /// 429, when it has.
+    pub(super) fn may_show_credential(&self) -> Result<(), Fault> {
+        self.services.shared.limits.may_show_credential(self.address())
+    }
+
+    /// Counts a credential that was refused.
+    pub(super) fn wrong_credential(&self, refused: &Fault) {
+        self.services.shared.limits.wrong_credential(self.address(), refused);
+    }
+
+    fn address(&self) -> IpAddr {
+        self.peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |ConnectInfo(peer)| peer.ip().to_canonical())
+    }
+
+    /// The visitor as they are once they have shown this credential.
+    pub(super) fn showing(&self, kind: Kind, credential: &str) -> Self {
+        let session =
+            Opened { kind, credential: credential.to_owned().into(), owner: String::new(), name: String::new(), form_token: String::new() };
+        let (peer, request) = (self.peer, self.request.clone());
+        Self { services: Arc::clone(&self.services), peer, request, session: Some(session), asked: String::new() }
+    }
+
+    /// What the host's clock says.
+    pub(super) fn now(&self) -> Timestamp {
+        self.services.clock.now()
+    }
+
+    /// The same visitor without what they signed in with.
+    pub(super) fn unsigned(&self) -> Self {
+        let (peer, request) = (self.peer, self.request.clone());
+        Self { services: Arc::clone(&self.services), peer, request, session: None, asked: String::new() }
     }
 
     /// Public URL of the host, without a slash at its end.
@@ -85,7 +167,7 @@ impl Visitor {
     ///
     /// What the API refuses.
     pub(super) async fn get(&self, path: &str) -> Result<Bulk, Refused> {
-        self.read(self.ask(Method::GET, path, Body::empty()).await).await
+        self.read(self.ask(Method::GET, path, None).await).await
     }
 
     /// The answer to a POST of an operation that changes nothing, such as a quote.
@@ -94,13 +176,17 @@ impl Visitor {
     ///
     /// What the API refuses.
     pub(super) async fn ask_about(&self, path: &str, body: &Value) -> Result<Bulk, Refused> {
-        self.read(self.ask(Method::POST, path, Body::from(body.to_string())).await).await
+        self.read(self.ask(Method::POST, path, Some(body)).await).await
     }
 
     /// The JSON of an answer.
-    async fn read(&self, response: Response) -> Result<Bulk, Refused> {
+    ///
+    /// # Errors
+    ///
+    /// What the API refuses.
+    pub(super) async fn read(&self, response: Response) -> Result<Bulk, Refused> {
         if !response.status().is_success() {
-            return Err(Refused::by(response));
+            return Err(self.refused(response).await);
         }
         let internal = || Refused::from(Fault::from(Code::Internal));
         let body = to_bytes(response.into_body(), MOST_BYTES).await.map_err(|_| internal())?;
@@ -118,9 +204,9 @@ impl Visitor {
     ///
     /// What the API refuses.
     pub(super) async fn text(&self, path: &str) -> Result<String, Refused> {
-        let response = self.ask(Method::GET, path, Body::empty()).await;
+        let response = self.ask(Method::GET, path, None).await;
         if !response.status().is_success() {
-            return Err(Refused::by(response));
+            return Err(self.refused(response).await);
         }
         let body = to_bytes(response.into_body(), MOST_BYTES).await.ok().and_then(|body| String::from_utf8(body.into()).ok());
         body.ok_or_else(|| Fault::from(Code::Internal).into())
@@ -129,26 +215,40 @@ impl Visitor {
     /// The answer to a GET as it is, to who may have it already.
     pub(super) async fn pass(&self, path: &str, asked: &HeaderMap) -> Response {
         let known = asked.get(header::IF_NONE_MATCH).cloned();
-        self.ask_with(Method::GET, path, Body::empty(), known.map(|known| (header::IF_NONE_MATCH, known))).await
+        self.send(Method::GET, path, known.map(|known| (header::IF_NONE_MATCH, known)).into_iter().collect(), Body::empty()).await
     }
 
     /// The headers of the answer to a HEAD, whatever its status.
     pub(super) async fn head(&self, path: &str) -> HeaderMap {
-        self.ask(Method::HEAD, path, Body::empty()).await.headers().clone()
+        self.ask(Method::HEAD, path, None).await.headers().clone()
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Body) -> Response {
-        self.ask_with(method, path, body, None).await
+    /// The answer to a request with this JSON as its body, whatever its status.
+    pub(super) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
+        self.send(method, path, HeaderMap::new(), body.map_or_else(Body::empty, |body| Body::from(body.to_string()))).await
     }
 
-    /// One ordinary request, with nothing in it that the visitor did not say.
-    async fn ask_with(&self, method: Method, path: &str, body: Body, more: Option<(HeaderName, HeaderValue)>) -> Response {
+    /// The answer to one ordinary request, with nothing in it that the visitor did not say. A body is JSON unless the headers say
+    /// otherwise.
+    pub(super) async fn send(&self, method: Method, path: &str, mut headers: HeaderMap, body: Body) -> Response {
+        let Ok(uri) = path.parse() else { return Fault::from(Code::NotFound).into_response() };
+        headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
+        if let Some(session) = &self.session {
+            let Ok(mut credential) = HeaderValue::from_str(&session.credential) else {
+                return Fault::from(Code::Unauthorized).into_response();
+            };
+            credential.set_sensitive(true);
+            let name = match session.kind {
+                Kind::Admin => &names::ADMIN_TOKEN,
+                Kind::Builder => &names::BUILDER_KEY,
+                Kind::Holder => &names::DEVELOPER_CREDIT,
+            };
+            headers.insert(name, credential);
+        }
         let mut request = Request::new(body);
         *request.method_mut() = method;
-        let Ok(uri) = path.parse() else { return Fault::from(Code::NotFound).into_response() };
         *request.uri_mut() = uri;
-        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        request.headers_mut().extend(more);
+        *request.headers_mut() = headers;
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }
@@ -158,12 +258,37 @@ impl Visitor {
         self.services.api.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
     }
 
+    /// Why there is nothing to show. A session whose credential is worth nothing any more ends by that.
+    pub(super) async fn refused(&self, response: Response) -> Refused {
+        let refused = Refused::by(response);
+        if refused.is(Code::Unauthorized) && self.end_session().await { Refused(Box::new(sign_in(&self.asked))) } else { refused }
+    }
+
+    /// Ends the session, if there is one, whose credential is worth nothing any more.
+    pub(super) async fn end_session(&self) -> bool {
+        let Some(session) = self.session.as_ref().filter(|session| !session.name.is_empty()) else { return false };
+        // What a credential is not for is refused with the same code.
+        if code_of(&self.ask(Method::GET, own(session.kind), None).await) != Some(Code::Unauthorized) {
+            return false;
+        }
+        self.wrong_credential(&Code::Unauthorized.into());
+        if let Err(error) = self.services.sessions.end(&session.owner, &session.name).await {
+            tracing::warn!(%error, "a session whose credential is worth nothing stays until it is unused");
+        }
+        true
+    }
+
     /// A page as this visitor sees it.
     pub(super) async fn show(&self, page: Page) -> Response {
         let manifest = self.get("/ai/manifest").await.unwrap_or_default();
-        let around = Around { simulated: manifest["payment"]["simulated"] == true, version: &manifest["service"]["version"] };
+        let around = Around {
+            simulated: manifest["payment"]["simulated"] == true,
+            version: &manifest["service"]["version"],
+            session: self.session.as_ref(),
+            done: self.session.as_ref().and_then(|session| forms::said(session, &self.asked)),
+        };
         let document = shell::document(&page, &around);
-        page.answered(document)
+        page.answered(document, self.session.is_some())
     }
 }
 
@@ -171,6 +296,15 @@ fn work_in<T>(turn: Option<&Turn>, work: impl FnOnce() -> T) -> T {
     match turn {
         Some(turn) => turn.work(work),
         None => work(),
+    }
+}
+
+/// Where the API answers whoever holds a credential of this kind, if it is worth anything.
+pub(super) fn own(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Admin => "/ai/admin/policy",
+        Kind::Builder => "/ai/builders/me",
+        Kind::Holder => "/ai/credits?limit=1",
     }
 }
 
@@ -198,9 +332,20 @@ impl Refused {
         }
     }
 
+    /// With the way back for who reads of it.
+    pub(super) fn with(mut self, back: Back) -> Self {
+        self.0.extensions_mut().insert(back);
+        self
+    }
+
+    /// Why.
+    pub(super) fn code(&self) -> Option<Code> {
+        code_of(&self.0)
+    }
+
     /// Whether this is why.
     pub(super) fn is(&self, code: Code) -> bool {
-        code_of(&self.0) == Some(code)
+        self.code() == Some(code)
     }
 }
 

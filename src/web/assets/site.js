@@ -64,7 +64,8 @@ for (const element of document.querySelectorAll("select[data-switch]")) {
 }
 
 addEventListener("keydown", (event) => {
-  const into = /** @type {HTMLElement} */ (event.target);
+  // In a shadow root, what is typed into, and not the box around it.
+  const into = /** @type {HTMLElement} */ (event.composedPath()[0]);
   const typing = into.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(into.tagName);
   if (typing || event.ctrlKey || event.metaKey || event.altKey || chosen.get("keys") === "off") return;
   const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);

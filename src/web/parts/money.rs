@@ -8,6 +8,17 @@ pub(in crate::web) fn usd(amount: &Value) -> String {
     amount.as_f64().map_or_else(|| "?".to_owned(), |amount| format!("${amount}"))
 }
 
+/// An amount in millionths of a dollar, exactly.
+pub(in crate::web) fn in_micros(amount: &Value) -> u64 {
+    amount.as_f64().map_or(0, |amount| (amount * 1e6).round() as u64)
+}
+
+/// So many millionths of a dollar.
+pub(in crate::web) fn micros(amount: u64) -> String {
+    let digits = format!("${}.{:06}", amount / 1_000_000, amount % 1_000_000);
+    digits.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// What a call of a tool costs.
 pub(in crate::web) fn price(tool: &Value, simulated: bool) -> Markup {
     let (most, fixed) = (&tool["maxPriceUsd"], &tool["priceUsd"]);
@@ -31,7 +42,7 @@ mod tests {
     #[test]
     fn amounts_are_told_to_the_last_digit() {
         for (amount, told) in [(json!(0.000_001), "$0.000001"), (json!(0.003), "$0.003"), (json!(12), "$12"), (json!(1234.5), "$1234.5")] {
-            assert_eq!(usd(&amount), told);
+            assert_eq!((usd(&amount), micros(in_micros(&amount))), (told.to_owned(), told.to_owned()));
         }
     }
 

@@ -12,3 +12,14 @@ pub(in crate::web) fn pager(shown: usize, total: u64, first: Option<&str>, next:
         }
     }
 }
+
+/// The same for a list of which nobody has counted how long it is.
+pub(in crate::web) fn onward(shown: usize, first: Option<&str>, next: Option<&str>) -> Markup {
+    html! {
+        nav.pager aria-label="Pages" {
+            p { (shown) " shown" @if next.is_some() { ", and there are more" } }
+            @if let Some(first) = first { a.button.quiet href=(first) { "First page" } }
+            @if let Some(next) = next { a.button href=(next) rel="next" { "Next page" } }
+        }
+    }
+}

@@ -23,6 +23,11 @@ fn is_short(value: &Value) -> bool {
     length(value) <= MOST_BYTES && value.to_string().len() <= MOST_BYTES
 }
 
+/// A value for a part of an input.
+pub(in crate::web) fn part(schema: &Value) -> Value {
+    Some(value(schema, DEPTH)).filter(is_short).unwrap_or(Value::Null)
+}
+
 /// An input for a schema of somebody else's, in which no words of theirs stand: types, and members whose names are names.
 pub(in crate::web) fn typed(schema: &Value) -> Value {
     input(&bare(schema, DEPTH))

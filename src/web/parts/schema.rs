@@ -41,11 +41,16 @@ struct Row {
     name: String,
     kind: String,
     required: bool,
-    bounds: Vec<Bound>,
+    bounds: Bounds,
     words: String,
 }
 
-/// What bounds a member: in our words, or a value in the builder's.
+/// What bounds a member.
+#[derive(Debug, Default)]
+pub(super) struct Bounds(Vec<Bound>);
+
+/// In our words, or a value in the builder's.
+#[derive(Debug)]
 enum Bound {
     Said(String),
     Value(&'static str, String),
@@ -54,13 +59,38 @@ enum Bound {
 impl Row {
     /// How much of the table it is, about.
     fn bytes(&self) -> usize {
+        ROW_BYTES + [&self.name, &self.kind, &self.words].map(|words| text::told_bytes(words)).iter().sum::<usize>() + self.bounds.bytes()
+    }
+}
+
+impl Bounds {
+    /// Those of a schema.
+    pub(super) fn of(schema: &Value) -> Self {
+        Self(bounds(schema))
+    }
+
+    /// How much they are as markup, about.
+    pub(super) fn bytes(&self) -> usize {
         let of_bound = |bound: &Bound| {
             let (Bound::Said(words) | Bound::Value(_, words)) = bound;
             BOUND_BYTES + text::told_bytes(words)
         };
-        ROW_BYTES
-            + [&self.name, &self.kind, &self.words].map(|words| text::told_bytes(words)).iter().sum::<usize>()
-            + self.bounds.iter().map(of_bound).sum::<usize>()
+        self.0.iter().map(of_bound).sum()
+    }
+
+    pub(super) fn told(&self) -> Markup {
+        html! {
+            @if !self.0.is_empty() {
+                p.bounds {
+                    @for bound in &self.0 {
+                        @match bound {
+                            Bound::Said(words) => span { (words) },
+                            Bound::Value(name, value) => span { (name) " " code { (text::first(value, VALUE_CHARS)) } },
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -102,6 +132,13 @@ pub(in crate::web) fn table(name: &str, must: &str, schema: &Value, whole: &str)
     }
 }
 
+/// The schema itself, or the one of the same document that it refers to.
+pub(super) fn meant<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let target = schema["$ref"].as_str().and_then(|to| root.pointer(to.strip_prefix('#')?));
+    // One step: a ring of references ends there.
+    target.unwrap_or(schema)
+}
+
 fn told(row: &Row, must: &str) -> Markup {
     html! {
         tr {
@@ -109,27 +146,15 @@ fn told(row: &Row, must: &str) -> Markup {
             td.kind { (text::words(&row.kind)) }
             td {
                 @if !row.words.is_empty() { p { (text::line(&row.words)) } }
-                @if !row.bounds.is_empty() {
-                    p.bounds {
-                        @for bound in &row.bounds {
-                            @match bound {
-                                Bound::Said(words) => span { (words) },
-                                Bound::Value(name, value) => span { (name) " " code { (text::first(value, VALUE_CHARS)) } },
-                            }
-                        }
-                    }
-                }
+                (row.bounds.told())
             }
         }
     }
 }
 
 impl<'a> Reading<'a> {
-    /// The schema itself, or the one of the same document that it refers to.
     fn meant(&self, schema: &'a Value) -> &'a Value {
-        let target = schema["$ref"].as_str().and_then(|to| self.root.pointer(to.strip_prefix('#')?));
-        // One step: a ring of references ends there.
-        target.unwrap_or(schema)
+        meant(self.root, schema)
     }
 
     fn members(&mut self, schema: &'a Value, prefix: &str, depth: usize) {
@@ -146,7 +171,7 @@ impl<'a> Reading<'a> {
             let row = Row {
                 kind: kind(member, self.meant(&member["items"])),
                 required: required(name.strip_prefix(prefix).unwrap_or(&name)),
-                bounds: bounds(member),
+                bounds: Bounds::of(member),
                 words: member["description"].as_str().unwrap_or_default().chars().take(CHARS).collect(),
                 name: name.clone(),
             };

@@ -14,13 +14,16 @@ enum Tone {
 /// A state by the word that the API has for it.
 pub(in crate::web) fn state(word: &str) -> Markup {
     let (tone, sign) = match word {
-        "active" => (Tone::Good, "●"),
-        "settled" | "passed" => (Tone::Good, "✓"),
+        "active" | "running" => (Tone::Good, "●"),
+        "settled" | "passed" | "succeeded" | "paid" | "done" | "in force" => (Tone::Good, "✓"),
         "paused" => (Tone::Plain, "‖"),
-        "in review" | "reserved" | "settling" => (Tone::Waits, "◐"),
+        "in review" | "held" | "review" | "reserved" | "settling" | "created" | "approved" => (Tone::Waits, "◐"),
         "simulated" => (Tone::Waits, "◇"),
-        "failed" | "refused" | "taken down" => (Tone::Bad, "✕"),
-        "released" | "free" | "credit" | "x402" => (Tone::Plain, "○"),
+        "failed" | "refused" | "taken down" | "taken_down" | "rejected" | "blocked" | "block" | "suspended" | "revoked" | "frozen"
+        | "missing" | "error" => (Tone::Bad, "✕"),
+        "warn" => (Tone::Waits, "!"),
+        "info" | "debug" => (Tone::Plain, "·"),
+        "note" | "released" | "free" | "credit" | "x402" => (Tone::Plain, "○"),
         _ => (Tone::Waits, "?"),
     };
     let class = match tone {
@@ -29,5 +32,5 @@ pub(in crate::web) fn state(word: &str) -> Markup {
         Tone::Bad => "state bad",
         Tone::Plain => "state",
     };
-    html! { span class=(class) { span aria-hidden="true" { (sign) } " " (word) } }
+    html! { span class=(class) { span aria-hidden="true" { (sign) } " " (word.replace('_', " ")) } }
 }

@@ -1,0 +1,62 @@
+//! `/dashboard/api/…`: how scripts of pages ask the public API, with the session's credential, which no script ever sees.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{FromRequestParts as _, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+
+use super::{doors::seal, forms::genuine, services::Services, visitor::Visitor};
+use crate::front::{Code, Fault, Wording, code_of};
+
+/// What a page's script shows in place of the form's hidden field.
+const FORM_TOKEN: HeaderName = HeaderName::from_static("x-csrf-token");
+
+/// What of a script's request goes on.
+const PASSED: [HeaderName; 5] = [header::ACCEPT, header::CONTENT_TYPE, header::IF_MATCH, header::IF_NONE_MATCH, LAST_EVENT_ID];
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Passes a request on, and its answer back as it is.
+pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let visitor = match Visitor::from_request_parts(&mut parts, &services).await {
+        Ok(visitor) => visitor,
+        Err(fault) => return fault.into_response(),
+    };
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        let shown = parts.headers.get(&FORM_TOKEN).and_then(|token| token.to_str().ok()).unwrap_or_default();
+        if let Some(Err(forged)) = visitor.session().map(|session| genuine(session, shown)) {
+            return forged.into_response();
+        }
+    }
+    let path = parts.uri.path_and_query().map(|asked| asked.as_str()).unwrap_or_default();
+    let Some(path) = path.strip_prefix("/dashboard/api").filter(|path| is_open(path)) else {
+        return Fault::from(Code::NotFound).into_response();
+    };
+    let headers: HeaderMap = PASSED.into_iter().filter_map(|name| Some((name.clone(), parts.headers.get(&name)?.clone()))).collect();
+    let mut response = visitor.send(parts.method, path, headers, body).await;
+    match (code_of(&response), response.status()) {
+        (Some(Code::Unauthorized), _) => _ = visitor.end_session().await,
+        // The router's own, which have no words.
+        (None, StatusCode::NOT_FOUND) => response = Fault::from(Code::NotFound).into_response(),
+        (None, StatusCode::METHOD_NOT_ALLOWED) => response = Fault::from(Code::MethodNotAllowed).into_response(),
+        _ => {}
+    }
+    let headers = response.headers_mut();
+    seal(headers);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Faults are told to scripts as programs are told them, and nobody else reads them.
+pub(super) fn wording() -> Wording {
+    let covers = |path: &str| path.starts_with("/dashboard/api/");
+    Wording { covers, told: Arc::new(|response| Box::pin(async move { response })), others_may_read: false }
+}
+
+/// What scripts may ask for: management. Calls are made by pages, which say what they cost.
+fn is_open(path: &str) -> bool {
+    path.starts_with("/ai/") && !path.starts_with("/ai/invoke") && !path.starts_with("/ai/mcp") || path == "/health"
+}

@@ -1,0 +1,46 @@
+//! What the query of a page asks: its address says all of it, so that it can be shared.
+
+use super::visitor::with_query;
+
+/// The fields of a query that a page knows.
+#[derive(Debug)]
+pub(super) struct Asked(Vec<(&'static str, String)>);
+
+impl Asked {
+    /// Of a query, the last value of each of these names. What else it says is for somebody else, such as where a visitor came from.
+    pub(super) fn read(query: Option<&str>, names: &[&'static str]) -> Self {
+        let mut fields: Vec<_> = names.iter().map(|name| (*name, String::new())).collect();
+        for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            if let Some((_, field)) = fields.iter_mut().find(|(known, _)| *known == name) {
+                value.trim().clone_into(field);
+            }
+        }
+        Self(fields)
+    }
+
+    /// What is asked by this name; nothing where it is not.
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// The same question at `path`, but for what is `changed`.
+    pub(super) fn with(&self, path: &str, changed: &[(&str, &str)]) -> String {
+        let kept = self.0.iter().map(|(name, value)| (*name, value.as_str()));
+        let kept = kept.filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
+        with_query(path, kept.chain(changed.iter().copied()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_kept_but_for_what_is_changed() {
+        let asked = Asked::read(Some("since=7d&code=a%26b&cursor=x&utm_source=elsewhere"), &["code", "since", "cursor"]);
+        assert_eq!((asked.get("since"), asked.get("code"), asked.get("utm_source")), ("7d", "a&b", ""));
+        assert_eq!(asked.with("/calls", &[("cursor", "")]), "/calls?code=a%26b&since=7d");
+        assert_eq!(asked.with("/calls", &[("cursor", "y"), ("code", "")]), "/calls?since=7d&cursor=y");
+        assert_eq!(Asked::read(None, &["since"]).with("/calls", &[]), "/calls");
+    }
+}

@@ -1,0 +1,187 @@
+// What script adds to the form of a tool: keys, the way to a line, and text that is not published yet, kept in this browser.
+
+const sheet = document.querySelector("#sheet");
+
+/** @param {string} selector */
+const fields = (selector) => /** @type {NodeListOf<HTMLInputElement & HTMLTextAreaElement>} */ (sheet?.querySelectorAll(selector) ?? []);
+
+/** What is typed, of which nothing is a secret of the form. @returns {[string, string][]} */
+function typed() {
+  if (!(sheet instanceof HTMLFormElement)) return [];
+  const hidden = new Set(["csrf", "base", "revision", "version", "do", "attested"]);
+  return [...new FormData(sheet)].flatMap(([name, value]) => (typeof value === "string" && !hidden.has(name) ? [[name, value.replaceAll("\r\n", "\n")]] : []));
+}
+
+/** @param {[string, string][]} text */
+function put(text) {
+  for (const field of fields("[name=capabilities], [name=paused]")) {
+    field.checked = text.some(([name, value]) => name === field.name && value === field.value);
+  }
+  for (const [name, value] of text) {
+    const field = sheet?.querySelector(`[name="${CSS.escape(name)}"]:not([type=hidden], [type=checkbox])`);
+    if (!(field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement || field instanceof HTMLSelectElement)) continue;
+    field.value = value;
+    // The editor beside a field hears of it by that.
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+}
+
+/** Whose text it is: another who signs in here sees none of it. */
+const owner = sheet instanceof HTMLElement ? sheet.dataset.owner ?? "" : "";
+
+/** Text in this browser, by its owner, tool and revision. Where nothing can be kept, nothing is. */
+const kept = {
+  /** @param {string} slug */
+  of(slug) {
+    const begins = `draft:${owner}:${slug}:`;
+    const found = [];
+    try {
+      for (let place = 0; place < localStorage.length; place++) {
+        const name = localStorage.key(place) ?? "";
+        if (!name.startsWith(begins)) continue;
+        const { at, text } = JSON.parse(localStorage.getItem(name) ?? "{}");
+        if (Array.isArray(text)) found.push({ name, revision: Number(name.slice(begins.length)), at, text });
+      }
+    } catch { /* nothing is kept */ }
+    return found.sort((a, b) => b.at - a.at);
+  },
+  /** @param {string} name @param {[string, string][]} text */
+  keep(name, text) {
+    try { localStorage.setItem(name, JSON.stringify({ at: Date.now(), text })); } catch { /* no room */ }
+  },
+  /** @param {string} name */
+  forget(name) {
+    try { localStorage.removeItem(name); } catch { /* nothing is kept */ }
+  },
+};
+
+/** @param {string} words @param {() => void} act */
+function button(words, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = words;
+  made.addEventListener("click", act);
+  return made;
+}
+
+/** Offers what was typed here and never published. @param {HTMLFormElement} form @param {ReturnType<typeof kept.of>[number]} found */
+function offer(form, found) {
+  const told = document.createElement("div");
+  told.className = "told offer";
+  told.setAttribute("role", "status");
+  const words = document.createElement("p");
+  const made = found.revision === Number(form.dataset.revision) ? "" : `, on revision ${found.revision}`;
+  words.textContent = `Text that was typed here ${new Date(found.at).toLocaleString()}${made} and not published is kept in this browser.`;
+  const buttons = document.createElement("p");
+  buttons.className = "buttons";
+  buttons.append(
+    button("Put it in", () => { put(found.text); told.remove(); }),
+    button("Forget it", () => { kept.forget(found.name); told.remove(); }),
+  );
+  told.append(words, buttons);
+  form.prepend(told);
+}
+
+/** The editor in the place of the source, while it is there. @type {import("./vendor/codemirror.js").Editor | undefined} */
+let code;
+
+/** Whether the plain field is wanted: by choice, and where there is no keyboard. */
+function plain() {
+  try {
+    const chosen = localStorage.getItem("plain");
+    if (chosen) return chosen === "yes";
+  } catch { /* not kept */ }
+  return matchMedia("(pointer: coarse)").matches;
+}
+
+/** Puts the editor in the place of the source, once everything else is drawn. @param {HTMLTextAreaElement} area */
+async function edit(area) {
+  const kind = document.querySelector("#field-kind");
+  area.dataset.language = kind instanceof HTMLSelectElement ? kind.value : "js";
+  const { editor } = await import("./codemirror.js");
+  if (code || plain()) return;
+  code = editor(area);
+  const wrong = [...document.querySelectorAll("a[data-line][href='#field-source']")].map((link) => {
+    const { line, column } = /** @type {HTMLElement} */ (link).dataset;
+    const message = (link.parentElement?.textContent ?? "").replace(/\s+/g, " ").trim();
+    return { line: Number(line), column: Number(column ?? 1), message };
+  });
+  if (wrong.length) code.mark(wrong);
+  kind?.addEventListener("change", () => code?.language(/** @type {HTMLSelectElement} */ (kind).value));
+}
+
+/** Goes to a line of a field. @param {HTMLTextAreaElement} area @param {number} line */
+function goTo(area, line) {
+  if (code && area.id === "field-source") return code.go({ line });
+  const lines = area.value.split("\n");
+  const from = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  area.focus();
+  area.setSelectionRange(from, from + (lines[line - 1] ?? "").length);
+  area.scrollTop = Math.max(0, (line - 4) * parseFloat(getComputedStyle(area).lineHeight));
+}
+
+if (sheet instanceof HTMLFormElement) {
+  const name = `draft:${owner}:${sheet.dataset.slug ?? ""}:${sheet.dataset.revision ?? ""}`;
+  const begun = JSON.stringify(typed());
+  if ("began" in sheet.dataset) {
+    // What a link says was done was not: the host says it on the page.
+    const done = /** @type {HTMLElement | null} */ (document.querySelector("[data-done]"))?.dataset.done;
+    const found = kept.of(sheet.dataset.slug ?? "");
+    // What was just published is kept no longer, nor what a new tool was begun with. Once: loaded again, the page keeps what was typed since.
+    if (done) history.replaceState(null, "", location.pathname);
+    if (done === "updateEndpoint") for (const one of found) kept.forget(one.name);
+    else {
+      if (done === "createEndpoint") for (const one of kept.of("")) kept.forget(one.name);
+      const [last] = found.filter((one) => JSON.stringify(one.text) !== begun);
+      if (last) offer(sheet, last);
+    }
+  } else {
+    document.querySelector("#told")?.scrollIntoView({ block: "nearest" });
+  }
+
+  let waits = 0;
+  const keep = () => {
+    const text = typed();
+    if (JSON.stringify(text) === begun && "began" in sheet.dataset) kept.forget(name);
+    else kept.keep(name, text);
+  };
+  sheet.addEventListener("input", () => {
+    clearTimeout(waits);
+    waits = setTimeout(keep, 400);
+  });
+  sheet.addEventListener("submit", () => { clearTimeout(waits); keep(); });
+
+  addEventListener("keydown", (event) => {
+    if (!(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+    const wanted = sheet.querySelector(`button[data-keys="${CSS.escape(event.key)}"]`);
+    if (!(wanted instanceof HTMLButtonElement)) return;
+    event.preventDefault();
+    sheet.requestSubmit(wanted);
+  });
+
+  for (const link of document.querySelectorAll("a[data-line]")) {
+    link.addEventListener("click", (event) => {
+      const area = document.querySelector(/** @type {HTMLAnchorElement} */ (link).hash);
+      if (!(area instanceof HTMLTextAreaElement)) return;
+      event.preventDefault();
+      goTo(area, Number(/** @type {HTMLElement} */ (link).dataset.line));
+    });
+  }
+
+  const source = document.querySelector("#field-source");
+  const choice = document.querySelector("#plain");
+  if (source instanceof HTMLTextAreaElement && choice instanceof HTMLInputElement) {
+    choice.checked = plain();
+    const soon = globalThis.requestIdleCallback ?? ((/** @type {() => void} */ act) => setTimeout(act, 200));
+    if (!choice.checked) soon(() => { edit(source); });
+    choice.addEventListener("change", () => {
+      try { localStorage.setItem("plain", choice.checked ? "yes" : "no"); } catch { /* not kept */ }
+      if (choice.checked) {
+        code?.close();
+        code = undefined;
+      } else {
+        edit(source);
+      }
+    });
+  }
+}

@@ -1,0 +1,40 @@
+// Keeps the numbers of a page as they are, every few seconds while it is seen: each is said by its place in the host's health.
+
+const EVERY = 5000;
+
+const gauges = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-gauge]"));
+const said = document.querySelector("[data-gauge-said]");
+const pause = document.querySelector("[data-gauge-pause]");
+let paused = false;
+
+/** @param {string} words */
+const say = (words) => { if (said && said.textContent !== words) said.textContent = words; };
+
+/** What a pointer leads to. @param {any} value @param {string} pointer */
+const at = (value, pointer) => pointer.split("/").slice(1).reduce((/** @type {any} */ of, name) => of?.[name], value);
+
+async function look() {
+  if (paused || document.hidden) return;
+  try {
+    const answer = await fetch("/health", { headers: { accept: "application/json" } });
+    if (!answer.ok) throw new Error(`the host answered ${answer.status}`);
+    const health = await answer.json();
+    for (const gauge of gauges) {
+      const now = String(at(health, gauge.dataset.gauge ?? "") ?? "?");
+      if (gauge.textContent !== now) gauge.textContent = now;
+    }
+    say("Numbers are looked at every 5 seconds.");
+  } catch (error) {
+    say(`The host does not answer (${/** @type {Error} */ (error).message}): these are the last numbers.`);
+  }
+}
+
+pause?.addEventListener("click", () => {
+  paused = !paused;
+  pause.setAttribute("aria-pressed", String(paused));
+  pause.textContent = paused ? "Go on" : "Pause";
+  say(paused ? "Paused." : "");
+  look();
+});
+document.addEventListener("visibilitychange", look);
+setInterval(look, EVERY);

@@ -1,0 +1,16 @@
+// Says of a value, while it is typed, whether it is long enough to be hidden where it appears.
+
+const note = document.querySelector("#short");
+const usual = note?.textContent ?? "";
+for (const element of document.querySelectorAll("[data-hidden-from]")) {
+  const field = /** @type {HTMLInputElement} */ (element);
+  const least = Number(field.dataset.hiddenFrom);
+  field.addEventListener("input", () => {
+    const bytes = new TextEncoder().encode(field.value).length;
+    const short = bytes > 0 && bytes < least;
+    if (!note) return;
+    note.classList.toggle("warn", short);
+    const told = short ? `This value has fewer than ${least} bytes: it would not be hidden in results, errors and logs.` : usual;
+    if (note.textContent !== told) note.textContent = told;
+  });
+}

@@ -1,0 +1,49 @@
+//! Styles without what is there for who writes them.
+
+/// What stands around the marks of a style, and what is as good.
+const SPACES: [(&str, &str); 8] = [(" {", "{"), ("{ ", "{"), ("; }", "}"), (";}", "}"), (" }", "}"), ("; ", ";"), (": ", ":"), (", ", ",")];
+
+/// A style without comments, ends of lines, and most of its spaces. A line of it ends where a mark does, and none of its texts has a mark
+/// with a space in it.
+pub(super) fn slim(style: &str) -> String {
+    let (mut slim, mut rest) = (String::with_capacity(style.len()), style);
+    while let Some((before, comment)) = rest.split_once("/*") {
+        slim += before;
+        rest = comment.split_once("*/").map_or("", |(_, after)| after);
+    }
+    slim += rest;
+    let joined: String = slim.lines().map(str::trim).collect();
+    SPACES.iter().fold(joined, |slim, (from, to)| slim.replace(from, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_style_means_the_same() {
+        let style = "/* a */\n.a, .b > :is(p, td) {\n  margin: 0 auto; /* b */\n  color: light-dark(#fff, #000);\n}\n@media (min-width: 64rem) {\n  .c::after { content: \"/\"; }\n}\n";
+        let wanted = ".a,.b > :is(p,td){margin:0 auto;color:light-dark(#fff,#000)}@media (min-width:64rem){.c::after{content:\"/\"}}";
+        assert_eq!(slim(style), wanted);
+    }
+
+    #[test]
+    fn nothing_of_our_styles_is_lost() {
+        for style in [include_str!("site.css"), include_str!("figures.css")] {
+            let told = |style: &str| style.chars().filter(|char| !char.is_whitespace() && *char != ';').collect::<String>();
+            let (mut bare, mut rest) = (String::new(), style);
+            while let Some((before, comment)) = rest.split_once("/*") {
+                bare += before;
+                rest = comment.split_once("*/").expect("a comment has an end").1;
+            }
+            bare += rest;
+            assert_eq!(told(&slim(style)), told(&bare));
+            let whole = bare.lines().map(str::trim).filter(|line| !line.is_empty());
+            for line in whole {
+                assert!(line.ends_with(['{', '}', ';', ',']), "a line goes on in the next one: {line}");
+                let texts = line.split('"').skip(1).step_by(2);
+                assert!(texts.clone().all(|text| SPACES.iter().all(|(mark, _)| !text.contains(mark))), "{line}");
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+// Calls a tool without leaving its page, and tells what happens as it happens. What is sent is the page's own form, as the browser would
+// send it: sent again, it is the same call with the same payment. Without this script the next page is the answer.
+import { wallet } from "./wallet.js";
+
+/** Most lines that are told of what a tool says on its way, and most characters of a result that are shown. */
+const LINES = 200;
+const SHOWN = 20000;
+
+const SIGNS = { ok: "✓", warn: "?", bad: "✕" };
+const AGAIN = "Ask again with the same payment · cannot be charged twice";
+
+/** @param {string} name @param {string} [text] @param {Record<string, string>} [attributes] */
+function made(name, text = "", attributes = {}) {
+  const element = document.createElement(name);
+  element.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+}
+
+const place = document.querySelector("[data-happens]") ?? document.querySelector("main .wrap")?.appendChild(made("section", "", { "data-happens": "" }));
+
+/** The events of a stream. @param {ReadableStream<Uint8Array>} body @returns {AsyncGenerator<[string, any]>} */
+async function* events(body) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += decoder.decode(value, { stream: true });
+    for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
+      const lines = text.slice(0, end).split("\n");
+      const field = (/** @type {string} */ name) => lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).trimStart()).join("\n");
+      if (field("data")) yield [field("event"), JSON.parse(field("data"))];
+    }
+  }
+}
+
+/** Has buttons of forms do something, or nothing. @param {boolean} on @param {string} [which] */
+function press(on, which = "main form") {
+  for (const form of document.querySelectorAll(which)) for (const button of form.querySelectorAll("button")) button.disabled = !on;
+}
+
+/** Whether a form pays. @param {HTMLFormElement} form */
+const pays = (form) => form.dataset.told !== undefined;
+
+/** What happened, line by line. */
+class Told {
+  constructor() {
+    this.said = 0;
+    /** @type {HTMLElement | undefined} */
+    this.more = undefined;
+    this.list = made("ol", "", { class: "plain" });
+    this.after = made("div", "", { class: "form" });
+    const log = made("div", "", { role: "log", "aria-label": "What happens" });
+    log.append(this.list);
+    place?.replaceChildren(made("h2", "What happens"), log, this.after);
+    place?.removeAttribute("hidden");
+    place?.scrollIntoView({ block: "nearest" });
+  }
+
+  /** @param {string} text @param {keyof typeof SIGNS} [state] */
+  line(text, state) {
+    const line = made("li", state ? `${SIGNS[state]} ${text}` : text);
+    this.list.append(line);
+    return line;
+  }
+
+  /** What the tool says on the way: so much of it, and how much more there was. @param {string} text */
+  progress(text) {
+    this.said += 1;
+    if (this.said <= LINES) this.line(text);
+    else (this.more ??= this.line("")).textContent = `and ${this.said - LINES} more that the tool said`;
+  }
+
+  /** @param {string} text @param {string} path */
+  link(text, path) {
+    this.line("").append(made("a", text, { href: path }));
+  }
+
+  /** @param {string} label @param {() => void} does */
+  button(label, does) {
+    const button = made("button", label, { type: "button", class: "primary" });
+    button.addEventListener("click", does);
+    this.after.append(button);
+    button.focus();
+  }
+}
+
+/** Counts the seconds of a run. @param {HTMLElement} line */
+function counts(line) {
+  const began = performance.now();
+  const show = () => { line.textContent = `running ${((performance.now() - began) / 1000).toFixed(1)} s`; };
+  show();
+  const timer = setInterval(show, 100);
+  return () => { clearInterval(timer); show(); };
+}
+
+/** @param {any} answer @param {Told} told */
+function showResult(answer, told) {
+  const { status = 200, result, receipt, paymentId, settlement } = answer;
+  if (settlement?.transaction) told.line(`settled, transaction ${settlement.transaction}`, "ok");
+  else if (paymentId) told.line("settled", "ok");
+  told.line(answer.ok ? `answered with ${status}` : `the tool answered with ${status} that it failed: nothing was charged`, answer.ok ? "ok" : "bad");
+  if (receipt?.receiptId) told.link(`receipt ${receipt.receiptId}`, `/dashboard/receipts/${encodeURIComponent(receipt.receiptId)}`);
+  const text = result && typeof result.base64 === "string" && result.mediaType ? `${result.mediaType}, ${Math.floor(result.base64.length * 3 / 4)} bytes`
+    : result && typeof result.text === "string" && result.mediaType ? result.text : JSON.stringify(result, null, 2) ?? "";
+  const code = made("div", "", { class: "code" });
+  code.append(made("pre", text.slice(0, SHOWN), { tabindex: "0" }));
+  told.after.append(made("h3", "Result"), code);
+  if (text.length > SHOWN) told.after.append(made("p", `These are the first ${SHOWN} characters.`, { class: "note" }));
+}
+
+/** What became of a payment. @param {string | undefined} id @returns {Promise<string>} */
+async function state(id) {
+  if (!id) return "";
+  try {
+    const answer = await fetch(`/ai/payments/${encodeURIComponent(id)}`, { headers: { accept: "application/json" } });
+    if (answer.status === 404) return "never sent";
+    return (await answer.json()).payment?.state ?? "unknown";
+  } catch {
+    return "unknown";
+  }
+}
+
+/** What is offered when no answer came: nothing but the same. @param {HTMLFormElement} form @param {Told} told @param {string} [id] */
+async function lost(form, told, id) {
+  const known = await state(id ?? form.dataset.payment);
+  if (known) told.line(`the payment is ${known}`);
+  told.button(pays(form) ? AGAIN : "Call again", () => call(form));
+}
+
+/** Nothing is sent beside it, until it has ended. @param {HTMLFormElement} form */
+async function call(form) {
+  const body = new URLSearchParams();
+  for (const [name, value] of new FormData(form)) if (typeof value === "string") body.append(name, value);
+  press(false);
+  const told = new Told();
+  if (form.dataset.told) told.line(`terms: ${form.dataset.told}`, "ok");
+  const payment = body.get("payment") ? form.dataset.payment ?? "" : "";
+  if (payment) told.line(`signed: ${payment}`, "ok");
+  let stop = () => {};
+  let ended = false;
+  let known = payment || undefined;
+  try {
+    const answer = await fetch(form.action, { method: "POST", body, headers: { accept: "text/event-stream" } });
+    if (!answer.headers.get("content-type")?.startsWith("text/event-stream") || !answer.body) {
+      // A page: the browser asks for it itself, by the same form.
+      HTMLFormElement.prototype.submit.call(form);
+      return;
+    }
+    stop = counts(told.line(""));
+    for await (const [name, data] of events(answer.body)) {
+      if (name === "accepted") known = data.paymentId ?? known;
+      if (name === "progress" && data.message) told.progress(data.message);
+      if (name !== "result" && name !== "error") continue;
+      ended = true;
+      stop();
+      if (name === "result") {
+        wallet.answered(form);
+        showResult(data, told);
+        // What was paid for is not paid for again by this page.
+        press(true, pays(form) ? "main form:not([data-call])" : "main form");
+      } else {
+        await showError(data.error ?? {}, form, told, known);
+      }
+    }
+  } catch {
+    // What is said below.
+  }
+  stop();
+  if (!ended) {
+    told.line("the answer was lost", "bad");
+    await lost(form, told, known);
+  }
+}
+
+/** @param {any} error @param {HTMLFormElement} form @param {Told} told @param {string} [id] */
+async function showError(error, form, told, id) {
+  const open = error.charged !== false || error.code === "payment_in_progress";
+  told.line(`${error.message ?? "no answer"} (${error.code ?? "unknown"})`, "bad");
+  for (const problem of (error.problems ?? []).slice(0, 20)) told.line(`${problem.pointer || "the input"}: ${problem.message}`, "bad");
+  told.line(open ? "not known yet whether it was charged, at most once" : "nothing was charged", open ? "warn" : "ok");
+  if (error.hint) told.line(error.hint);
+  if (open && pays(form)) return lost(form, told, error.paymentId ?? id);
+  wallet.answered(form);
+  press(true, pays(form) ? "main form:not([data-call])" : "main form");
+  if (error.code !== "payment_required") told.button(pays(form) ? AGAIN : "Call again", () => call(form));
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  const button = event.submitter;
+  if (!(form instanceof HTMLFormElement) || form.dataset.call === undefined || !place || event.defaultPrevented) return;
+  // The other buttons of a form show its input in another way.
+  if (button instanceof HTMLButtonElement && button.name) return;
+  event.preventDefault();
+  void call(form);
+});
+
+wallet.begin(call);

@@ -1,0 +1,164 @@
+// Pays with a wallet of the browser (EIP-1193): it signs what the page says is asked for, once. What was signed is kept in this tab before
+// it is sent, so that a lost answer is asked for with the same payment, and nothing else is signed until it was answered.
+
+/** The contract that takes permits, and the one that takes what was charged of them. */
+const PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
+const UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002";
+
+/** How long a payment can be shown beyond what is asked for, in seconds. */
+const MARGIN = 600;
+
+/** Where in this tab a payment of this tool is kept. */
+const place = `payment ${location.pathname}`;
+
+/** @typedef {{ id: string, until: number, fields: [string, string][] }} Kept */
+
+/** @param {[string, string][]} fields */
+const struct = (fields) => fields.map(([name, type]) => ({ name, type }));
+
+/** @param {string} text */
+const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+
+/** What the host knows a payment by. @param {any} accepted @param {string} from @param {string} nonce */
+async function idOf(accepted, from, nonce) {
+  const parts = [accepted.network, accepted.asset.toLowerCase(), from.toLowerCase(), nonce];
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(parts.join("\n")));
+  return `pmt_${[...new Uint8Array(hash).slice(0, 16)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** What is signed for an offer, and the payload without its signature. @param {any} accepted @param {string} from */
+function typed(accepted, from) {
+  const chainId = Number(accepted.network.split(":")[1]);
+  const until = String(Math.floor(Date.now() / 1000) + Number(accepted.maxTimeoutSeconds) + MARGIN);
+  const chance = crypto.getRandomValues(new Uint8Array(32));
+  const nonce = `0x${[...chance].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  const domain = struct([["name", "string"], ["version", "string"], ["chainId", "uint256"], ["verifyingContract", "address"]]);
+  if (accepted.scheme === "exact") {
+    const authorization = { from, to: accepted.payTo, value: accepted.amount, validAfter: "0", validBefore: until, nonce };
+    return {
+      signs: {
+        types: {
+          EIP712Domain: domain,
+          TransferWithAuthorization: struct([["from", "address"], ["to", "address"], ["value", "uint256"], ["validAfter", "uint256"], ["validBefore", "uint256"], ["nonce", "bytes32"]]),
+        },
+        primaryType: "TransferWithAuthorization",
+        domain: { name: accepted.extra.name, version: accepted.extra.version, chainId, verifyingContract: accepted.asset },
+        message: authorization,
+      },
+      payload: { authorization },
+      nonce,
+      until: Number(until),
+    };
+  }
+  const permit = {
+    permitted: { token: accepted.asset, amount: accepted.amount },
+    spender: UPTO_PROXY,
+    nonce: BigInt(nonce).toString(),
+    deadline: until,
+    witness: { to: accepted.payTo, facilitator: accepted.extra.facilitatorAddress, validAfter: "0" },
+  };
+  return {
+    signs: {
+      types: {
+        EIP712Domain: domain.filter(({ name }) => name !== "version"),
+        PermitWitnessTransferFrom: struct([["permitted", "TokenPermissions"], ["spender", "address"], ["nonce", "uint256"], ["deadline", "uint256"], ["witness", "Witness"]]),
+        TokenPermissions: struct([["token", "address"], ["amount", "uint256"]]),
+        Witness: struct([["to", "address"], ["facilitator", "address"], ["validAfter", "uint256"]]),
+      },
+      primaryType: "PermitWitnessTransferFrom",
+      domain: { name: "Permit2", chainId, verifyingContract: PERMIT2 },
+      message: permit,
+    },
+    payload: { permit2Authorization: { from, ...permit } },
+    nonce: `permit2:${permit.nonce}`,
+    until: Number(until),
+  };
+}
+
+/** @returns {Kept | undefined} */
+function recall() {
+  try {
+    return JSON.parse(sessionStorage.getItem(place) ?? "null") ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Forgets a payment that can buy nothing: it was given back, or expired without a use. One that was settled has an answer yet to be
+ * read. Answers whether one is left. */
+async function keeps() {
+  const kept = recall();
+  if (!kept) return false;
+  const answer = await fetch(`/ai/payments/${encodeURIComponent(kept.id)}`, { headers: { accept: "application/json" } });
+  const state = answer.status === 404 ? "" : (await answer.json()).payment?.state;
+  const ended = state === "" ? kept.until * 1000 < Date.now() : ["released", "refused"].includes(state);
+  if (ended) sessionStorage.removeItem(place);
+  return !ended;
+}
+
+/** Has the wallet sign what the form says, and keeps it. @param {any} wallet @param {HTMLFormElement} form @param {any} offer */
+async function sign(wallet, form, { accepted, resource }) {
+  const said = new FormData(form);
+  for (const name of ["amount", "asset", "network"]) if (said.get(name) !== accepted[name]) throw new Error("the page does not say what is to be signed");
+  const [from] = await wallet.request({ method: "eth_requestAccounts" });
+  await wallet.request({ method: "wallet_switchEthereumChain", params: [{ chainId: `0x${Number(accepted.network.split(":")[1]).toString(16)}` }] });
+  const { signs, payload, nonce, until } = typed(accepted, from);
+  const signature = await wallet.request({ method: "eth_signTypedData_v4", params: [from, JSON.stringify(signs)] });
+  const id = await idOf(accepted, from, nonce);
+  const payment = base64(JSON.stringify({ x402Version: 2, resource, accepted, payload: { signature, ...payload } }));
+  said.set("payment", payment);
+  const fields = [...said].filter(([name]) => name !== "csrf");
+  sessionStorage.setItem(place, JSON.stringify({ id, until, fields }));
+  fill(form, recall());
+}
+
+/** Puts a payment that is kept into the form. @param {HTMLFormElement} form @param {Kept | undefined} kept */
+function fill(form, kept) {
+  if (!kept) throw new Error("this tab keeps nothing: what is signed could be lost");
+  for (const [name, value] of kept.fields) {
+    const field = form.elements.namedItem(name);
+    if (field instanceof HTMLInputElement) field.value = value;
+  }
+  form.dataset.payment = kept.id;
+}
+
+export const wallet = {
+  /** Nothing of what a form has sent is open any more. @param {HTMLFormElement} form */
+  answered(form) {
+    if (form.closest("[data-wallet]")) sessionStorage.removeItem(place);
+  },
+
+  /** Shows the wallet's way to pay, where there is a wallet. @param {(form: HTMLFormElement) => unknown} call */
+  begin(call) {
+    const section = document.querySelector("[data-wallet]");
+    const form = section?.querySelector("form");
+    const button = section?.querySelector("[data-sign]");
+    const says = section?.querySelector("[data-says]");
+    const wallet = /** @type {any} */ (globalThis).ethereum;
+    if (!wallet || !globalThis.isSecureContext || !form || !(section instanceof HTMLElement) || !(button instanceof HTMLButtonElement) || !says) return;
+    const offer = JSON.parse(section.dataset.wallet ?? "{}");
+    const label = button.textContent;
+    const show = (/** @type {boolean} */ open) => {
+      button.textContent = open ? "Ask again with the same payment · cannot be charged twice" : label;
+      if (open) says.textContent = "A payment that you signed in this tab was not answered. Nothing else is paid until it is.";
+      const others = [...document.querySelectorAll("main form[data-call]")].filter((other) => other !== form);
+      for (const other of others.flatMap((other) => [...other.querySelectorAll("button")])) other.disabled = open;
+    };
+    section.hidden = false;
+    show(recall() !== undefined);
+    button.addEventListener("click", async () => {
+      button.disabled = true;
+      try {
+        const open = await keeps();
+        show(open);
+        if (open) fill(form, recall());
+        else await sign(wallet, form, offer);
+        call(form);
+      } catch (error) {
+        says.textContent = `Nothing was sent: ${/** @type {Error} */ (error).message}`;
+      } finally {
+        button.disabled = false;
+      }
+    });
+  },
+};

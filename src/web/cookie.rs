@@ -1,0 +1,91 @@
+//! The cookie of a session: it reaches the dashboard and nothing else of the host.
+
+use std::{fmt::Display, str::FromStr};
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use url::Url;
+
+use crate::account::session::Token;
+
+/// What a session is kept as by the browser.
+///
+/// Cookies know no ports: two hosts on one machine would end each other's sessions under one name, so that the port is in it.
+#[derive(Debug, Clone)]
+pub struct Cookie {
+    name: String,
+    attributes: &'static str,
+}
+
+impl Cookie {
+    /// Of the host with this public URL: it goes over TLS alone where that is https.
+    #[must_use]
+    pub fn of(base_url: &str) -> Self {
+        let url = Url::parse(base_url).ok();
+        let port = url.as_ref().and_then(Url::port_or_known_default).unwrap_or(0);
+        match url.is_some_and(|url| url.scheme() == "https") {
+            true => Self { name: format!("__Secure-tollhouse-{port}"), attributes: "Path=/dashboard; HttpOnly; SameSite=Lax; Secure" },
+            false => Self { name: format!("tollhouse-{port}"), attributes: "Path=/dashboard; HttpOnly; SameSite=Lax" },
+        }
+    }
+
+    /// Another one of the same host, for `what`.
+    pub(super) fn beside(&self, what: &str) -> Self {
+        Self { name: format!("{}-{what}", self.name), attributes: self.attributes }
+    }
+
+    /// The first token that a request shows.
+    pub(super) fn token(&self, headers: &HeaderMap) -> Option<Token> {
+        self.kept(headers)
+    }
+
+    /// The first value that a request shows, and that reads.
+    pub(super) fn kept<T: FromStr>(&self, headers: &HeaderMap) -> Option<T> {
+        let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+        let pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.filter(|(name, _)| *name == self.name).find_map(|(_, token)| token.parse().ok())
+    }
+
+    /// Has the browser keep a value, until it closes or is told otherwise.
+    pub(super) fn keep(&self, value: &impl Display) -> HeaderValue {
+        self.value(&format!("{}={value}", self.name))
+    }
+
+    /// Has the browser forget it.
+    pub(super) fn forget(&self) -> HeaderValue {
+        self.value(&format!("{}=; Max-Age=0", self.name))
+    }
+
+    fn value(&self, pair: &str) -> HeaderValue {
+        let mut value =
+            HeaderValue::try_from(format!("{pair}; {}", self.attributes)).expect("what is kept is ASCII without control characters");
+        value.set_sensitive(true);
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_is_named_by_its_port_and_sealed_by_its_scheme() {
+        let told = |url: &str| Cookie::of(url).forget().to_str().unwrap().to_owned();
+        assert_eq!(told("http://127.0.0.1:4020"), "tollhouse-4020=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax");
+        assert_eq!(told("https://a.example"), "__Secure-tollhouse-443=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax; Secure");
+    }
+
+    #[test]
+    fn a_token_is_found_among_other_cookies() {
+        let cookie = Cookie::of("http://127.0.0.1:4020");
+        let (id, key) = ("A".repeat(22), "B".repeat(42) + "A");
+        let find = |value: &str| {
+            let headers = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(value).unwrap())]);
+            cookie.token(&headers).map(|token| token.to_string())
+        };
+        let token = format!("admin.{id}.{key}");
+        assert_eq!(find(&format!("a=b; tollhouse-4020=x; tollhouse-4020={token};c")), Some(token.clone()));
+        for other in [format!("tollhouse-4021={token}"), format!("xtollhouse-4020={token}"), "tollhouse-4020=".to_owned(), token] {
+            assert_eq!(find(&other), None, "{other}");
+        }
+    }
+}

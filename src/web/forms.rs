@@ -1,0 +1,184 @@
+//! What buttons do: a form is one request of the public API, made with the session's credential.
+//!
+//! The form says which operation, and its fields say what of the request they are: [`fields`](self::fields). There is nothing here
+//! that the API could not be asked for, and nothing that only one form does.
+
+mod fields;
+mod known;
+mod posted;
+
+use axum::{
+    Json,
+    body::{Body, to_bytes},
+    http::{HeaderMap, HeaderValue, header},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::html;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+use self::known::form;
+pub(super) use self::{
+    fields::{Fields, body},
+    known::{is_once, said},
+    posted::{Posted, genuine},
+};
+use super::{
+    page::{Area, Back, Page},
+    parts::facts,
+    services::Operation,
+    visitor::{Refused, Visitor, segment},
+};
+use crate::front::{Code, Fault, PathParams, names};
+
+/// Most bytes of an answer that is shown once.
+const MOST_BYTES: usize = 64 << 10;
+
+/// `POST /dashboard/do/{operation}`: the way back once it was done, or why not.
+pub(super) async fn submit(PathParams(id): PathParams<String>, posted: Posted) -> Result<Response, Refused> {
+    let back = back(&posted.fields, &posted.visitor);
+    match perform(&id, &posted).await.map_err(|refused| refused.with(Back(back.clone())))? {
+        Some(answer) => Ok(shown(&posted.visitor, &id, &answer, &back).await),
+        None => Ok(Redirect::to(&done(&posted.visitor, &back, &id)).into_response()),
+    }
+}
+
+/// `POST /dashboard/api/do/{operation}`: the same for scripts, which are told where to go on.
+pub(super) async fn submit_by_script(PathParams(id): PathParams<String>, posted: Posted) -> Result<Response, Refused> {
+    if is_once(&id) {
+        return Err(Fault::bad_request("the answer of this form is shown once, on a page").into());
+    }
+    perform(&id, &posted).await?;
+    Ok(Json(json!({ "ok": true, "to": done(&posted.visitor, &back(&posted.fields, &posted.visitor), &id) })).into_response())
+}
+
+/// The one request. `Some` is an answer that is shown once.
+async fn perform(id: &str, posted: &Posted) -> Result<Option<Value>, Refused> {
+    let (visitor, fields) = (&posted.visitor, &posted.fields);
+    let operation = visitor.services.operations.iter().find(|operation| operation.id == id);
+    let (Some(form), Some(operation)) = (form(id), operation) else { return Err(Fault::from(Code::NotFound).into()) };
+    let headers = headers(fields)?;
+    if headers.contains_key(&names::DEVELOPER_CREDIT) {
+        visitor.may_show_credential()?;
+    }
+    let body = if operation.takes { Body::from(fields::body(fields)?.to_string()) } else { Body::empty() };
+    let response = visitor.send(operation.method.clone(), &path(operation, fields)?, headers, body).await;
+    if !response.status().is_success() {
+        return Err(visitor.refused(response).await);
+    }
+    if !form.once {
+        return Ok(None);
+    }
+    let read = to_bytes(response.into_body(), MOST_BYTES).await.ok().and_then(|body| serde_json::from_slice(&body).ok());
+    read.map(Some).ok_or_else(|| Fault::from(Code::Internal).into())
+}
+
+/// The operation's path with the names that the form gives, and its query.
+fn path(operation: &Operation, fields: &Fields) -> Result<String, Fault> {
+    let mut path = String::new();
+    for piece in operation.path.split('/').skip(1) {
+        path.push('/');
+        match piece.strip_prefix('{').and_then(|piece| piece.strip_suffix('}')) {
+            Some(name) => {
+                let value = fields.get(&format!("path:{name}")).filter(|value| !value.is_empty());
+                let value = value.ok_or_else(|| Fault::bad_request(format!("the form does not say `path:{name}`")))?;
+                path += &segment(value).to_string();
+            }
+            None => path += piece,
+        }
+    }
+    let query = fields.all().filter_map(|(name, value)| Some((name.strip_prefix("query:")?, value)));
+    Ok(super::visitor::with_query(&path, query))
+}
+
+/// The headers that a form may say.
+fn headers(fields: &Fields) -> Result<HeaderMap, Fault> {
+    let known = [&header::IF_MATCH, &names::IDEMPOTENCY_KEY, &names::DEVELOPER_CREDIT, &names::PAYMENT_SIGNATURE];
+    let said = fields.all().filter_map(|(name, value)| Some((name.strip_prefix("header:")?, value))).filter(|(_, value)| !value.is_empty());
+    let header = |(name, value): (&str, &str)| {
+        let wrong = || Fault::bad_request(format!("`header:{name}` is no header that a form says"));
+        let known = known.iter().find(|known| known.as_str() == name).ok_or_else(wrong)?;
+        Ok(((*known).clone(), HeaderValue::from_str(value.trim()).map_err(|_| wrong())?))
+    };
+    said.map(header).collect()
+}
+
+/// Where the form leads back to: a page of the dashboard, and nowhere else.
+fn back(fields: &Fields, visitor: &Visitor) -> String {
+    let home = || visitor.kind().map_or("/dashboard", super::shell::home);
+    fields.get("back").filter(|back| is_page(back)).unwrap_or_else(home).to_owned()
+}
+
+/// Whether this is the address of a page of the dashboard.
+pub(super) fn is_page(path: &str) -> bool {
+    let below = path.strip_prefix("/dashboard").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']));
+    let names = path.split(['?', '#']).next().unwrap_or_default();
+    // What leads up would lead out of it: to what others wrote.
+    let leads_on = names.split('/').skip(2).all(|name| !matches!(&*percent_decode_str(name).decode_utf8_lossy(), "." | ".."));
+    let acts = ["/dashboard/api/", "/dashboard/do/"].iter().any(|start| names.starts_with(start));
+    below && leads_on && !acts && !names.contains("//") && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+/// The page that a form leads back to, which says what was done: to whom it was done for, and to nobody whom a link leads there.
+pub(super) fn done(visitor: &Visitor, back: &str, id: &str) -> String {
+    visitor.session().map_or_else(|| back.to_owned(), |session| with_done(back, &known::mark(session, id)))
+}
+
+fn with_done(back: &str, mark: &str) -> String {
+    let (page, place) = back.split_once('#').map_or((back, ""), |(page, place)| (page, place));
+    let (path, query) = page.split_once('?').unwrap_or((page, ""));
+    let kept = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name != "done");
+    let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).append_pair("done", mark).finish();
+    let place = if place.is_empty() { String::new() } else { format!("#{place}") };
+    format!("{path}?{query}{place}")
+}
+
+/// What is told this once.
+async fn shown(visitor: &Visitor, id: &str, answer: &Value, back: &str) -> Response {
+    let members = answer.as_object().into_iter().flatten().filter(|(name, _)| *name != "ok");
+    let told: Vec<_> = members
+        .filter_map(|(name, value)| {
+            let text = value.as_str().map(str::to_owned).or_else(|| value.as_number().map(ToString::to_string))?;
+            Some((name.as_str(), Some(facts::id(&text))))
+        })
+        .collect();
+    let said = form(id).map_or("", |form| form.said);
+    let main = html! {
+        p.lead { (said) }
+        (facts::list(&told))
+        p { a.button href=(back) { "I have kept it" } }
+    };
+    visitor.show(Page { unlisted: true, ..Page::new(Area::Elsewhere, "Shown once", main) }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_leads_back_to_pages_of_the_dashboard_alone() {
+        for page in ["/dashboard", "/dashboard/home", "/dashboard?q=a", "/dashboard#x"] {
+            assert!(is_page(page), "{page}");
+        }
+        for other in [
+            "",
+            "/",
+            "//evil.example",
+            "/dashboardx",
+            "https://evil.example/dashboard",
+            "/dashboard/\\evil",
+            "/dashboard\n",
+            "/assets/x",
+            "/dashboard/../tools/x",
+            "/dashboard/..",
+            "/dashboard/%2e%2E/tools/x",
+            "/dashboard/.%2e//evil.example",
+            "/dashboard//evil.example",
+            "/dashboard/./x",
+            "/dashboard/api/ai/x",
+        ] {
+            assert!(!is_page(other), "{other}");
+        }
+        assert_eq!(with_done("/dashboard/home?q=a%26b&done=x#y", "setSecret"), "/dashboard/home?q=a%26b&done=setSecret#y");
+    }
+}

@@ -1,0 +1,140 @@
+//! How fields become a JSON body: a field's name says what it is, and where it goes.
+//!
+//! ```text
+//! text:/name          as it is                       lines:/tags       a list: one a line, trimmed, none of them empty
+//! some:/reason        left out when empty            each:/parts       a list of all fields of the name; an empty one adds nothing
+//! number:/priceUsd    left out when empty            json:/inputSchema JSON; left out when empty
+//! flag:/paused        `true` or `false`; the last    number:/limits/wallMs   makes the objects above it
+//! ```
+
+use serde_json::{Map, Number, Value};
+
+use crate::front::{Code, Fault};
+
+/// Members that a pointer may lead through.
+const MAX_DEPTH: usize = 4;
+
+/// The fields of a form, in its order. Line ends are single, as they were in the browser's field.
+#[derive(Debug, Default)]
+pub(in crate::web) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Of a body as browsers send it.
+    pub(in crate::web) fn read(body: &[u8]) -> Self {
+        Self(form_urlencoded::parse(body).map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n"))).collect())
+    }
+
+    /// The last value under a name: a box that is ticked comes behind what stands for one that is not.
+    pub(in crate::web) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All fields.
+    pub(in crate::web) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// The body that the fields make; other fields are none of it.
+pub(in crate::web) fn body(fields: &Fields) -> Result<Value, Fault> {
+    let mut body = Value::Object(Map::new());
+    for (name, text) in fields.all() {
+        let Some((kind, pointer)) = name.split_once(":/") else { continue };
+        let pointer = format!("/{pointer}");
+        let Some(value) = value(kind, &pointer, text)? else { continue };
+        place(&mut body, &pointer, value, kind == "each")?;
+    }
+    Ok(body)
+}
+
+/// What a field means; `None` where it is left out, or is no part of a body.
+fn value(kind: &str, pointer: &str, text: &str) -> Result<Option<Value>, Fault> {
+    let wrong = |what: &str| Fault::invalid(Code::InvalidRequest, format!("`{pointer}` {what}"), pointer);
+    let trimmed = text.trim();
+    Ok(match kind {
+        "text" => Some(text.into()),
+        "some" | "number" | "json" if trimmed.is_empty() => None,
+        "some" => Some(text.into()),
+        "number" => Some(Value::Number(trimmed.parse::<Number>().map_err(|_| wrong("is no number"))?)),
+        "flag" => Some(Value::Bool(trimmed.parse().map_err(|_| wrong("is neither `true` nor `false`"))?)),
+        "lines" => Some(text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()),
+        "each" => Some(Value::Array(if trimmed.is_empty() { vec![] } else { vec![text.into()] })),
+        "json" => Some(serde_json::from_str(text).map_err(|error| wrong(&format!("is no JSON: {error}")))?),
+        _ => None,
+    })
+}
+
+/// Puts a value to where its pointer leads, in objects that are made on the way; lists that are gathered get longer.
+fn place(body: &mut Value, pointer: &str, value: Value, gathers: bool) -> Result<(), Fault> {
+    let wrong = || Fault::bad_request(format!("the form has no place for `{pointer}`"));
+    let names: Vec<_> = pointer.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~")).collect();
+    let (last, above) = names.split_last().filter(|_| names.len() <= MAX_DEPTH).ok_or_else(wrong)?;
+    let mut at = body.as_object_mut().ok_or_else(wrong)?;
+    for name in above {
+        at = at.entry(name).or_insert_with(|| Value::Object(Map::new())).as_object_mut().ok_or_else(wrong)?;
+    }
+    match (at.get_mut(last), value) {
+        (Some(Value::Array(list)), Value::Array(more)) if gathers => list.extend(more),
+        (_, value) => _ = at.insert(last.clone(), value),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn made(fields: &[(&str, &str)]) -> Result<Value, Fault> {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        super::body(&Fields::read(body.as_bytes()))
+    }
+
+    #[test]
+    fn fields_become_what_their_names_say() {
+        let body = made(&[
+            ("csrf", "x"),
+            ("path:slug", "y"),
+            ("text:/title", " a "),
+            ("text:/description", ""),
+            ("some:/reason", " "),
+            ("number:/priceUsd", " 0.003 "),
+            ("number:/limits/wallMs", "5000"),
+            ("number:/limits/cpuMs", ""),
+            ("flag:/paused", "false"),
+            ("flag:/paused", "true"),
+            ("lines:/tags", " a \r\n\r\nb"),
+            ("each:/parts", ""),
+            ("each:/parts", "kv"),
+            ("each:/parts", "files"),
+            ("each:/none", ""),
+            ("json:/inputSchema", "{\"a\":1}"),
+            ("json:/outputSchema", ""),
+            ("text:/a~1b", "c"),
+        ]);
+        let wanted = json!({
+            "title": " a ", "description": "", "priceUsd": 0.003, "limits": { "wallMs": 5000 }, "paused": true, "tags": ["a", "b"],
+            "parts": ["kv", "files"], "none": [], "inputSchema": { "a": 1 }, "a/b": "c",
+        });
+        assert_eq!(body.unwrap(), wanted);
+        assert_eq!(made(&[("number:/priceUsd", "0.003")]).unwrap().to_string(), r#"{"priceUsd":0.003}"#, "digit by digit");
+    }
+
+    #[test]
+    fn the_last_value_of_a_name_holds_and_lines_end_once() {
+        let fields = Fields::read(b"a=1&a=2&b=x%0D%0Ay&c=%F0%9F%8D%8B+%2B");
+        assert_eq!((fields.get("a"), fields.get("b"), fields.get("c"), fields.get("d")), (Some("2"), Some("x\ny"), Some("🍋 +"), None));
+    }
+
+    #[test]
+    fn what_does_not_read_is_refused_with_its_field() {
+        for (name, text) in [("number:/a", "1,5"), ("number:/a", "NaN"), ("flag:/a", "on"), ("json:/a", "{"), ("json:/a", "1 2")] {
+            let fault = made(&[(name, text)]).unwrap_err();
+            assert!(fault.message().starts_with("`/a`"), "{}", fault.message());
+        }
+        for clash in [&[("text:/a", "1"), ("text:/a/b", "2")][..], &[("text:/1/2/3/4/5", "x")]] {
+            assert!(made(clash).is_err(), "{clash:?}");
+        }
+    }
+}

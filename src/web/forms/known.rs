@@ -1,0 +1,95 @@
+//! What forms may ask for, and what is said once it was done.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::account::session::Opened;
+
+/// Hex digits by which a session knows its own mark.
+const MARK_DIGITS: usize = 16;
+
+/// What a form may ask for.
+pub(super) struct Form {
+    /// The operation.
+    pub(super) id: &'static str,
+    /// What is said once it was done.
+    pub(super) said: &'static str,
+    /// Its answer has in it what is told this once.
+    pub(super) once: bool,
+}
+
+/// All that forms ask for.
+const FORMS: &[Form] = &[
+    done("makePayout", "All that waited is in a packet now."),
+    done("setPayoutSettings", "Payouts go there from now on."),
+    done("setBudget", "The budget is set."),
+    once("rotateBuilderKey", "This is the new key. It is shown this once; the old one opens nothing any more."),
+    once("mintCredit", "This is the credit. The token of a new one is shown this once: hand it to who is to spend it."),
+    done("decideReview", "It is decided."),
+    done("setPolicy", "The policy is in force."),
+    done("judgeBuilder", "It is decided."),
+    done("judgeCredit", "It is decided."),
+    done("decidePayout", "The packet's state is set."),
+    done("giveRefund", "It is given back."),
+    done("rescan", "All was scanned by the rules in force."),
+    once("registerBuilder", "You are registered. The key is shown this once: sign in with it."),
+    done("createEndpoint", "It is published. Run it here, or call it as its page says."),
+    done("updateEndpoint", "It is changed, for calls that start from now on."),
+    done("deleteEndpoint", "It is deleted. Its receipts stay, and its name stays yours."),
+    done("setSecret", "The secret is set, for calls that start from now on."),
+    done("removeSecret", "The secret is removed."),
+];
+
+const fn done(id: &'static str, said: &'static str) -> Form {
+    Form { id, said, once: false }
+}
+
+const fn once(id: &'static str, said: &'static str) -> Form {
+    Form { id, said, once: true }
+}
+
+pub(super) fn form(id: &str) -> Option<&'static Form> {
+    FORMS.iter().find(|form| form.id == id)
+}
+
+/// Whether the answer of an operation is shown once: its form goes on to a page of its own.
+pub(in crate::web) fn is_once(id: &str) -> bool {
+    form(id).is_some_and(|form| form.once)
+}
+
+/// What a page's address says of what was done: it can be made by who has the session alone.
+pub(super) fn mark(session: &Opened, id: &str) -> String {
+    let hash = hex::encode(Sha256::digest(format!("{}\n{id}", session.form_token)));
+    format!("{id}.{}", &hash[..MARK_DIGITS])
+}
+
+/// What was done, and what is said of it, on the page that a form leads back to.
+pub(in crate::web) fn said(session: &Opened, asked: &str) -> Option<(&'static str, &'static str)> {
+    let (_, query) = asked.split_once('?')?;
+    let done = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "done")?.1;
+    let form = form(done.split('.').next()?).filter(|form| done == mark(session, form.id))?;
+    Some((form.id, form.said))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::session::Kind;
+
+    #[test]
+    fn forms_ask_for_operations_that_are_in_the_table_once() {
+        let ids: std::collections::BTreeSet<_> = FORMS.iter().map(|form| form.id).collect();
+        assert_eq!(ids.len(), FORMS.len());
+        let session = |form_token: &str| Opened {
+            owner: "admin".to_owned(),
+            name: String::new(),
+            kind: Kind::Admin,
+            credential: String::new().into(),
+            form_token: form_token.to_owned(),
+        };
+        let (own, other) = (session("a"), session("b"));
+        let page = |id: &str| format!("/dashboard?done={}", mark(&own, id));
+        assert_eq!(said(&own, &page(FORMS[0].id)), Some((FORMS[0].id, FORMS[0].said)));
+        assert_eq!(said(&other, &page(FORMS[0].id)), None, "a link of another session's");
+        assert_eq!((said(&own, &page("getHealth")), said(&own, &format!("/dashboard?done={}", FORMS[0].id))), (None, None));
+    }
+}

@@ -1,0 +1,153 @@
+//! Charts: bars and steps of our own. They are drawn on the server, with no style in the markup: what they look like is said by
+//! classes, and how large they are by the style sheet. Whoever does not see them has their sentence, and their figures as a table.
+
+use std::fmt::Write as _;
+
+use maud::{Markup, PreEscaped, html};
+
+/// How wide one place is, and how high the drawing, in units of its own: it is stretched to its box.
+const PLACE: usize = 10;
+const HEIGHT: f64 = 100.0;
+/// How high at the least what is not nothing, so that one call is seen beside thousands.
+const SEEN: f64 = 2.0;
+
+/// What a chart says beside its drawing.
+pub(in crate::web) struct Chart<'a> {
+    /// Its own on the page.
+    pub(in crate::web) id: &'a str,
+    /// What there is to be seen, in a sentence.
+    pub(in crate::web) says: String,
+    /// What is drawn, and what on top of it or beside, in the second colour.
+    pub(in crate::web) keys: [Option<&'a str>; 2],
+    /// The highest value, as it is told.
+    pub(in crate::web) most: String,
+    /// The same as a table.
+    pub(in crate::web) table: Markup,
+}
+
+/// A bar by its name: how high it is, and how much of that is of the second colour.
+#[derive(Debug, Clone)]
+pub(in crate::web) struct Bar {
+    pub(in crate::web) name: String,
+    pub(in crate::web) value: f64,
+    pub(in crate::web) bad: f64,
+}
+
+/// A place of two lines, of which either may be nowhere.
+#[derive(Debug, Clone)]
+pub(in crate::web) struct Step {
+    pub(in crate::web) name: String,
+    pub(in crate::web) values: [Option<f64>; 2],
+}
+
+impl Chart<'_> {
+    /// Bars beside one another, from the left.
+    pub(in crate::web) fn bars(&self, bars: &[Bar]) -> Markup {
+        let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+        let high = |value: f64| if value > 0.0 { (value / most * HEIGHT).max(SEEN) } else { 0.0 };
+        let mut drawn = String::new();
+        for (place, bar) in bars.iter().enumerate() {
+            let whole = high(bar.value);
+            let bad = high(bar.bad).min(whole);
+            for (class, high, top) in [("col", whole - bad, HEIGHT - whole + bad), ("col bad", bad, HEIGHT - whole)] {
+                if high > 0.0 {
+                    let left = place * PLACE + 1;
+                    _ = write!(drawn, r#"<rect class="{class}" x="{left}" y="{top:.1}" width="{}" height="{high:.1}"/>"#, PLACE - 2);
+                }
+            }
+        }
+        self.drawn(&drawn, bars.iter().map(|bar| bar.name.as_str()))
+    }
+
+    /// Two lines that go on at their height for the length of each place.
+    pub(in crate::web) fn steps(&self, steps: &[Step]) -> Markup {
+        let most = steps.iter().flat_map(|step| step.values).flatten().fold(0.0, f64::max);
+        let mut drawn = String::new();
+        for (line, class) in ["step", "step bad"].into_iter().enumerate() {
+            let (mut path, mut goes_on) = (String::new(), false);
+            for (place, step) in steps.iter().enumerate() {
+                let Some(value) = step.values[line] else {
+                    goes_on = false;
+                    continue;
+                };
+                let high = HEIGHT - if most > 0.0 { value / most * (HEIGHT - SEEN) } else { 0.0 };
+                let (from, to) = (place * PLACE, (place + 1) * PLACE);
+                _ = if goes_on { write!(path, "V{high:.1}H{to}") } else { write!(path, "M{from} {high:.1}H{to}") };
+                goes_on = true;
+            }
+            if !path.is_empty() {
+                _ = write!(drawn, r#"<path class="{class}" d="{path}"/>"#);
+            }
+        }
+        self.drawn(&drawn, steps.iter().map(|step| step.name.as_str()))
+    }
+
+    /// What was drawn for these places, which is made of numbers alone, with all that is said of it.
+    fn drawn<'a>(&self, drawn: &str, mut names: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator) -> Markup {
+        let places = names.len();
+        let (first, last) = (names.next().unwrap_or_default(), names.next_back().unwrap_or_default());
+        html! {
+            figure.chart {
+                figcaption {
+                    p id=(self.id) { (self.says) }
+                    p.keys aria-hidden="true" {
+                        @for (class, key) in ["key", "key bad"].into_iter().zip(self.keys) {
+                            @if let Some(key) = key { span class=(class) { (key) } }
+                        }
+                    }
+                }
+                svg role="img" aria-labelledby=(self.id) viewBox=(format!("0 0 {} {HEIGHT}", (places * PLACE).max(1))) preserveAspectRatio="none" {
+                    (PreEscaped(drawn))
+                }
+                p.ends aria-hidden="true" { span { (first) } span { "highest: " (self.most) } span { (last) } }
+                details.way { summary { "Table" } (self.table) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> Chart<'static> {
+        Chart { id: "calls", says: "3 calls".to_owned(), keys: [Some("calls"), Some("failed")], most: "2".to_owned(), table: html! {} }
+    }
+
+    fn bar(value: f64, bad: f64) -> Bar {
+        Bar { name: String::new(), value, bad }
+    }
+
+    #[test]
+    fn what_is_bad_stands_on_top_of_its_bar() {
+        let told = chart().bars(&[bar(0.0, 0.0), bar(4.0, 1.0), bar(2.0, 2.0)]).into_string();
+        assert_eq!(told.matches("<rect").count(), 3, "{told}");
+        for rect in [
+            r#"<rect class="col" x="11" y="25.0" width="8" height="75.0"/>"#,
+            r#"<rect class="col bad" x="11" y="0.0" width="8" height="25.0"/>"#,
+            r#"<rect class="col bad" x="21" y="50.0" width="8" height="50.0"/>"#,
+        ] {
+            assert!(told.contains(rect), "{rect}: {told}");
+        }
+        assert!(told.contains(r#"viewBox="0 0 30 100""#) && told.contains(r#"aria-labelledby="calls""#), "{told}");
+        assert!(!told.contains("style"), "the policy lets no style in the markup be: {told}");
+    }
+
+    #[test]
+    fn little_is_seen_beside_much_and_nothing_is_not() {
+        let told = chart().bars(&[bar(1e6, 0.0), bar(1.0, 1.0), bar(0.0, 0.0)]).into_string();
+        assert_eq!(told.matches("<rect").count(), 2, "{told}");
+        assert!(told.contains(r#"y="98.0" width="8" height="2.0""#), "{told}");
+        assert_eq!(chart().bars(&[]).into_string().matches("NaN").count(), 0);
+        assert_eq!(chart().bars(&[bar(0.0, 0.0)]).into_string().matches("<rect").count(), 0);
+    }
+
+    #[test]
+    fn lines_break_where_there_is_no_value() {
+        let step = |values| Step { name: String::new(), values };
+        let steps = [step([Some(49.0), Some(98.0)]), step([Some(98.0), None]), step([None, None]), step([Some(0.0), None])];
+        let told = chart().steps(&steps).into_string();
+        assert!(told.contains(r#"<path class="step" d="M0 51.0H10V2.0H20M30 100.0H40"/>"#), "{told}");
+        assert!(told.contains(r#"<path class="step bad" d="M0 2.0H10"/>"#), "{told}");
+    }
+}

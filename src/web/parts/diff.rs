@@ -1,0 +1,139 @@
+//! What differs between two texts of others: by lines, with marks where a line differs from the one that it stands for.
+//!
+//! What it costs has bounds, whatever the texts hold: how many lines are compared and for how long, and how much of it is shown.
+//! What is left out is said.
+
+mod line;
+mod rows;
+
+use maud::{Markup, html};
+
+use self::{
+    line::Piece,
+    rows::{Compared, Row},
+};
+use super::text::words;
+
+/// What two texts are called.
+#[derive(Clone, Copy)]
+pub(in crate::web) struct Names<'a> {
+    pub(in crate::web) old: &'a str,
+    pub(in crate::web) new: &'a str,
+}
+
+/// What differs between two texts.
+pub(in crate::web) fn diff(names: Names, old: &str, new: &str) -> Markup {
+    let Compared { rows, removed, added, unshown, uncompared, in_time } = rows::compared(old, new);
+    if removed + added == 0 && uncompared == 0 {
+        let same = if old == new { "They are the same." } else { "They differ in how lines end, and in nothing else." };
+        return html! { p.muted { (same) } };
+    }
+    html! {
+        p.muted {
+            "From " (names.old) " to " (names.new) ": "
+            (added) " lines added, " (removed) " removed."
+            @if !in_time { " They differ so much that not all was compared: more is marked here than differs." }
+            @if uncompared > 0 { " The last " (uncompared) " lines were not compared: they are too many." }
+            @if unshown > 0 { " " (unshown) " more changed lines are not shown here." }
+        }
+        div.scroll role="group" aria-label={ "What differs from " (names.old) " to " (names.new) } tabindex="0" {
+            table.diff {
+                thead {
+                    tr {
+                        th scope="col" { "Old" } th scope="col" { "New" } th scope="col" { span.aside { "Change" } } th scope="col" { "Line" }
+                    }
+                }
+                tbody { @for row in &rows { (told(row)) } }
+            }
+        }
+    }
+}
+
+fn told(row: &Row) -> Markup {
+    html! {
+        @match row {
+            Row::Skipped(lines) => tr.skipped { td {} td {} td {} td { (lines) @if *lines == 1 { " line" } @else { " lines" } " as before" } },
+            Row::Same { old, new, pieces } => tr { td { (old) } td { (new) } td {} td { (in_pieces(pieces)) } },
+            Row::Removed { old, pieces } => tr.removed { td { (old) } td {} td { (sign("−", "removed")) } td { (in_pieces(pieces)) } },
+            Row::Added { new, pieces } => tr.added { td {} td { (new) } td { (sign("+", "added")) } td { (in_pieces(pieces)) } },
+        }
+    }
+}
+
+fn sign(sign: &str, word: &str) -> Markup {
+    html! { span aria-hidden="true" { (sign) } span.aside { (word) } }
+}
+
+fn in_pieces(pieces: &[Piece]) -> Markup {
+    html! {
+        @for piece in pieces {
+            @match piece {
+                Piece::Same(text) => (words(text)),
+                Piece::Marked(text) => mark { (words(text)) },
+                Piece::Left(chars) => span.muted { "… " (chars) " characters …" },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    const NAMES: Names = Names { old: "one", new: "two" };
+
+    fn shown(old: &str, new: &str) -> String {
+        diff(NAMES, old, new).into_string()
+    }
+
+    #[test]
+    fn a_diff_says_how_much_differs_and_marks_it() {
+        let told = shown("a\nlet x = 1;\nb\n", "a\nlet x = 2;\nb\nc\n");
+        assert!(told.contains("2 lines added, 1 removed."), "{told}");
+        assert!(told.contains("<mark><bdi>1</bdi></mark>") && told.contains("<mark><bdi>2</bdi></mark>"), "{told}");
+        assert_eq!(shown("a", "a"), "<p class=\"muted\">They are the same.</p>");
+        assert!(shown("a\r\nb\r\n", "a\nb\n").contains("how lines end"));
+    }
+
+    #[test]
+    fn what_stands_in_a_text_is_text() {
+        let told = shown("<script>\u{202e}</script>", "</td><img src=x onerror=alert(1)>");
+        assert!(!told.contains("<script") && !told.contains("<img") && !told.contains('\u{202e}'), "{told}");
+    }
+
+    /// Texts that cost others minutes and gigabytes.
+    fn hostile() -> Vec<(&'static str, String, String)> {
+        let bytes = 256 << 10;
+        let mixed = |seed: u32| {
+            let mut state = seed;
+            let next = |_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                ["a\n", "b\n", "c\n", "d\n"][(state >> 24) as usize % 4]
+            };
+            (0..bytes / 2).map(next).collect::<String>()
+        };
+        vec![
+            ("one line", "a".repeat(bytes), "b".repeat(bytes)),
+            ("one line of words", "a b ".repeat(bytes / 4), "b a ".repeat(bytes / 4)),
+            ("one line, odd", "\u{202e}a".repeat(bytes / 4), "\u{202e}b".repeat(bytes / 4)),
+            ("lines of four kinds", mixed(1), mixed(2)),
+            ("empty lines", "\n".repeat(bytes), "\n\n\n a".repeat(bytes / 4)),
+            ("each line another", (0..40_000).map(|n| format!("{n}\n")).collect(), (0..40_000).rev().map(|n| format!("{n}\n")).collect()),
+            ("long lines", format!("{}\n", "a&".repeat(500)).repeat(256), format!("{}\n", "&a".repeat(500)).repeat(256)),
+            ("words", format!("{}\n", "a b ".repeat(90)).repeat(700), format!("{}\n", "b c a ".repeat(60)).repeat(700)),
+        ]
+    }
+
+    #[test]
+    fn hostile_texts_cost_little_and_make_no_page_long() {
+        for (name, old, new) in hostile() {
+            let begun = Instant::now();
+            let told = shown(&old, &new);
+            assert!(begun.elapsed() < rows::TIME * 20, "{name}: {:?}", begun.elapsed());
+            assert!(told.len() < 2 * rows::MOST_BYTES, "{name}: {} bytes", told.len());
+            assert!(told.contains("lines added"), "{name}");
+        }
+    }
+}

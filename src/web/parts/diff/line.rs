@@ -1,0 +1,190 @@
+//! A line of a diff: cut to what is shown of it, with marks where it differs from the one that it stands for.
+
+use std::time::Instant;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
+
+use crate::web::parts::text::told_bytes;
+
+/// Characters of a piece that are shown.
+const MOST_CHARS: usize = 400;
+/// Characters beside a mark that are shown, of a longer piece that is the same.
+const BESIDE: usize = 80;
+/// What a piece is of a page beside its text.
+const PIECE_BYTES: usize = 26;
+
+/// What a character that is escaped is longer by, at most.
+const ESCAPE_BYTES: usize = 5;
+
+/// A piece of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece<'a> {
+    /// The other line has it too, or nothing is known of it.
+    Same(&'a str),
+    /// The other line does not have it.
+    Marked(&'a str),
+    /// So many characters are not shown.
+    Left(usize),
+}
+
+impl Piece<'_> {
+    /// How much of a page it is, about.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Same(text) | Self::Marked(text) => {
+                PIECE_BYTES + told_bytes(text) + ESCAPE_BYTES * text.matches(['&', '<', '>', '"']).count()
+            }
+            Self::Left(_) => 2 * PIECE_BYTES,
+        }
+    }
+}
+
+/// A line by itself.
+pub(super) fn alone(line: &str) -> Vec<Piece<'_>> {
+    head(line, MOST_CHARS, Piece::Same)
+}
+
+/// Two lines, of which one stands for the other.
+pub(super) fn pair<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>, Vec<Piece<'a>>) {
+    let begin = common(old.chars().zip(new.chars()));
+    let (begin_of_old, rest_of_old) = old.split_at(begin);
+    let rest_of_new = &new[begin..];
+    let end = common(rest_of_old.chars().rev().zip(rest_of_new.chars().rev()));
+    let (old_middle, end_of_both) = rest_of_old.split_at(rest_of_old.len() - end);
+    let new_middle = &rest_of_new[..rest_of_new.len() - end];
+    let (mut before, mut after, same) = middles(old_middle, new_middle, deadline);
+    // Of two lines that have hardly anything in common, marks say nothing.
+    if (begin + end + same) * 3 < old.len().max(new.len()) {
+        return (alone(old), alone(new));
+    }
+    for pieces in [&mut before, &mut after] {
+        pieces.splice(0..0, tail(begin_of_old));
+        pieces.extend(head(end_of_both, BESIDE, Piece::Same));
+    }
+    (before, after)
+}
+
+/// Bytes of the characters that two texts begin with both.
+fn common(pairs: impl Iterator<Item = (char, char)>) -> usize {
+    pairs.take_while(|(one, other)| one == other).map(|(one, _)| one.len_utf8()).sum()
+}
+
+/// What differs between two lines, by words where it is short; and how many bytes of it are the same.
+fn middles<'a>(old: &'a str, new: &'a str, deadline: Instant) -> (Vec<Piece<'a>>, Vec<Piece<'a>>, usize) {
+    let is_long = |text: &str| text.chars().nth(MOST_CHARS).is_some();
+    if is_long(old) || is_long(new) || Instant::now() > deadline {
+        return (head(old, MOST_CHARS, Piece::Marked), head(new, MOST_CHARS, Piece::Marked), 0);
+    }
+    let (olds, news) = (tokens(old), tokens(new));
+    let (mut before, mut after, mut same) = (Pieces::of(old), Pieces::of(new), 0);
+    for op in capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline)) {
+        let (gone, come) = (bytes(&olds[op.old_range()]), bytes(&news[op.new_range()]));
+        let kind = if let DiffOp::Equal { .. } = op { Piece::Same } else { Piece::Marked };
+        if let DiffOp::Equal { .. } = op {
+            same += gone;
+        }
+        before.push(gone, kind);
+        after.push(come, kind);
+    }
+    (before.pieces, after.pieces, same)
+}
+
+/// A text, as it is taken apart from its beginning.
+struct Pieces<'a> {
+    rest: &'a str,
+    pieces: Vec<Piece<'a>>,
+}
+
+impl<'a> Pieces<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { rest: text, pieces: vec![] }
+    }
+
+    fn push(&mut self, bytes: usize, kind: fn(&'a str) -> Piece<'a>) {
+        let (piece, rest) = self.rest.split_at(bytes);
+        self.rest = rest;
+        if !piece.is_empty() {
+            self.pieces.push(kind(piece));
+        }
+    }
+}
+
+fn bytes(tokens: &[&str]) -> usize {
+    tokens.iter().map(|token| token.len()).sum()
+}
+
+/// Words, stretches of white space, and each other character by itself.
+fn tokens(text: &str) -> Vec<&str> {
+    let kind = |char: char| match char {
+        _ if char.is_alphanumeric() || char == '_' => Some(true),
+        _ if char.is_whitespace() => Some(false),
+        _ => None,
+    };
+    let (mut tokens, mut rest) = (Vec::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let of_other_kind = |char| kind(char) != kind(first);
+        let end = if kind(first).is_some() { rest.find(of_other_kind).unwrap_or(rest.len()) } else { first.len_utf8() };
+        let (token, after) = rest.split_at(end);
+        tokens.push(token);
+        rest = after;
+    }
+    tokens
+}
+
+/// The first characters of a text, and how many there are behind them.
+fn head<'a>(text: &'a str, chars: usize, kind: fn(&'a str) -> Piece<'a>) -> Vec<Piece<'a>> {
+    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    let left = text[end..].chars().count();
+    let shown = (end > 0).then(|| kind(&text[..end]));
+    shown.into_iter().chain((left > 0).then_some(Piece::Left(left))).collect()
+}
+
+/// The last characters of a text, and how many there are before them.
+fn tail(text: &str) -> Vec<Piece<'_>> {
+    let begin = text.char_indices().rev().nth(BESIDE - 1).map_or(0, |(at, _)| at);
+    let left = text[..begin].chars().count();
+    let shown = (begin < text.len()).then(|| Piece::Same(&text[begin..]));
+    (left > 0).then_some(Piece::Left(left)).into_iter().chain(shown).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{
+        Piece::{Left, Marked, Same},
+        *,
+    };
+
+    fn paired<'a>(old: &'a str, new: &'a str) -> (Vec<Piece<'a>>, Vec<Piece<'a>>) {
+        pair(old, new, Instant::now() + Duration::from_secs(9))
+    }
+
+    #[test]
+    fn words_that_differ_are_marked() {
+        let (before, after) = paired("const a = one(two, 3);", "const a = uno(two, 4);");
+        assert_eq!(before, [Same("const a = "), Marked("one"), Same("(two, "), Marked("3"), Same(");")]);
+        assert_eq!(after, [Same("const a = "), Marked("uno"), Same("(two, "), Marked("4"), Same(");")]);
+        assert_eq!(paired("ab", "a").0, [Same("a"), Marked("b")]);
+        assert_eq!(paired("ab", "a").1, [Same("a")]);
+        assert_eq!(paired("áé", "áí"), (vec![Same("á"), Marked("é")], vec![Same("á"), Marked("í")]));
+        assert_eq!(paired("all of it", "1 + 2"), (vec![Same("all of it")], vec![Same("1 + 2")]), "hardly anything is the same");
+    }
+
+    #[test]
+    fn of_long_lines_it_is_shown_where_they_differ() {
+        let (same, old, new) = ("é".repeat(1_000), "x".repeat(500), "y".repeat(300));
+        let (before, after) = (format!("{same}{old}{same}"), format!("{same}{new}{same}"));
+        let beside = &same[..2 * BESIDE];
+        let (before, after) = paired(&before, &after);
+        assert_eq!(before, [Left(920), Same(beside), Marked(&old[..400]), Left(100), Same(beside), Left(920)]);
+        assert_eq!(after, [Left(920), Same(beside), Marked(&new), Same(beside), Left(920)]);
+        assert_eq!(alone(&old), [Same(&old[..400]), Left(100)]);
+    }
+
+    #[test]
+    fn a_text_is_its_tokens() {
+        assert_eq!(tokens("a_1  +=\t(é)"), ["a_1", "  ", "+", "=", "\t", "(", "é", ")"]);
+        assert_eq!(tokens(""), [""; 0]);
+    }
+}

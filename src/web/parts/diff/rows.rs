@@ -1,0 +1,177 @@
+//! Two texts by their lines: what was removed and added, with a few lines around.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices_deadline, group_diff_ops};
+
+use super::line::{self, Piece};
+
+/// How long two texts are compared.
+pub(super) const TIME: Duration = Duration::from_millis(100);
+/// Most lines of each that are compared.
+const MOST_LINES: usize = 20_000;
+/// Lines around what differs.
+const AROUND: usize = 3;
+/// Bytes of the rows, about.
+pub(super) const MOST_BYTES: usize = 128 << 10;
+/// What a row is of these beside its text.
+const ROW_BYTES: usize = 110;
+
+/// What came of comparing two texts.
+#[derive(Default)]
+pub(super) struct Compared<'a> {
+    pub(super) rows: Vec<Row<'a>>,
+    pub(super) removed: usize,
+    pub(super) added: usize,
+    /// Changed lines that no row tells.
+    pub(super) unshown: usize,
+    /// Lines at the end that were not compared.
+    pub(super) uncompared: usize,
+    /// Whether there was time to find the least that differs.
+    pub(super) in_time: bool,
+}
+
+/// A row of the table, with the numbers of its lines.
+pub(super) enum Row<'a> {
+    /// So many lines that are the same.
+    Skipped(usize),
+    Same {
+        old: usize,
+        new: usize,
+        pieces: Vec<Piece<'a>>,
+    },
+    Removed {
+        old: usize,
+        pieces: Vec<Piece<'a>>,
+    },
+    Added {
+        new: usize,
+        pieces: Vec<Piece<'a>>,
+    },
+}
+
+impl Row<'_> {
+    /// How much of the table it is, about.
+    fn bytes(&self) -> usize {
+        let pieces = match self {
+            Self::Skipped(_) => &[][..],
+            Self::Same { pieces, .. } | Self::Removed { pieces, .. } | Self::Added { pieces, .. } => pieces,
+        };
+        ROW_BYTES + pieces.iter().map(Piece::bytes).sum::<usize>()
+    }
+}
+
+/// What differs between two texts.
+pub(super) fn compared<'a>(old: &'a str, new: &'a str) -> Compared<'a> {
+    let deadline = Instant::now() + TIME;
+    let (old, rest_of_old) = lines(old);
+    let (new, rest_of_new) = lines(new);
+    // By numbers: what is long is compared once.
+    let mut known = HashMap::new();
+    let (olds, news) = (numbered(&old, &mut known), numbered(&new, &mut known));
+    let ops = capture_diff_slices_deadline(Algorithm::Myers, &olds, &news, Some(deadline));
+    let of = |tags: [DiffTag; 2], count: fn(&DiffOp) -> usize| ops.iter().filter(|op| tags.contains(&op.tag())).map(count).sum();
+    let mut table = Table { old, new, deadline, left: MOST_BYTES, compared: Compared::default() };
+    table.compared = Compared {
+        removed: of([DiffTag::Delete, DiffTag::Replace], |op| op.old_range().len()),
+        added: of([DiffTag::Insert, DiffTag::Replace], |op| op.new_range().len()),
+        uncompared: rest_of_old.max(rest_of_new),
+        in_time: Instant::now() <= deadline,
+        ..Compared::default()
+    };
+    table.fill(ops);
+    table.compared
+}
+
+/// As many lines as are compared, and how many there are behind them.
+fn lines(text: &str) -> (Vec<&str>, usize) {
+    let mut all = text.lines();
+    let lines = all.by_ref().take(MOST_LINES).collect();
+    (lines, all.count())
+}
+
+fn numbered<'a>(lines: &[&'a str], known: &mut HashMap<&'a str, usize>) -> Vec<usize> {
+    let mut number = |line| {
+        let next = known.len();
+        *known.entry(line).or_insert(next)
+    };
+    lines.iter().map(|line| number(*line)).collect()
+}
+
+/// The rows, as they are filled in.
+struct Table<'a> {
+    old: Vec<&'a str>,
+    new: Vec<&'a str>,
+    deadline: Instant,
+    /// Bytes that are left for rows.
+    left: usize,
+    compared: Compared<'a>,
+}
+
+impl<'a> Table<'a> {
+    fn fill(&mut self, ops: Vec<DiffOp>) {
+        if self.compared.removed + self.compared.added == 0 {
+            return;
+        }
+        let mut end = 0;
+        for group in group_diff_ops(ops, AROUND) {
+            let begins = group.first().map_or(end, |op| op.old_range().start);
+            self.skip(begins - end);
+            end = group.last().map_or(end, |op| op.old_range().end);
+            for op in &group {
+                self.tell(op);
+            }
+        }
+        self.skip(self.old.len() - end);
+    }
+
+    fn skip(&mut self, lines: usize) {
+        if lines > 0 && self.left > 0 {
+            self.push(Row::Skipped(lines));
+        }
+    }
+
+    fn tell(&mut self, op: &DiffOp) {
+        let (old, new) = (op.old_range(), op.new_range());
+        if op.tag() == DiffTag::Equal {
+            for (old, new) in old.zip(new) {
+                if self.left > 0 {
+                    self.push(Row::Same { old: old + 1, new: new + 1, pieces: line::alone(self.old[old]) });
+                }
+            }
+            return;
+        }
+        let mut come = Vec::new();
+        for place in 0..old.len().max(new.len()) {
+            let (gone, now) = (old.clone().nth(place), new.clone().nth(place));
+            if self.left == 0 {
+                self.compared.unshown += usize::from(gone.is_some()) + usize::from(now.is_some());
+                continue;
+            }
+            // Each stands for the one at its place, as long as there are as many.
+            let (before, after) = match (gone, now) {
+                (Some(gone), Some(now)) => line::pair(self.old[gone], self.new[now], self.deadline),
+                (Some(gone), None) => (line::alone(self.old[gone]), vec![]),
+                (None, Some(now)) => (vec![], line::alone(self.new[now])),
+                (None, None) => continue,
+            };
+            if let Some(old) = gone {
+                self.push(Row::Removed { old: old + 1, pieces: before });
+            }
+            if let Some(new) = now {
+                let row = Row::Added { new: new + 1, pieces: after };
+                self.left = self.left.saturating_sub(row.bytes());
+                come.push(row);
+            }
+        }
+        self.compared.rows.extend(come);
+    }
+
+    fn push(&mut self, row: Row<'a>) {
+        self.left = self.left.saturating_sub(row.bytes());
+        self.compared.rows.push(row);
+    }
+}

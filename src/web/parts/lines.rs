@@ -1,0 +1,111 @@
+//! Lines of a handler's log: when, how grave, of which call, and what it said.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    state::state,
+    text::{first, words},
+    time::moment,
+};
+
+/// Characters of a line that are shown, and of what it says besides.
+const MOST_CHARS: usize = 2_000;
+/// Places in a line that are marked.
+const MOST_MARKS: usize = 20;
+
+/// Lines in their order, with the places that say `sought` marked; `call` is where a call's own lines are.
+pub(in crate::web) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, sought: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
+    html! { ol.lines { @for entry in lines { (line(entry, sought, &call)) } } }
+}
+
+/// Whether a line says this, in whatever case its ASCII letters are.
+pub(in crate::web) fn says(entry: &Value, sought: &str) -> bool {
+    let fields = || entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json).unwrap_or_default();
+    place(entry["message"].as_str().unwrap_or_default(), sought).is_some() || place(&fields(), sought).is_some()
+}
+
+fn json(fields: &serde_json::Map<String, Value>) -> String {
+    serde_json::to_string(fields).unwrap_or_default()
+}
+
+/// Where a text says something first.
+fn place(text: &str, sought: &str) -> Option<usize> {
+    let (text, sought) = (text.as_bytes(), sought.as_bytes());
+    if sought.is_empty() {
+        return Some(0);
+    }
+    text.windows(sought.len()).position(|window| window.eq_ignore_ascii_case(sought))
+}
+
+fn line(entry: &Value, sought: &str, address: &impl Fn(&str) -> Option<String>) -> Markup {
+    let level = entry["level"].as_str().unwrap_or_default();
+    let call = entry["callId"].as_str();
+    let fields = entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json);
+    html! {
+        li data-level=(level) data-at=(entry["at"].as_str().unwrap_or_default()) data-call=[call] {
+            (moment(&entry["at"])) " " (state(level)) " "
+            @if let Some(call) = call {
+                @match address(call) { Some(address) => a.call href=(address) { (words(call)) }, None => span.call { (words(call)) } }
+                " "
+            }
+            @if entry["owner"] == true { span.muted { "owner" } " " }
+            span.said { (marked(entry["message"].as_str().unwrap_or_default(), sought)) }
+            @if let Some(fields) = &fields {
+                " " details open[!sought.is_empty() && place(fields, sought).is_some()] { summary { "fields" } code { (marked(fields, sought)) } }
+            }
+        }
+    }
+}
+
+/// The beginning of a text with the places that say something marked, and how much there is besides.
+fn marked(text: &str, sought: &str) -> Markup {
+    let left = text.chars().count().saturating_sub(MOST_CHARS);
+    let mut rest = &text[..text.char_indices().nth(MOST_CHARS).map_or(text.len(), |(at, _)| at)];
+    let mut marks = Vec::new();
+    while !sought.is_empty() && marks.len() < MOST_MARKS {
+        let Some(at) = place(rest, sought) else { break };
+        marks.push((&rest[..at], &rest[at..at + sought.len()]));
+        rest = &rest[at + sought.len()..];
+    }
+    html! {
+        @for (before, found) in &marks { @if !before.is_empty() { (words(before)) } mark { (words(found)) } }
+        @if !rest.is_empty() || marks.is_empty() { (first(rest, MOST_CHARS)) }
+        @if left > 0 { span.muted { " " (left) " more characters" } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shown(entry: &Value, sought: &str) -> String {
+        lines([entry].into_iter(), sought, |call| Some(format!("/log?callId={call}"))).into_string()
+    }
+
+    #[test]
+    fn a_line_says_all_that_it_has_as_text() {
+        let entry = json!({
+            "at": "2026-11-21T09:58:03.120Z", "level": "error", "message": "<b>\u{202e}", "fields": { "a": "<i>" }, "callId": "call_1", "owner": true,
+        });
+        let told = shown(&entry, "");
+        assert!(told.contains("href=\"/log?callId=call_1\"") && told.contains("&lt;b&gt;<span class=\"odd\">U+202E</span>"), "{told}");
+        assert!(told.contains("{&quot;a&quot;:&quot;&lt;i&gt;&quot;}") && told.contains("owner"), "{told}");
+        let long = json!({ "at": "", "level": "info", "message": "x".repeat(5_000), "fields": {}, "callId": null });
+        let told = shown(&long, "");
+        assert!(told.contains("3000 more characters") && !told.contains("<details") && told.len() < 3_000, "{told}");
+    }
+
+    #[test]
+    fn what_is_sought_is_marked_where_it_stands() {
+        let entry = json!({ "at": "", "level": "info", "message": "áb TimeOut <timeout>", "fields": { "why": "Timeout" } });
+        let told = shown(&entry, "timeout");
+        assert!(told.contains("<bdi>áb </bdi><mark><bdi>TimeOut</bdi></mark><bdi> &lt;</bdi><mark>"), "{told}");
+        assert!(told.contains("<details open>"), "{told}");
+        assert!(says(&entry, "WHY") && says(&entry, "") && says(&entry, "á") && !says(&entry, "Á"));
+        let often = json!({ "at": "", "level": "info", "message": "a".repeat(2_000), "fields": {} });
+        assert_eq!(shown(&often, "a").matches("<mark>").count(), MOST_MARKS);
+    }
+}

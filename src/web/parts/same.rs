@@ -1,0 +1,23 @@
+//! The line that does for programs what a page shows to people.
+
+use maud::{Markup, html};
+
+use super::code;
+use crate::{account::session::Kind, web::visitor::Visitor};
+
+/// How a path of the API, that is encoded as paths are, is asked by who looks at the page.
+pub(in crate::web) fn same(visitor: &Visitor, path: &str) -> Markup {
+    let credential = match visitor.kind() {
+        Some(Kind::Admin) => " \\\n  -H \"x-admin-token: $ADMIN_TOKEN\"",
+        Some(Kind::Builder) => " \\\n  -H \"x-builder-key: $BUILDER_KEY\"",
+        Some(Kind::Holder) => " \\\n  -H \"x-developer-credit: $CREDIT\"",
+        None => "",
+    };
+    let line = format!("curl -s '{}{path}'{credential}", visitor.base_url());
+    html! {
+        section {
+            h2 { "For programs" }
+            (code::block("The same as JSON", "sh", &line))
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! What was typed into a form, and the input that it is.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+use super::{
+    layout::{Field, Form, Group, Item},
+    raw::{Members, members, object},
+};
+
+/// What names of a form's fields begin with; the field of all other members is called so.
+pub(super) const PREFIX: &str = "f";
+
+/// Most fields that are told to be of no member any more.
+const MOST_STRAY: usize = 5;
+
+/// What was typed, by the pointers of the members that it is of. Beneath the empty one stands an object of all other members.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::web) struct Draft(pub(super) BTreeMap<String, String>);
+
+/// What is wrong with a member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::web) struct Problem {
+    pub(in crate::web) pointer: String,
+    pub(in crate::web) message: String,
+}
+
+/// What a draft is as an input.
+#[derive(Debug)]
+pub(in crate::web) struct Typed {
+    /// The input, as JSON.
+    pub(in crate::web) json: String,
+    /// What of the draft is not in it, and why.
+    pub(in crate::web) wrong: Vec<Problem>,
+    /// What has to be in it, and is not.
+    pub(in crate::web) missing: Vec<Problem>,
+}
+
+impl Problem {
+    pub(in crate::web) fn new(pointer: &str, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.to_owned(), message: message.into() }
+    }
+}
+
+impl Draft {
+    /// What of these fields was sent by a form.
+    pub(in crate::web) fn sent<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let own = fields.filter_map(|(name, text)| Some((name.strip_prefix(PREFIX)?, text)));
+        Self(
+            own.filter(|(pointer, _)| pointer.is_empty() || pointer.starts_with('/'))
+                .map(|(pointer, text)| (pointer.to_owned(), text.to_owned()))
+                .collect(),
+        )
+    }
+
+    pub(super) fn get(&self, pointer: &str) -> &str {
+        self.0.get(pointer).map(String::as_str).unwrap_or_default()
+    }
+}
+
+impl Form<'_> {
+    /// What a draft is as an input.
+    pub(in crate::web) fn typed(&self, draft: &Draft) -> Typed {
+        let mut typed = Typed { json: String::new(), wrong: self.stray(draft), missing: vec![] };
+        let others = match draft.get("").trim() {
+            "" => Some(Members::new()),
+            text => members(text),
+        };
+        if others.is_none() {
+            typed.wrong.push(Problem::new("", "the other members are no JSON object"));
+        }
+        typed.json = object(&typed.group(&self.root, draft, others.unwrap_or_default())).get().to_owned();
+        typed
+    }
+
+    /// What was typed for members that have no fields now: the schema has changed since.
+    fn stray(&self, draft: &Draft) -> Vec<Problem> {
+        let stray = draft.0.iter().filter(|(pointer, text)| !pointer.is_empty() && !text.is_empty() && self.field(pointer).is_none());
+        stray
+            .take(MOST_STRAY)
+            .map(|(pointer, _)| Problem::new(pointer, "the form has no such field any more: the tool has changed"))
+            .collect()
+    }
+
+    /// The field of a member.
+    pub(super) fn field(&self, pointer: &str) -> Option<&Field<'_>> {
+        self.root.field(pointer)
+    }
+}
+
+impl Group<'_> {
+    fn field(&self, pointer: &str) -> Option<&Field<'_>> {
+        self.items.iter().find_map(|item| match item {
+            Item::Field(field) => Some(field).filter(|field| field.pointer == pointer),
+            Item::Group(group) => group.field(pointer),
+        })
+    }
+}
+
+impl Typed {
+    /// The members of an object: those of its fields, beside `others` that have none.
+    fn group(&mut self, group: &Group<'_>, draft: &Draft, mut others: Members) -> Members {
+        for item in &group.items {
+            let (name, pointer, made) = match item {
+                Item::Field(field) => {
+                    let made = self.member(field, draft);
+                    if made.is_none() && field.required && !others.contains_key(field.name) {
+                        self.missing.push(Problem::new(&field.pointer, "this has to be there"));
+                    }
+                    (field.name, &field.pointer, made)
+                }
+                Item::Group(inner) => {
+                    let (made, rest) = self.inner(inner, draft, others.get(inner.name));
+                    if rest == Rest::Taken {
+                        others.remove(inner.name);
+                    }
+                    (inner.name, &inner.pointer, made)
+                }
+            };
+            let Some(made) = made else { continue };
+            if others.contains_key(name) {
+                self.wrong.push(Problem::new(pointer, "this stands among the other members too"));
+            } else {
+                others.insert(name.to_owned(), made);
+            }
+        }
+        others
+    }
+
+    /// An object in an object: there if anything of it is, or if it has to be.
+    fn inner(&mut self, group: &Group<'_>, draft: &Draft, other: Option<&Box<RawValue>>) -> (Option<Box<RawValue>>, Rest) {
+        let (others, rest) = match other.map(|other| members(other.get())) {
+            Some(Some(others)) => (others, Rest::Taken),
+            Some(None) => (Members::new(), Rest::Stays),
+            None => (Members::new(), Rest::None),
+        };
+        let before = self.missing.len();
+        let made = self.group(group, draft, others);
+        let is_there = !made.is_empty() || rest == Rest::Taken || group.required && rest == Rest::None;
+        if !is_there {
+            self.missing.truncate(before);
+        }
+        (is_there.then(|| object(&made)), rest)
+    }
+
+    fn member(&mut self, field: &Field<'_>, draft: &Draft) -> Option<Box<RawValue>> {
+        match field.kind.json(draft.get(&field.pointer)) {
+            Ok(json) => json,
+            Err(message) => {
+                self.wrong.push(Problem::new(&field.pointer, message));
+                None
+            }
+        }
+    }
+}
+
+/// What stands of an object among the other members.
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    None,
+    /// Members that have no fields.
+    Taken,
+    /// What is no object.
+    Stays,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object", "required": ["text", "at"],
+            "properties": {
+                "text": { "type": "string" }, "n": { "type": "number" }, "tags": { "type": "array", "items": { "type": "string" } },
+                "at": { "type": "object", "required": ["city"], "properties": { "city": { "type": "string" }, "zip": { "type": "integer" } } },
+                "by": { "type": "object", "required": ["name"], "properties": { "name": { "type": "string" }, "old": { "type": "boolean" } } },
+                "any": {},
+            },
+        })
+    }
+
+    fn typed(fields: &[(&str, &str)]) -> Typed {
+        Form::of(&schema()).unwrap().typed(&Draft::sent(fields.iter().copied()))
+    }
+
+    fn pointers(problems: &[Problem]) -> Vec<&str> {
+        problems.iter().map(|problem| problem.pointer.as_str()).collect()
+    }
+
+    #[test]
+    fn what_was_typed_is_an_object_of_objects_and_what_is_empty_is_left_out() {
+        let sent = [
+            ("csrf", "x"),
+            ("f/text", "a"),
+            ("f/n", "1.10"),
+            ("f/tags", "b\nc"),
+            ("f/at/city", "Rome"),
+            ("f/at/zip", "00100"),
+            ("f/by/name", ""),
+            ("f/by/old", ""),
+            ("f/any", r#"{"o": [1.0]}"#),
+            ("f", r#"{"more": 12345678901234567890}"#),
+        ];
+        let made = typed(&sent);
+        assert_eq!((&*made.wrong, &*made.missing), (&[][..], &[][..]));
+        let json =
+            r#"{"any":{"o": [1.0]},"at":{"city":"Rome","zip":100},"more":12345678901234567890,"n":1.10,"tags":["b","c"],"text":"a"}"#;
+        assert_eq!(made.json, json);
+    }
+
+    #[test]
+    fn what_has_to_be_there_is_named_where_its_object_is() {
+        let none = typed(&[]);
+        assert_eq!((none.json.as_str(), pointers(&none.missing)), (r#"{"at":{}}"#, vec!["/at/city", "/text"]));
+        let begun = typed(&[("f/text", "a"), ("f/at/city", "b"), ("f/by/old", "true")]);
+        assert_eq!(pointers(&begun.missing), ["/by/name"]);
+        let beside = typed(&[("f", r#"{"text": "", "at": {"city": null}}"#)]);
+        assert_eq!(pointers(&beside.missing), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn what_is_no_input_is_named_and_never_dropped() {
+        let wrong = typed(&[("f/n", "x"), ("f/at/zip", "1.5"), ("f/any", "{"), ("f", "[]"), ("f/gone", "y"), ("f/empty", "")]);
+        assert_eq!(pointers(&wrong.wrong), ["/gone", "", "/at/zip", "/any", "/n"]);
+        let twice =
+            typed(&[("f/text", "a"), ("f/at/city", "b"), ("f", r#"{"text": "c", "at": 1, "by": {"name": 1}}"#), ("f/by/name", "d")]);
+        assert_eq!(pointers(&twice.wrong), ["/at", "/text", "/by/name"]);
+    }
+}

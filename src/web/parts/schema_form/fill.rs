@@ -1,0 +1,151 @@
+//! From an input to the form that it fills.
+
+use serde_json::{Map, Value, value::RawValue};
+
+use super::{
+    draft::Draft,
+    kind::type_of,
+    layout::{Form, Group, Item},
+    raw::{Members, members, object},
+};
+use crate::web::parts::{sample, schema::meant};
+
+/// Most bytes of what a form is filled with to begin with.
+const MOST_BYTES: usize = 4 << 10;
+/// How deep a schema is asked for what to begin with, and of how many members.
+const DEPTH: usize = 3;
+const MEMBERS: usize = 100;
+
+impl Form<'_> {
+    /// The draft of an input; `None` where that is no object. What no field can hold as it is stands among the other members.
+    pub(in crate::web) fn draft(&self, input: &str) -> Option<Draft> {
+        let mut draft = Draft::default();
+        let others = draft.group(&self.root, members(input)?);
+        if !others.is_empty() {
+            draft.0.insert(String::new(), sample::visible(object(&others).get()));
+        }
+        Some(draft)
+    }
+}
+
+impl Draft {
+    /// Takes what fields can hold, and leaves the rest.
+    fn group(&mut self, group: &Group<'_>, mut members: Members) -> Members {
+        for item in &group.items {
+            match item {
+                Item::Field(field) => {
+                    if let Some(typed) = members.get(field.name).and_then(|json| field.kind.typed(json)) {
+                        members.remove(field.name);
+                        self.0.insert(field.pointer.clone(), typed);
+                    }
+                }
+                Item::Group(inner) => {
+                    let Some(json) = members.remove(inner.name) else { continue };
+                    if let Some(left) = self.inner(inner, &json) {
+                        members.insert(inner.name.to_owned(), left);
+                    }
+                }
+            }
+        }
+        members
+    }
+
+    /// What is left of an object when fields have taken theirs.
+    fn inner(&mut self, group: &Group<'_>, json: &RawValue) -> Option<Box<RawValue>> {
+        let Some(inner) = members(json.get()) else { return Some(json.to_owned()) };
+        let before = self.0.len();
+        let left = self.group(group, inner);
+        let is_told = self.0.len() > before || group.required;
+        (!left.is_empty() || !is_told).then(|| object(&left))
+    }
+}
+
+/// What a schema has to begin with, as JSON: its first example, its default, or those of its members.
+pub(in crate::web) fn initial(schema: &Value) -> String {
+    let whole = schema["examples"].get(0).or_else(|| schema.get("default")).filter(|given| given.is_object());
+    let given = whole.cloned().unwrap_or_else(|| Value::Object(given(schema, schema, DEPTH)));
+    let text = given.to_string();
+    if text.len() <= MOST_BYTES { text } else { "{}".to_owned() }
+}
+
+fn given(root: &Value, schema: &Value, depth: usize) -> Map<String, Value> {
+    let required =
+        |name: &str| schema["required"].as_array().is_some_and(|names| names.len() <= MEMBERS && names.iter().any(|one| one == name));
+    let members = schema["properties"].as_object().into_iter().flatten().take(MEMBERS);
+    let own = |(name, member): (&String, &Value)| {
+        let member = meant(root, member);
+        let fixed = member.get("const").filter(|_| required(name));
+        let given = member.get("default").or_else(|| member["examples"].get(0)).or(fixed);
+        let value = given.cloned().or_else(|| {
+            let is_object = depth > 0 && type_of(member).is_none_or(|kind| kind == "object");
+            let inner = if is_object { self::given(root, member, depth - 1) } else { Map::new() };
+            (!inner.is_empty()).then_some(Value::Object(inner))
+        });
+        Some((name.clone(), value?))
+    };
+    members.filter_map(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_input_comes_back_from_its_form_as_it_was() {
+        let schema = json!({
+            "required": ["must"],
+            "properties": {
+                "text": { "type": "string" }, "short": { "type": "string", "maxLength": 9 }, "url": { "type": "string", "format": "uri" },
+                "n": { "type": "integer" }, "yes": { "type": "boolean" }, "mode": { "enum": ["a", 1] },
+                "tags": { "type": "array", "items": { "type": "string" } }, "any": {},
+                "o": { "properties": { "p": { "properties": { "q": { "type": "number" } } }, "r": { "type": "string" } } },
+                "must": { "properties": { "s": { "type": "string" } } },
+            },
+        });
+        let form = Form::of(&schema).unwrap();
+        for (input, others) in [
+            (r#"{"must":{}}"#, ""),
+            (
+                r#"{"any":[1.0],"mode":"a","must":{"s":"x"},"n":12345678901234567890,"o":{"p":{"q":1.50},"r":"\n"},"short":"s","tags":["a","b"],"text":" t\n","url":"https://a.test","yes":false}"#,
+                "",
+            ),
+            (
+                r#"{"mode":2,"must":{},"n":1.5,"short":"a\nb","tags":[],"text":"","yes":null}"#,
+                r#"{"mode":2,"n":1.5,"short":"a\nb","tags":[],"text":"","yes":null}"#,
+            ),
+            (r#"{"must":{"t":1},"o":{},"x":[]}"#, r#"{"must":{"t":1},"o":{},"x":[]}"#),
+            (r#"{"must":1,"o":{"p":{"q":1,"z":2},"r":null}}"#, r#"{"must":1,"o":{"p":{"z":2},"r":null}}"#),
+            (r#"{"must":{},"text":"\u202e"}"#, r#"{"text":"\u202e"}"#),
+        ] {
+            let draft = form.draft(input).unwrap();
+            assert_eq!(draft.get(""), others, "{input}");
+            let typed = form.typed(&draft);
+            assert_eq!((typed.wrong, typed.missing), (vec![], vec![]), "{input}");
+            assert_eq!(typed.json, input);
+        }
+        for none in ["[]", "1", "{", ""] {
+            assert_eq!(form.draft(none), None);
+        }
+    }
+
+    #[test]
+    fn a_form_begins_with_what_its_schema_gives() {
+        let members = json!({
+            "properties": {
+                "a": { "default": 1 }, "b": { "examples": ["x", "y"] }, "c": { "type": "string" }, "d": { "const": "k" }, "e": { "const": "l" },
+                "f": { "properties": { "g": { "default": false } } }, "h": { "$ref": "#" },
+            },
+            "required": ["d"],
+        });
+        let initial = |schema: &Value| serde_json::from_str::<Value>(&super::initial(schema)).unwrap();
+        assert_eq!(initial(&members)["a"], 1);
+        assert_eq!((&initial(&members)["b"], &initial(&members)["d"]), (&json!("x"), &json!("k")));
+        assert_eq!((&initial(&members)["f"], initial(&members).get("e")), (&json!({ "g": false }), None));
+        assert_eq!(initial(&json!({ "examples": [{ "a": 1 }], "properties": { "a": { "default": 2 } } })), json!({ "a": 1 }));
+        for none in [json!(true), json!({}), json!({ "examples": ["x"] }), json!({ "default": { "a": "x".repeat(MOST_BYTES) } })] {
+            assert_eq!(initial(&none), json!({}), "{none}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Kinds of fields: what each is typed as, and the JSON that it is.
+
+use serde_json::{Value, value::RawValue};
+
+use super::raw::{number, raw, string};
+use crate::{base::unseen::marked, web::parts::sample};
+
+/// Most values that are chosen among, and most bytes of one.
+const CHOICES: usize = 50;
+const CHOICE_BYTES: usize = 200;
+
+/// What a field is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text(Text),
+    Number {
+        /// Whether it is without a fraction.
+        whole: bool,
+    },
+    Flag,
+    /// One of these, each as JSON in which everything can be seen.
+    Choice(Vec<String>),
+    /// A list of these, one a line.
+    Lines(Item),
+    /// All else.
+    Json,
+}
+
+/// How a text is typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Text {
+    /// On as many lines as one likes.
+    Long,
+    /// On one line.
+    Short,
+    Email,
+    Url,
+    Date,
+}
+
+/// What a list is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Item {
+    Text,
+    Number,
+    Flag,
+}
+
+/// Words by which a schema says more than a field of its type can.
+const FURTHER: [&str; 12] = [
+    "$ref",
+    "$dynamicRef",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "contains",
+    "prefixItems",
+    "patternProperties",
+    "dependentSchemas",
+    "unevaluatedItems",
+];
+
+/// Longest text that is typed on one line, in characters.
+const SHORT: u64 = 200;
+
+impl Kind {
+    /// That of a schema which is no object with members of its own; `items` is what its list is of.
+    pub(super) fn of(schema: &Value, items: &Value) -> Self {
+        if FURTHER.iter().any(|word| schema.get(word).is_some()) {
+            return Self::Json;
+        }
+        if let Some(choices) = choices(schema) {
+            return choices;
+        }
+        match (type_of(schema), schema["format"].as_str()) {
+            (Some("string"), Some("email")) => Self::Text(Text::Email),
+            (Some("string"), Some("uri" | "url")) => Self::Text(Text::Url),
+            (Some("string"), Some("date")) => Self::Text(Text::Date),
+            (Some("string"), _) if schema["maxLength"].as_u64().is_some_and(|most| most <= SHORT) => Self::Text(Text::Short),
+            (Some("string"), _) => Self::Text(Text::Long),
+            (Some("number"), _) => Self::Number { whole: false },
+            (Some("integer"), _) => Self::Number { whole: true },
+            (Some("boolean"), _) => Self::Flag,
+            (Some("array"), _) if !FURTHER.iter().any(|word| items.get(word).is_some()) => match type_of(items) {
+                Some("string") => Self::Lines(Item::Text),
+                Some("number" | "integer") => Self::Lines(Item::Number),
+                Some("boolean") => Self::Lines(Item::Flag),
+                _ => Self::Json,
+            },
+            _ => Self::Json,
+        }
+    }
+
+    /// What was typed as JSON; `None` where nothing was.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(super) fn json(&self, typed: &str) -> Result<Option<Box<RawValue>>, String> {
+        let is_empty = match self {
+            Self::Text(Text::Long | Text::Short) => typed.is_empty(),
+            _ => typed.trim().is_empty(),
+        };
+        if is_empty {
+            return Ok(None);
+        }
+        let text = match self {
+            Self::Text(Text::Long | Text::Short) => quoted(typed),
+            Self::Text(_) => quoted(typed.trim()),
+            Self::Number { whole } => {
+                let number = number(typed).filter(|number| !whole || !number.contains('.'));
+                number.ok_or(if *whole { "this is no whole number" } else { "this is no number" })?
+            }
+            Self::Flag => Some(typed.to_owned()).filter(|typed| is_flag(typed)).ok_or("this is neither `true` nor `false`")?,
+            Self::Choice(values) => Some(typed.to_owned()).filter(|typed| values.contains(typed)).ok_or("this is none of the values")?,
+            Self::Lines(item) => {
+                let lines = typed.lines().filter(|line| !line.trim().is_empty());
+                let items: Result<Vec<_>, _> = lines.map(|line| item.json(line)).collect();
+                format!("[{}]", items?.join(","))
+            }
+            Self::Json => typed.trim().to_owned(),
+        };
+        raw(&text).map(Some).map_err(|error| format!("this is no JSON: {error}"))
+    }
+
+    /// JSON as it is typed; `None` where this field cannot hold it as it is.
+    pub(super) fn typed(&self, json: &RawValue) -> Option<String> {
+        let typed = match self {
+            Self::Text(Text::Long) => string(json).filter(|text| is_seen(text)),
+            Self::Text(Text::Short) => string(json).filter(|text| is_seen(text) && !text.contains('\n')),
+            Self::Text(Text::Date) => string(json).filter(|text| is_date(text)),
+            Self::Text(Text::Email | Text::Url) => string(json).filter(|text| is_seen(text) && !text.contains(char::is_whitespace)),
+            Self::Number { whole } => {
+                // What is beyond them browsers take for nothing.
+                let is_held = |number: &String| number.parse::<f64>().is_ok_and(f64::is_finite) && !(*whole && number.contains('.'));
+                number(json.get()).filter(is_held)
+            }
+            Self::Flag => Some(json.get().to_owned()).filter(|text| is_flag(text)),
+            Self::Choice(values) => {
+                let same = |value: &&String| {
+                    *value == json.get() || raw(value).is_ok_and(|value| string(&value).is_some() && string(&value) == string(json))
+                };
+                values.iter().find(same).cloned()
+            }
+            Self::Lines(item) => {
+                let items: Vec<Box<RawValue>> = serde_json::from_str(json.get()).ok()?;
+                let lines: Option<Vec<_>> = items.iter().map(|value| item.typed(value)).collect();
+                lines.map(|lines| lines.join("\n"))
+            }
+            Self::Json => Some(sample::visible(json.get()).replace('\r', "")),
+        };
+        // What is empty is left out.
+        typed.filter(|typed| !typed.is_empty())
+    }
+}
+
+impl Item {
+    fn json(self, line: &str) -> Result<String, String> {
+        match self {
+            Self::Text => Ok(quoted(line)),
+            Self::Number => number(line).ok_or_else(|| format!("`{}` is no number", line.chars().take(40).collect::<String>())),
+            Self::Flag if is_flag(line.trim()) => Ok(line.trim().to_owned()),
+            Self::Flag => Err("each line is `true` or `false`".to_owned()),
+        }
+    }
+
+    fn typed(self, json: &RawValue) -> Option<String> {
+        match self {
+            Self::Text => string(json).filter(|text| is_seen(text) && !text.contains('\n') && !text.trim().is_empty()),
+            Self::Number => number(json.get()),
+            Self::Flag => Some(json.get().to_owned()).filter(|text| is_flag(text)),
+        }
+    }
+}
+
+/// The values of `enum` or `const`, where they are few, short and no parts of their own.
+fn choices(schema: &Value) -> Option<Kind> {
+    let fixed = schema.get("const").map(std::slice::from_ref);
+    let values = fixed.or_else(|| schema["enum"].as_array().map(Vec::as_slice))?;
+    let is_part = |value: &Value| value.is_object() || value.is_array();
+    if values.is_empty() || values.len() > CHOICES || values.iter().any(is_part) {
+        return Some(Kind::Json);
+    }
+    let texts: Vec<_> = values.iter().map(sample::json).collect();
+    Some(if texts.iter().all(|text| text.len() <= CHOICE_BYTES) { Kind::Choice(texts) } else { Kind::Json })
+}
+
+/// The one type that a schema names beside null.
+pub(super) fn type_of(schema: &Value) -> Option<&str> {
+    match &schema["type"] {
+        Value::Array(types) => {
+            let mut named = types.iter().filter_map(Value::as_str).filter(|name| *name != "null");
+            named.next().filter(|_| named.next().is_none())
+        }
+        kind => kind.as_str(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn is_flag(text: &str) -> bool {
+    matches!(text, "true" | "false")
+}
+
+/// Whether a field shows a text as it is, and gives it back so.
+fn is_seen(text: &str) -> bool {
+    !text.contains('\r') && !marked(text).any(|(_, unseen)| unseen)
+}
+
+/// Whether a browser takes it for a date.
+fn is_date(text: &str) -> bool {
+    text.is_ascii() && text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok_and(|date| date.year() > 0 && date.to_string() == text)
+}
+
+#[cfg(test)]
+mod tests;

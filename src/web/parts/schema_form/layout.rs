@@ -1,0 +1,259 @@
+//! What fields a form has: one for each member of a schema that a field can say all of.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::kind::{Kind, Text, type_of};
+use crate::web::parts::{
+    sample,
+    schema::{Bounds, meant},
+    text,
+};
+
+/// How deep objects in objects have fields of their own.
+const DEPTH: usize = 2;
+/// Most fields of a form.
+const FIELDS: usize = 40;
+/// Bytes of a form, about: of a schema that is longer, the first members have fields.
+const MOST_BYTES: usize = 24 << 10;
+/// What a field, and a value to choose, are of these beside their words.
+const FIELD_BYTES: usize = 240;
+const CHOICE_BYTES: usize = 40;
+/// Characters of a name that a field has, and of the words beside it that are told.
+const NAME: usize = 100;
+pub(super) const WORDS: usize = 200;
+
+/// Words by which a schema of an object says more than that it has these members.
+const FURTHER: [&str; 8] = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "patternProperties"];
+
+/// The fields of a form.
+#[derive(Debug)]
+pub(in crate::web) struct Form<'a> {
+    pub(super) root: Group<'a>,
+    /// Members that have none.
+    pub(super) more: usize,
+    /// Whether members may be there that the schema does not name.
+    pub(super) is_open: bool,
+}
+
+/// An object whose members have fields.
+#[derive(Debug)]
+pub(super) struct Group<'a> {
+    pub(super) name: &'a str,
+    pub(super) pointer: String,
+    /// Whether it has to be there, where the object that it is a member of is.
+    pub(super) required: bool,
+    pub(super) words: &'a str,
+    pub(super) items: Vec<Item<'a>>,
+}
+
+#[derive(Debug)]
+pub(super) enum Item<'a> {
+    Field(Field<'a>),
+    Group(Group<'a>),
+}
+
+#[derive(Debug)]
+pub(super) struct Field<'a> {
+    pub(super) name: &'a str,
+    pub(super) pointer: String,
+    /// Whether it has to be there, where the object that it is a member of is.
+    pub(super) required: bool,
+    pub(super) kind: Kind,
+    /// What it is called in the markup.
+    pub(super) id: usize,
+    pub(super) words: &'a str,
+    pub(super) bounds: Bounds,
+    pub(super) limits: Limits,
+    /// Whether the browser is to ask for it: it stands in no object that may be left out.
+    pub(super) must: bool,
+    /// A value to begin with, where it is JSON that is typed.
+    pub(super) skeleton: Option<Value>,
+}
+
+/// What a browser is told of bounds.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) least: Option<f64>,
+    pub(super) most: Option<f64>,
+    pub(super) shortest: Option<u64>,
+    pub(super) longest: Option<u64>,
+}
+
+struct Reading<'a> {
+    root: &'a Value,
+    fields: usize,
+    left: usize,
+    more: usize,
+}
+
+/// Where an object stands.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    pointer: &'a str,
+    /// How deep objects in it have fields of their own.
+    depth: usize,
+    /// Whether it is there in any case.
+    must: bool,
+}
+
+impl<'a> Form<'a> {
+    /// The form for a schema; `None` where there is nothing of it that a field can say.
+    pub(in crate::web) fn of(schema: &'a Value) -> Option<Self> {
+        let mut reading = Reading { root: schema, fields: 0, left: MOST_BYTES, more: 0 };
+        let items = reading.items(schema, Place { pointer: "", depth: DEPTH, must: true });
+        let is_open = schema["additionalProperties"] != false;
+        let root = Group { name: "", pointer: String::new(), required: true, words: "", items };
+        (reading.fields > 0).then_some(Self { root, more: reading.more, is_open })
+    }
+}
+
+impl<'a> Reading<'a> {
+    /// Those of an object's members: what has to be there stands first.
+    fn items(&mut self, schema: &'a Value, place: Place<'_>) -> Vec<Item<'a>> {
+        let required: BTreeSet<_> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let members = || schema["properties"].as_object().into_iter().flatten();
+        let first = members().filter(|(name, _)| required.contains(name.as_str()));
+        let then = members().filter(|(name, _)| !required.contains(name.as_str()));
+        let mut items = Vec::new();
+        for (name, member) in first.chain(then) {
+            let is_shown = name.chars().nth(NAME).is_none() && !name.contains(['\n', '\r']) && text::plain(name) == name.as_str();
+            if !is_shown || self.fields == FIELDS || self.left == 0 {
+                self.more += 1;
+                continue;
+            }
+            let member = meant(self.root, member);
+            let pointer = format!("{}/{}", place.pointer, name.replace('~', "~0").replace('/', "~1"));
+            let required = required.contains(name.as_str());
+            let words = member["description"].as_str().unwrap_or_default();
+            self.left = self.left.saturating_sub(FIELD_BYTES + 2 * pointer.len() + text::told_bytes(words).min(6 * WORDS));
+            let must = place.must && required;
+            let inner = match place.depth.checked_sub(1).filter(|_| is_object(member)) {
+                Some(depth) => self.items(member, Place { pointer: &pointer, depth, must }),
+                None => vec![],
+            };
+            items.push(match inner.is_empty() {
+                false => Item::Group(Group { name, pointer, required, words, items: inner }),
+                true => Item::Field(Field { name, pointer, required, must, ..self.field(member) }),
+            });
+        }
+        items
+    }
+
+    /// The field of a member, yet without its name.
+    fn field(&mut self, schema: &'a Value) -> Field<'a> {
+        let kind = Kind::of(schema, meant(self.root, &schema["items"]));
+        let skeleton = (kind == Kind::Json).then(|| sample::part(first(self.root, schema)));
+        let (choices, bounds) = match &kind {
+            Kind::Choice(values) => (values.as_slice(), Bounds::default()),
+            _ => (&[][..], Bounds::of(schema)),
+        };
+        let bytes = choices.iter().map(|value| CHOICE_BYTES + 2 * value.len()).sum::<usize>() + bounds.bytes();
+        self.left = self.left.saturating_sub(bytes + skeleton.as_ref().map_or(0, |skeleton| skeleton.to_string().len()));
+        self.fields += 1;
+        let words = schema["description"].as_str().unwrap_or_default();
+        let limits = Limits::of(&kind, schema);
+        Field { name: "", pointer: String::new(), required: false, must: false, kind, id: self.fields, words, bounds, limits, skeleton }
+    }
+}
+
+impl Limits {
+    fn of(kind: &Kind, schema: &Value) -> Self {
+        let number = |name: &str| schema[name].as_f64();
+        match kind {
+            // Steps of whole numbers are counted from the least.
+            Kind::Number { whole: true } => {
+                let whole = |name: &str| number(name).filter(|bound| bound.fract() == 0.0);
+                Self { least: whole("minimum"), most: whole("maximum"), ..Self::default() }
+            }
+            Kind::Number { whole: false } => Self { least: number("minimum"), most: number("maximum"), ..Self::default() },
+            Kind::Text(Text::Date) => Self::default(),
+            Kind::Text(_) => Self { shortest: schema["minLength"].as_u64(), longest: schema["maxLength"].as_u64(), ..Self::default() },
+            Kind::Flag | Kind::Choice(_) | Kind::Lines(_) | Kind::Json => Self::default(),
+        }
+    }
+}
+
+/// Whether all that a schema says is that it has members, and what each of them is.
+fn is_object(schema: &Value) -> bool {
+    type_of(schema).is_none_or(|kind| kind == "object")
+        && schema["properties"].is_object()
+        && !FURTHER.iter().any(|word| schema.get(word).is_some())
+}
+
+/// The first of the schemas that one leaves the choice among.
+fn first<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let choice = ["oneOf", "anyOf", "allOf"].into_iter().find_map(|word| schema[word].get(0));
+    choice.map_or(schema, |choice| meant(root, choice))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The pointers of a form's fields, in their order.
+    fn pointers(items: &[Item]) -> Vec<String> {
+        let of = |item: &Item| match item {
+            Item::Field(field) => vec![field.pointer.clone()],
+            Item::Group(group) => pointers(&group.items),
+        };
+        items.iter().flat_map(of).collect()
+    }
+
+    fn of(schema: &Value) -> Vec<String> {
+        Form::of(schema).map(|form| pointers(&form.root.items)).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_has_to_be_there_stands_first() {
+        let schema = json!({ "required": ["z"], "properties": { "a": {}, "z": {}, "a/b~": {} } });
+        assert_eq!(of(&schema), ["/z", "/a", "/a~1b~0"]);
+    }
+
+    #[test]
+    fn objects_have_fields_to_a_depth_of_two() {
+        let mut schema = json!({ "type": "string" });
+        for _ in 0..5 {
+            schema = json!({ "type": "object", "properties": { "o": schema, "s": { "type": "string" } } });
+        }
+        assert_eq!(of(&schema), ["/o/o/o", "/o/o/s", "/o/s", "/s"]);
+        let ring = json!({ "properties": { "a": { "$ref": "#" } } });
+        assert_eq!(of(&ring), ["/a/a/a"], "a ring ends");
+        let choice = json!({ "properties": { "a": { "properties": { "b": {} }, "oneOf": [{}, {}] }, "c": { "properties": {} } } });
+        assert_eq!(of(&choice), ["/a", "/c"]);
+    }
+
+    #[test]
+    fn a_field_of_json_begins_with_what_fits() {
+        let schema = json!({
+            "$defs": { "p": { "type": "object", "required": ["x"], "properties": { "x": { "type": "integer", "minimum": 3 } } } },
+            "properties": { "a": { "oneOf": [{ "$ref": "#/$defs/p" }, { "type": "null" }] } },
+        });
+        let form = Form::of(&schema).unwrap();
+        let Item::Field(field) = &form.root.items[0] else { panic!("a choice is no group") };
+        assert_eq!((&field.kind, &field.skeleton), (&Kind::Json, &Some(json!({ "x": 3 }))));
+    }
+
+    #[test]
+    fn a_form_stays_short_whatever_its_schema_holds() {
+        let many = |member: Value, count: usize| {
+            let members: serde_json::Map<_, _> = (0..count).map(|n| (format!("m{n}"), member.clone())).collect();
+            json!({ "properties": members })
+        };
+        let form = |schema: &Value| Form::of(schema).map(|form| (pointers(&form.root.items).len(), form.more)).unwrap();
+        assert_eq!(form(&many(json!({}), 10_000)), (FIELDS, 10_000 - FIELDS));
+        let (fields, more) = form(&many(json!({ "enum": (0..50).map(|n| format!("{n}{}", "x".repeat(150))).collect::<Vec<_>>() }), 30));
+        assert!(fields < 4 && fields + more == 30, "{fields} and {more}");
+        let (fields, _) = form(&many(many(many(json!({ "description": "\u{202e}a".repeat(500) }), 9), 9), 9));
+        assert!(fields < 40, "{fields}");
+        for unseen in ["\u{202e}", "a\nb", &"n".repeat(101)] {
+            assert!(Form::of(&json!({ "properties": { unseen: {} } })).is_none(), "{unseen}");
+        }
+        for none in [json!(true), json!(null), json!({ "oneOf": [] }), json!({ "properties": [] })] {
+            assert!(Form::of(&none).is_none(), "{none}");
+        }
+    }
+}

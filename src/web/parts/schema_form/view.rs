@@ -1,0 +1,198 @@
+//! A form as it is shown.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    draft::{Draft, PREFIX, Problem},
+    kind::{Item as ListItem, Kind, Text},
+    layout::{Field, Form, Group, Item, WORDS},
+};
+use crate::web::parts::{sample, text};
+
+/// Characters of a value to choose that are shown.
+const VALUE: usize = 80;
+/// Lines of a field for longer texts, and for JSON.
+const ROWS: &str = "3";
+const JSON_ROWS: &str = "5";
+
+/// The field of all members that have none of their own.
+const OTHERS: &str = "f0";
+
+/// What is filled in, and what is wrong with it.
+struct Filled<'a> {
+    draft: &'a Draft,
+    problems: &'a [Problem],
+    /// Whether other members are, of which one may be what a field has to have.
+    others: bool,
+}
+
+impl Form<'_> {
+    /// The fields with what was typed, and what is wrong with each.
+    pub(in crate::web) fn shown(&self, draft: &Draft, problems: &[Problem]) -> Markup {
+        let filled = Filled { draft, problems, others: !draft.get("").is_empty() };
+        html! {
+            @for item in &self.root.items { (filled.item(item)) }
+            @if self.is_open || self.more > 0 || !draft.get("").is_empty() { (filled.others(self)) }
+        }
+    }
+
+    /// Where the field of a member is, or of what it is a part of.
+    pub(in crate::web) fn place(&self, pointer: &str) -> String {
+        let mut pointer = pointer;
+        loop {
+            if let Some(field) = self.field(pointer) {
+                return format!("f{}", field.id);
+            }
+            match pointer.rsplit_once('/') {
+                Some((above, _)) if !above.is_empty() => pointer = above,
+                _ => return OTHERS.to_owned(),
+            }
+        }
+    }
+}
+
+impl Filled<'_> {
+    fn item(&self, item: &Item) -> Markup {
+        match item {
+            Item::Field(field) => self.field(field),
+            Item::Group(group) => self.group(group),
+        }
+    }
+
+    fn group(&self, group: &Group) -> Markup {
+        html! {
+            fieldset {
+                legend { code { (text::words(group.name)) } @if group.required { " " span.must { "required" } } }
+                @if !group.words.is_empty() { p.note { (text::summary(group.words, WORDS)) } }
+                @for item in &group.items { (self.item(item)) }
+            }
+        }
+    }
+
+    fn field(&self, field: &Field) -> Markup {
+        let id = format!("f{}", field.id);
+        let note = format!("{id}-note");
+        let wrong = self.problems.iter().any(|problem| is_of(&problem.pointer, &field.pointer));
+        html! {
+            div.field {
+                label for=(id) { code { (text::words(field.name)) } @if field.required { " " span.must { "required" } } }
+                (Control { id: &id, note: &note, typed: self.draft.get(&field.pointer), must: field.must && !self.others, wrong }.of(field))
+                div.note id=(note) {
+                    @if !field.words.is_empty() { p { (text::summary(field.words, WORDS)) } }
+                    @if let Some(how) = how(&field.kind) { p { (how) } }
+                    (field.bounds.told())
+                }
+            }
+        }
+    }
+
+    /// All members that have no field.
+    fn others(&self, form: &Form) -> Markup {
+        let typed = self.draft.get("");
+        let wrong = self.problems.iter().any(|problem| form.place(&problem.pointer) == OTHERS);
+        html! {
+            details.way open[!typed.is_empty() || wrong || form.more > 0] {
+                summary { "Other members, as JSON" }
+                div.field {
+                    label.aside for=(OTHERS) { "Other members, as a JSON object" }
+                    textarea.mono id=(OTHERS) name=(PREFIX) rows=(JSON_ROWS) spellcheck="false" autocomplete="off" aria-describedby="f0-note"
+                        aria-invalid=[wrong.then_some("true")] { "\n" (typed) }
+                    p.note #f0-note {
+                        "An object of what has no field above; left empty, there is none."
+                        @if form.more > 0 { " " (form.more) " members of the schema have none." }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is typed into.
+struct Control<'a> {
+    id: &'a str,
+    note: &'a str,
+    typed: &'a str,
+    /// Whether the browser is to ask for it.
+    must: bool,
+    wrong: bool,
+}
+
+impl Control<'_> {
+    fn of(&self, field: &Field) -> Markup {
+        match &field.kind {
+            Kind::Text(Text::Long) => self.area(field, None, ROWS),
+            Kind::Lines(_) => self.area(field, None, JSON_ROWS),
+            Kind::Json => self.area(field, Some("mono"), JSON_ROWS),
+            Kind::Flag => self.select(field, &["true".to_owned(), "false".to_owned()]),
+            Kind::Choice(values) => self.select(field, values),
+            Kind::Text(Text::Short) => self.input(field, "text", None),
+            Kind::Text(Text::Email) => self.input(field, "email", None),
+            Kind::Text(Text::Url) => self.input(field, "url", None),
+            Kind::Text(Text::Date) => self.input(field, "date", None),
+            Kind::Number { whole: true } => self.input(field, "number", Some("1")),
+            Kind::Number { whole: false } => self.input(field, "number", Some("any")),
+        }
+    }
+
+    fn input(&self, field: &Field, kind: &str, step: Option<&str>) -> Markup {
+        let (limits, told) = (field.limits, |bound: Option<f64>| bound.map(|bound| bound.to_string()));
+        html! {
+            input id=(self.id) name={ (PREFIX) (field.pointer) } type=(kind) value=(self.typed) step=[step] required[self.must] autocomplete="off"
+                min=[told(limits.least)] max=[told(limits.most)] minlength=[limits.shortest] maxlength=[limits.longest]
+                aria-describedby=(self.note) aria-invalid=[self.wrong.then_some("true")];
+        }
+    }
+
+    fn area(&self, field: &Field, class: Option<&str>, rows: &str) -> Markup {
+        let (limits, skeleton) = (field.limits, field.skeleton.as_ref().map(skeleton));
+        html! {
+            textarea id=(self.id) name={ (PREFIX) (field.pointer) } class=[class] rows=(rows) required[self.must] autocomplete="off"
+                minlength=[limits.shortest] maxlength=[limits.longest] spellcheck=[class.map(|_| "false")] placeholder=[skeleton]
+                aria-describedby=(self.note) aria-invalid=[self.wrong.then_some("true")] {
+                // The first line end of a field is taken for markup.
+                "\n" (self.typed)
+            }
+        }
+    }
+
+    fn select(&self, field: &Field, values: &[String]) -> Markup {
+        html! {
+            select id=(self.id) name={ (PREFIX) (field.pointer) } required[self.must] aria-describedby=(self.note)
+                aria-invalid=[self.wrong.then_some("true")] {
+                option value="" { @if field.required { "choose" } @else { "left out" } }
+                @for value in values { option value=(value) selected[value == self.typed] { (label(value)) } }
+            }
+        }
+    }
+}
+
+/// Whether a problem is of this member, or of a part of it.
+fn is_of(problem: &str, pointer: &str) -> bool {
+    problem.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// What is expected of a kind that does not say so by itself.
+fn how(kind: &Kind) -> Option<&'static str> {
+    match kind {
+        Kind::Lines(ListItem::Text) => Some("One a line."),
+        Kind::Lines(ListItem::Number) => Some("One number a line."),
+        Kind::Lines(ListItem::Flag) => Some("`true` or `false`, one a line."),
+        Kind::Json => Some("As JSON."),
+        Kind::Text(_) | Kind::Number { .. } | Kind::Flag | Kind::Choice(_) => None,
+    }
+}
+
+/// A value to choose, which is JSON, as it is read: a text without its quotes.
+fn label(value: &str) -> String {
+    let bare = serde_json::from_str::<String>(value).ok().filter(|text| text::plain(text) == text.as_str() && !text.trim().is_empty());
+    let told = bare.unwrap_or_else(|| value.to_owned());
+    match told.char_indices().nth(VALUE) {
+        Some((end, _)) => format!("{}…", &told[..end]),
+        None => told,
+    }
+}
+
+fn skeleton(value: &Value) -> String {
+    sample::visible(&serde_json::to_string_pretty(value).unwrap_or_default())
+}

@@ -1,0 +1,109 @@
+//! A source by its lines, each with a number that can be linked to. A long one comes in pages, and of a long line the beginning.
+
+use maud::{Markup, html};
+
+use super::text::{first, told_bytes};
+
+/// Most lines of a page.
+const MOST_LINES: usize = 500;
+/// Bytes of a page, about.
+const MOST_BYTES: usize = 96 << 10;
+/// What a line is of these beside its text.
+const LINE_BYTES: usize = 60;
+/// Characters of a line that are shown.
+const MOST_CHARS: usize = 1_000;
+
+/// A part of a source.
+pub(in crate::web) struct Part<'a> {
+    lines: Vec<&'a str>,
+    /// Number of its first line, from 1.
+    from: usize,
+    /// How many lines there are in all.
+    total: usize,
+}
+
+/// The part of a source that begins with a line.
+pub(in crate::web) fn part(source: &str, from: usize) -> Part<'_> {
+    let total = source.lines().count();
+    let from = from.clamp(1, total.max(1));
+    let mut left = MOST_BYTES;
+    let fits = |line: &&str| {
+        let fits = left > 0;
+        left = left.saturating_sub(LINE_BYTES + told_bytes(line).min(MOST_CHARS * 2));
+        fits
+    };
+    let lines = source.lines().skip(from - 1).take(MOST_LINES).take_while(fits).collect();
+    Part { lines, from, total }
+}
+
+impl Part<'_> {
+    /// The number of its last line.
+    fn to(&self) -> usize {
+        self.from + self.lines.len() - usize::from(!self.lines.is_empty())
+    }
+
+    /// The lines, with those marked that have something said of them; `at` is the address of the part that begins with a line.
+    pub(in crate::web) fn shown(&self, name: &str, marked: &[u64], at: impl Fn(usize) -> String) -> Markup {
+        let is_marked = |line: usize| marked.iter().any(|marked| *marked == line as u64);
+        html! {
+            div.scroll role="group" aria-label=(name) tabindex="0" {
+                pre.source {
+                    code {
+                        @for (place, line) in self.lines.iter().enumerate() {
+                            @let number = self.from + place;
+                            span.line.found[is_marked(number)] id={ "L" (number) } {
+                                a href={ "#L" (number) } { (number) }
+                                (first(line, MOST_CHARS))
+                                @if let Some(left) = left(line) { span.muted { " " (left) " more characters" } }
+                            }
+                        }
+                    }
+                }
+            }
+            nav.pager aria-label={ "Lines of " (name) } {
+                p { "Lines " (self.from) " to " (self.to()) " of " (self.total) }
+                @if self.from > 1 { a.button.quiet href=(at(1)) { "First lines" } }
+                @if self.to() < self.total { a.button href=(at(self.to() + 1)) rel="next" { "Next lines" } }
+            }
+        }
+    }
+}
+
+/// Characters of a line that are not shown, where there are any.
+fn left(line: &str) -> Option<usize> {
+    let (at, _) = line.char_indices().nth(MOST_CHARS)?;
+    Some(line[at..].chars().count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(source: &str, from: usize) -> String {
+        part(source, from).shown("Source", &[2], |from| format!("/v?from={from}")).into_string()
+    }
+
+    #[test]
+    fn each_line_has_a_number_to_link_to() {
+        let told = shown("one\n<two>\n", 1);
+        assert!(told.contains("<span class=\"line\" id=\"L1\"><a href=\"#L1\">1</a><bdi>one</bdi></span>"), "{told}");
+        assert!(told.contains("<span class=\"line found\" id=\"L2\"><a href=\"#L2\">2</a><bdi>&lt;two&gt;</bdi></span>"), "{told}");
+        assert!(told.contains("Lines 1 to 2 of 2") && !told.contains("Next lines"), "{told}");
+        assert!(shown("", 7).contains("of 0"));
+    }
+
+    #[test]
+    fn a_long_source_comes_in_pages_whatever_it_holds() {
+        let many: String = (1..=1_200).map(|n| format!("{n}\n")).collect();
+        let told = shown(&many, 501);
+        assert!(told.contains("id=\"L501\"") && !told.contains("id=\"L500\"") && !told.contains("id=\"L1001\""));
+        assert!(told.contains("/v?from=1001") && told.contains("Lines 501 to 1000 of 1200"), "{told}");
+        assert!(shown(&many, 9_999).contains("Lines 1200 to 1200"));
+        let odd = "\u{202e}a".repeat(400);
+        for hostile in ["\n".repeat(256 << 10), "&".repeat(256 << 10), format!("{odd}\n").repeat(300), "\0\n".repeat(9_000)] {
+            let told = shown(&hostile, 1);
+            assert!(told.len() < 4 * MOST_BYTES, "{} bytes", told.len());
+        }
+        assert!(shown(&"x".repeat(1_500), 1).contains("500 more characters"));
+    }
+}

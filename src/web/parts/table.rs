@@ -1,0 +1,60 @@
+//! Tables: what a row is about comes first, numbers stand to the right, and a narrow screen moves the table within its box.
+
+use maud::{Markup, html};
+
+/// A column by its heading.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::web) enum Column<'a> {
+    Words(&'a str),
+    Number(&'a str),
+}
+
+impl<'a> Column<'a> {
+    fn heading(self) -> &'a str {
+        match self {
+            Self::Words(heading) | Self::Number(heading) => heading,
+        }
+    }
+
+    fn class(self) -> Option<&'static str> {
+        matches!(self, Self::Number(_)).then_some("number")
+    }
+}
+
+/// A table that is called `name`. Each row has a cell for each column.
+pub(in crate::web) fn table<const COLUMNS: usize>(
+    name: &str,
+    columns: [Column; COLUMNS],
+    rows: impl IntoIterator<Item = [Markup; COLUMNS]>,
+) -> Markup {
+    html! {
+        div.scroll role="group" aria-label=(name) tabindex="0" {
+            table.lines {
+                thead { tr { @for column in columns { th class=[column.class()] scope="col" { (column.heading()) } } } }
+                tbody {
+                    @for row in rows {
+                        tr {
+                            @for (place, (column, cell)) in columns.iter().zip(row).enumerate() {
+                                @if place == 0 { th scope="row" { (cell) } } @else { td class=[column.class()] { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_has_its_heading() {
+        let cell = |text: &str| html! { (text) };
+        let told = table("Days", [Column::Words("Day"), Column::Number("Calls")], [[cell("one"), cell("1")]]).into_string();
+        assert!(told.contains("<th scope=\"col\">Day</th><th class=\"number\" scope=\"col\">Calls</th>"), "{told}");
+        assert!(told.contains("<th scope=\"row\">one</th><td class=\"number\">1</td>"), "{told}");
+        assert!(told.contains("aria-label=\"Days\" tabindex=\"0\""), "who has only keys moves it too: {told}");
+    }
+}

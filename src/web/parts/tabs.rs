@@ -1,0 +1,46 @@
+//! What there is of a tool for who looks after it.
+
+use maud::{Markup, html};
+
+use crate::{
+    account::session::Kind,
+    web::visitor::{Visitor, segment},
+};
+
+/// A page of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::web) enum Tab {
+    Tool,
+    Edit,
+    Versions,
+    Calls,
+    Log,
+    Secrets,
+    Settings,
+    Review,
+}
+
+/// Where each is below the tool's own page, and its name.
+const ALL: [(Tab, &str, &str); 7] = [
+    (Tab::Tool, "", "Tool"),
+    (Tab::Edit, "/edit", "Edit"),
+    (Tab::Versions, "/versions", "Versions"),
+    (Tab::Calls, "/calls", "Calls"),
+    (Tab::Log, "/log", "Log"),
+    (Tab::Secrets, "/secrets", "Secrets"),
+    (Tab::Settings, "/settings", "Settings"),
+];
+
+/// The tabs of a tool, of which one is here.
+pub(in crate::web) fn of_tool(visitor: &Visitor, slug: &str, here: Tab) -> Markup {
+    let slug = segment(slug).to_string();
+    let current = |tab: Tab| (tab == here).then_some("page");
+    html! {
+        nav.tabs aria-label="Tool" {
+            @for (tab, below, name) in ALL { a href={ "/dashboard/tools/" (slug) (below) } aria-current=[current(tab)] { (name) } }
+            @if visitor.kind() == Some(Kind::Admin) {
+                a href={ "/dashboard/admin/reviews/" (slug) } aria-current=[current(Tab::Review)] { "Review" }
+            }
+        }
+    }
+}

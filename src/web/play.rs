@@ -1,0 +1,169 @@
+//! The play wallet: what a visitor of a simulated host pays with. The host makes its key, and signs with it.
+//!
+//! The visitor's browser alone keeps the key, which is worth nothing but play money. What it signs is made of the form that is paid for:
+//! the same form is the same payment, however often it is asked for, and a payment is taken once.
+
+mod faucet;
+mod payment;
+mod signed;
+
+use std::{fmt, str::FromStr};
+
+use alloy_primitives::{Address, B256};
+use k256::ecdsa::SigningKey;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use self::signed::Offer;
+pub(super) use self::{
+    faucet::fund,
+    payment::{Payment, is_id},
+};
+
+/// How long a payment can be shown, in seconds: a call that is asked for again within it is the same call.
+pub(super) const VALID_SECS: u64 = 60 * 60;
+
+/// Hex digits of a key.
+const KEY_DIGITS: usize = 64;
+
+/// A key for play money.
+pub(super) struct Wallet(SigningKey);
+
+/// What a payment is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Purpose<'a> {
+    /// What the form is called.
+    pub(super) form: &'a str,
+    /// When it was made, in seconds since 1970.
+    pub(super) made_secs: u64,
+    pub(super) slug: &'a str,
+    pub(super) input: &'a str,
+}
+
+impl Wallet {
+    /// With a new key, and nothing to pay with; `None` where the system gives no randomness.
+    pub(super) fn new() -> Option<Self> {
+        let mut secret = [0; KEY_DIGITS / 2];
+        getrandom::fill(&mut secret).ok()?;
+        SigningKey::from_slice(&secret).ok().map(Self)
+    }
+
+    pub(super) fn address(&self) -> Address {
+        Address::from_private_key(&self.0)
+    }
+
+    /// Signs for what is accepted, and for nothing else; `None` where that is no offer that it can sign.
+    pub(super) fn pay(&self, purpose: Purpose, accepted: &Value, resource: &Value) -> Option<Payment> {
+        let until = purpose.made_secs.checked_add(VALID_SECS)?;
+        let offer = Offer { accepted, payer: self.address(), nonce: self.nonce(purpose, accepted), until };
+        let signed = match accepted["scheme"].as_str()? {
+            "exact" => signed::transfer(&offer, |hash| self.sign(hash)),
+            "upto" => signed::permit(&offer, |hash| self.sign(hash)),
+            _ => None,
+        };
+        Payment::of(json!({ "x402Version": 2, "resource": resource, "accepted": accepted, "payload": signed? }))
+    }
+
+    /// One for each form, input and offer, which nobody else can know beforehand.
+    fn nonce(&self, purpose: Purpose, accepted: &Value) -> B256 {
+        let Purpose { form, made_secs, slug, input } = purpose;
+        let mut hash = Sha256::new().chain_update("tollhouse play wallet").chain_update(self.0.to_bytes());
+        for part in [form, &made_secs.to_string(), slug, input, &accepted.to_string()] {
+            hash.update(format!("\n{} {part}", part.len()));
+        }
+        B256::from_slice(&hash.finalize())
+    }
+
+    /// 65 bytes in hex, as tokens take a signature.
+    fn sign(&self, hash: B256) -> Option<String> {
+        let (signature, recovery) = self.0.sign_prehash_recoverable(hash.as_slice()).ok()?;
+        Some(format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte()))
+    }
+}
+
+impl fmt::Display for Wallet {
+    /// As the browser keeps it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex::encode(self.0.to_bytes()))
+    }
+}
+
+impl FromStr for Wallet {
+    type Err = ();
+
+    fn from_str(kept: &str) -> Result<Self, ()> {
+        let key = Some(kept).filter(|digits| digits.len() == KEY_DIGITS).and_then(|digits| hex::decode(digits).ok()).ok_or(())?;
+        SigningKey::from_slice(&key).map(Self).map_err(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PURPOSE: Purpose = Purpose { form: "one", made_secs: 1_800_000_000, slug: "said", input: "{}" };
+
+    fn accepted() -> Value {
+        json!({
+            "scheme": "exact", "network": "eip155:84532", "amount": "3000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+            "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", "maxTimeoutSeconds": 40, "extra": { "name": "USDC", "version": "2" },
+        })
+    }
+
+    #[test]
+    fn the_same_form_is_the_same_payment_and_another_is_another() {
+        let wallet = Wallet::new().unwrap();
+        let pay = |purpose, accepted: &Value| wallet.pay(purpose, accepted, &Value::Null).unwrap();
+        let payment = pay(PURPOSE, &accepted());
+        assert_eq!(payment, pay(PURPOSE, &accepted()));
+        let kept: Wallet = wallet.to_string().parse().unwrap();
+        assert_eq!(payment, kept.pay(PURPOSE, &accepted(), &Value::Null).unwrap());
+        let mut dearer = accepted();
+        dearer["amount"] = json!("3001");
+        let others = [
+            pay(Purpose { form: "two", ..PURPOSE }, &accepted()),
+            pay(Purpose { made_secs: 1_800_000_001, ..PURPOSE }, &accepted()),
+            pay(Purpose { slug: "sai", input: "d{}", ..PURPOSE }, &accepted()),
+            pay(Purpose { input: "[]", ..PURPOSE }, &accepted()),
+            pay(PURPOSE, &dearer),
+            Wallet::new().unwrap().pay(PURPOSE, &accepted(), &Value::Null).unwrap(),
+        ];
+        let mut ids: Vec<_> = others.iter().chain([&payment]).map(|payment| payment.id.as_str()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 7);
+    }
+
+    #[test]
+    fn nothing_is_signed_but_what_is_accepted() {
+        let wallet = Wallet::new().unwrap();
+        let payment = wallet.pay(PURPOSE, &accepted(), &Value::Null).unwrap();
+        let authorization = &payment.payload()["payload"]["authorization"];
+        assert_eq!((&authorization["value"], &authorization["to"]), (&accepted()["amount"], &accepted()["payTo"]));
+        assert_eq!(authorization["validBefore"], "1800003600");
+        for (pointer, value) in [
+            ("/scheme", json!("batch")),
+            ("/network", json!("solana:x")),
+            ("/amount", json!("-1")),
+            ("/amount", json!(3000)),
+            ("/asset", json!("0x1")),
+            ("/payTo", json!(null)),
+            ("/extra/name", json!(null)),
+        ] {
+            let mut other = accepted();
+            *other.pointer_mut(pointer).unwrap() = value;
+            assert_eq!(wallet.pay(PURPOSE, &other, &Value::Null), None, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn a_wallet_is_kept_as_text() {
+        let wallet = Wallet::new().unwrap();
+        let kept: Wallet = wallet.to_string().parse().unwrap();
+        assert_eq!(kept.address(), wallet.address());
+        let key = "01".repeat(32);
+        for none in ["", "x", &key[1..], &format!("{key}0"), &"00".repeat(32), &"ff".repeat(32)] {
+            assert!(none.parse::<Wallet>().is_err(), "{none}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Where play money comes from: the host's own faucet.
+
+use serde_json::{Value, json};
+
+use super::Wallet;
+use crate::web::visitor::{Refused, Visitor, with_query};
+
+/// Sees to it that the wallet has this many dollars of what is accepted; or says why it has not.
+pub(in crate::web) async fn fund(visitor: &Visitor, wallet: &Wallet, accepted: &Value, price: &Value) -> Result<(), String> {
+    let (address, stranger) = (wallet.address().to_string(), visitor.unsigned());
+    let (network, asset) = (accepted["network"].as_str().unwrap_or_default(), accepted["asset"].as_str().unwrap_or_default());
+    let asks = with_query("/dev/faucet", [("address", &*address), ("network", network), ("asset", asset)]);
+    let balance = stranger.get(&asks).await.map_err(|refused| sentence(&refused))?;
+    if balance["balanceUsd"].as_f64() >= price.as_f64() {
+        return Ok(());
+    }
+    let amount = if price.as_f64() > Some(1.0) { price.clone() } else { json!(1) };
+    let wanted = json!({ "address": address, "amountUsd": amount, "network": network, "asset": asset });
+    stranger.ask_about("/dev/faucet", &wanted).await.map(|_| ()).map_err(|refused| sentence(&refused))
+}
+
+fn sentence(refused: &Refused) -> String {
+    refused.code().map_or("the host failed", |code| code.row().sentence).to_owned()
+}

@@ -1,0 +1,58 @@
+//! `cargo xtask vendor`: the editor of pages, made of others' packages into one module that is part of the repository.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::{Failure, args::Args, clients, place, shell};
+
+/// What is made, beside its source's licences.
+const MADE: [&str; 2] = ["codemirror.js", "codemirror.LICENSES"];
+
+/// Where it is kept, from the root.
+const KEPT: &str = "src/web/assets/vendor";
+
+/// Most bytes of the module: only one page loads it, after its first paint.
+const MOST_BYTES: usize = 450_000;
+
+/// Makes it anew; with `--check` only holds what is kept against it.
+///
+/// # Errors
+///
+/// Packages that cannot be had, a module that is too long, and what [`check`] says.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    if args.check {
+        return check();
+    }
+    for (name, text) in made()? {
+        let file = place::root().join(KEPT).join(name);
+        fs::write(&file, text).map_err(|why| format!("cannot write {}: {why}", file.display()))?;
+    }
+    Ok(())
+}
+
+/// Whether what is kept is what its sources make, byte for byte.
+///
+/// # Errors
+///
+/// Which file differs.
+pub(crate) fn check() -> Result<(), Failure> {
+    for (name, text) in made()? {
+        if fs::read(place::root().join(KEPT).join(name)).ok() != Some(text) {
+            return Err(format!("{KEPT}/{name} is not what `cargo xtask vendor` makes of xtask/vendor"));
+        }
+    }
+    Ok(())
+}
+
+/// The files, by their names.
+fn made() -> Result<Vec<(&'static str, Vec<u8>)>, Failure> {
+    let folder = clients::prepare_vendor().join().map_err(|_| "the installation of the editor broke")??;
+    let to = folder.join("made");
+    fs::create_dir_all(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
+    shell::run_silently(&folder.join("bundle.log"), Command::new("node").arg("bundle.mjs").arg(&to).current_dir(&folder))?;
+    let read = |file: &Path| fs::read(file).map_err(|why| format!("cannot read {}: {why}", file.display()));
+    let made = MADE.into_iter().map(|name| Ok((name, read(&to.join(name))?))).collect::<Result<Vec<_>, Failure>>()?;
+    match made.iter().find(|(_, text)| text.len() > MOST_BYTES) {
+        Some((name, text)) => Err(format!("{name} has {} bytes, and {MOST_BYTES} are enough", text.len())),
+        None => Ok(made),
+    }
+}
