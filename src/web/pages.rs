@@ -1,9 +1,28 @@
 //! The pages, one file each: what it asks for, and what it shows of the answer.
 
+pub(super) mod account;
+pub(super) mod admin;
+pub(super) mod calls;
+pub(super) mod credit;
 pub(super) mod docs;
+pub(super) mod edit;
+pub(super) mod events;
 pub(super) mod find_slip;
 pub(super) mod guide;
+pub(super) mod home;
+pub(super) mod log;
+mod own;
 pub(super) mod payment;
+pub(super) mod payout;
+pub(super) mod payouts;
 pub(super) mod receipt;
+pub(super) mod register;
+pub(super) mod revenue;
+pub(super) mod secrets;
+pub(super) mod settings;
+pub(super) mod sign_in;
 pub(super) mod tool;
 pub(super) mod tools;
+pub(super) mod try_it;
+mod usage;
+pub(super) mod versions;

@@ -12,6 +12,7 @@
 )]
 
 mod apart;
+mod approvals;
 mod audit;
 mod bearer;
 mod bound;

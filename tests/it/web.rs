@@ -1,10 +1,20 @@
 //! Pages for people, as a browser is answered: sealed, light, without a script in them, and with nothing of others that is not text.
 
+mod browser;
+mod earning;
+mod governing;
 mod guides;
 mod hostile;
+mod keeping;
 mod lists;
+mod making;
+mod overseeing;
+mod paid_out;
+mod parity;
 mod seals;
+mod sessions;
 mod slips;
+mod try_it;
 
 use std::collections::BTreeSet;
 

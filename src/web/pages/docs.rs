@@ -34,7 +34,7 @@ async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Respo
     }
     let text = visitor.text(&path).await?;
     let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned();
-    let rendered = visitor.made(|| guides::rendered(&linked(&text, visitor.base_url()))).await?;
+    let rendered = visitor.made(|| guides::rendered(&linked(for_people(&text), visitor.base_url()))).await?;
     let main = html! {
         div.guide {
             nav.contents aria-label="Contents" {
@@ -49,6 +49,11 @@ async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Respo
     let mut response = visitor.show(page).await;
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
+}
+
+/// The text without its first line, where that leads programs to all else.
+fn for_people(text: &str) -> &str {
+    text.strip_prefix("> ").and_then(|rest| rest.split_once('\n')).map_or(text, |(_, rest)| rest)
 }
 
 /// The text with its links to other documents going to their pages.
@@ -76,5 +81,11 @@ mod tests {
             [d](https://a.example/docs/index.md), [e](https://x.example/y.md), [f](https://a.example/docs/openapi.json)";
         let told = "[a](/docs/limits), [b](/docs/agents#pay), [c](#here), [d](/docs), [e](https://x.example/y.md), [f](/docs/openapi.json)";
         assert_eq!(linked(text, base), told);
+    }
+
+    #[test]
+    fn what_leads_programs_is_not_shown_to_people() {
+        assert_eq!(for_people("> For programs: x\n\n# Title\n> said"), "\n# Title\n> said");
+        assert_eq!(for_people("# Title\n> said\n"), "# Title\n> said\n");
     }
 }

@@ -4,7 +4,7 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::find_slip::field;
+use super::{admin::refund, find_slip::field};
 use crate::{
     front::{Code, PathParams},
     web::{
@@ -31,6 +31,7 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(id): PathParams<St
                 p { "The signature is checked by your browser, where it runs scripts and knows Ed25519." }
             }
         }
+        (refund::offer(&visitor, receipt))
         section {
             h2 { "Check it without this page" }
             (code::block("From the repository's root", "sh", &format!("target/release/tollhouse verify-receipt {}{source}", visitor.base_url())))

@@ -4,17 +4,25 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::admin::takedown;
 use crate::{
     front::{Code, PathParams},
     web::{
         page::{Area, Page},
-        parts::{facts, money, sample, schema, state::state, text, time::moment, ways::Way},
+        parts::{
+            facts, money, sample, schema,
+            state::state,
+            tabs::{self, Tab},
+            text,
+            time::moment,
+            ways::Way,
+        },
         visitor::{Refused, Visitor, segment, with_query},
     },
 };
 
 /// What the handlers of tools may ask the host for, in words.
-const CAPABILITIES: [(&str, &str); 4] = [
+pub(super) const CAPABILITIES: [(&str, &str); 4] = [
     ("kv", "keeps values between calls"),
     ("files", "keeps files between calls"),
     ("httpGetJson", "reads JSON from hosts that an admin allowed"),
@@ -30,14 +38,15 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<
     let manifest = visitor.get("/ai/manifest").await?;
     // Of a tool that takes no calls there is none.
     let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
-    let page = visitor.made(|| view(&visitor, &slug, &answer["endpoint"], &quote, &manifest)).await?;
+    let usage = super::usage::of(&visitor, &slug).await?;
+    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &quote, &manifest], usage.as_ref())).await?;
     Ok(visitor.show(page).await)
 }
 
-fn view(visitor: &Visitor, slug: &str, tool: &Value, quote: &Value, manifest: &Value) -> Page {
+fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usage: Option<&Markup>) -> Page {
     let record = record(slug);
     let simulated = manifest["payment"]["simulated"] == true;
-    let accepts = quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let accepts: Vec<_> = quote["accepts"].as_array().into_iter().flatten().collect();
     let networks = accepts.iter().filter_map(|accepted| accepted["network"].as_str()).collect();
     let way = Way { base: visitor.base_url(), slug, input: sample::input(&tool["inputSchema"]), networks };
     let title = tool["title"].as_str().unwrap_or_default();
@@ -51,12 +60,15 @@ fn view(visitor: &Visitor, slug: &str, tool: &Value, quote: &Value, manifest: &V
             aside aria-labelledby="terms" {
                 h2 #terms.aside { "Terms" }
                 (terms(tool, simulated))
+                @if tool["status"] == "active" { p { a.button.primary href={ "/dashboard/tools/" (segment(slug)) "/try" } { "Try it" } } }
                 h2 { "Call it" }
                 @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
                 (way.all())
+                (takedown::offer(visitor, slug, tool, &format!("/dashboard/tools/{}", segment(slug))))
             }
         }
-        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(accepts, manifest)) } }
+        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(&accepts, manifest)) } }
+        @if let Some(usage) = usage { (usage) }
     };
     let heading = html! {
         h1 { (text::words(title)) }
@@ -65,6 +77,8 @@ fn view(visitor: &Visitor, slug: &str, tool: &Value, quote: &Value, manifest: &V
             // Where there is one column, the terms come after the schemas.
             span.early { (money::price(tool, simulated)) }
         }
+        // Strangers are told no revision.
+        @if tool["revision"].is_u64() { (tabs::of_tool(visitor, slug, Tab::Tool)) }
     };
     Page { heading: Some(heading), ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") }
 }
@@ -97,7 +111,7 @@ fn terms(tool: &Value, simulated: bool) -> Markup {
 }
 
 /// What a payment may be made in, each with exactly what is asked.
-fn paid_with(accepts: &[Value], manifest: &Value) -> Markup {
+pub(super) fn paid_with(accepts: &[&Value], manifest: &Value) -> Markup {
     let known =
         |network: &Value| manifest["payment"]["accepts"].as_array().into_iter().flatten().find(|entry| &entry["network"] == network);
     html! {
@@ -131,7 +145,7 @@ fn paid_with(accepts: &[Value], manifest: &Value) -> Markup {
 }
 
 /// No tool has the name: those that fit its words.
-async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, Refused> {
+pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, Refused> {
     let words: String = slug.replace('-', " ").chars().take(100).collect();
     let near = visitor.get(&with_query("/ai/endpoints", [("q", &*words), ("limit", "5")])).await.unwrap_or_default();
     let near = near["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -7,7 +7,7 @@ use super::{html, page, text};
 use crate::{harness::Host, listing::fixed};
 
 /// Texts that have made markup of pages elsewhere.
-const HOSTILE: [&str; 40] = [
+pub(super) const HOSTILE: [&str; 40] = [
     "<script>alert(1)</script>",
     "</title><script>alert(1)</script>",
     "\"><script>alert(1)</script>",
@@ -51,7 +51,7 @@ const HOSTILE: [&str; 40] = [
 ];
 
 /// How many elements of each name there are, and what attributes they have, but for the names of odd characters.
-fn shape(html: &str) -> Vec<String> {
+pub(super) fn shape(html: &str) -> Vec<String> {
     let html = html.replace("<span class=\"odd\">", "");
     let tags = html.split('<').skip(1).map(|rest| rest.split('>').next().unwrap());
     let named = tags.map(|tag| {
@@ -59,6 +59,12 @@ fn shape(html: &str) -> Vec<String> {
         tag.split('"').step_by(2).collect::<String>()
     });
     named.filter(|tag| tag != "/span" && tag != "code" && tag != "/code").collect()
+}
+
+#[test]
+fn browsers_are_shown_the_same_words() {
+    let shown: Vec<String> = serde_json::from_str(include_str!("../../../fixtures/browser/hostile.json")).expect("it is a list of texts");
+    assert_eq!(shown, HOSTILE);
 }
 
 #[tokio::test]

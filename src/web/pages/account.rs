@@ -1,0 +1,123 @@
+//! `/dashboard/account`: who is signed in, from where, and what is done about it.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::sign_in::forgotten;
+use crate::{
+    account::session::{Kind, Opened, Session, SessionName},
+    base::aside::Bulk,
+    front::{Code, Fault},
+    web::{
+        forms::Posted,
+        page::{Area, Page},
+        parts::{
+            facts, form,
+            text::{first, words},
+            time::moment,
+        },
+        services::Services,
+        visitor::{Refused, SignedIn, Visitor},
+    },
+};
+
+/// Letters of what a browser calls itself.
+const BROWSER: usize = 120;
+
+pub(in crate::web) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
+    let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
+    let sessions = services.sessions.list(&session.owner).await.map_err(Fault::from)?;
+    let record = match session.kind {
+        Kind::Builder => match visitor.get("/ai/builders/me").await {
+            // Who is suspended reads what they earned, and no more.
+            Err(refused) if refused.is(Code::BuilderSuspended) => Bulk::default(),
+            record => record?,
+        },
+        Kind::Admin | Kind::Holder => Bulk::default(),
+    };
+    let main = html! {
+        (who(session, &record["builder"]))
+        @if session.kind == Kind::Builder { (key(&visitor)) }
+        (listed(&visitor, session, &sessions))
+        form.form method="post" action="/dashboard/sign-out" { (form::token(&visitor)) button { "Sign out" } }
+    };
+    Ok(visitor.show(Page::new(Area::Account, "Account", main)).await)
+}
+
+/// `POST /dashboard/sessions/end`: ends the session that `name` names, or all of them.
+pub(in crate::web) async fn end(State(services): State<Arc<Services>>, posted: Posted) -> Result<Response, Refused> {
+    let Posted { visitor, fields } = posted;
+    let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
+    let Some(name) = fields.get("name").filter(|name| !name.is_empty()) else {
+        services.sessions.end_all(&session.owner).await.map_err(Fault::from)?;
+        return Ok(forgotten(&services, Redirect::to("/dashboard/sign-in").into_response()));
+    };
+    services.sessions.end(&session.owner, name).await.map_err(Fault::from)?;
+    Ok(Redirect::to("/dashboard/account#sessions").into_response())
+}
+
+fn who(session: &Opened, builder: &Value) -> Markup {
+    let said = |name: &str| builder[name].as_str();
+    let kind = match session.kind {
+        Kind::Admin => "admin of this host",
+        Kind::Builder => "builder",
+        Kind::Holder => "holder of a developer credit",
+    };
+    facts::list(&[
+        ("Signed in as", Some(html! { (kind) })),
+        ("Name", said("name").map(words)),
+        ("Contact", said("contact").map(words)),
+        ("Id", (session.kind != Kind::Admin).then(|| facts::id(&session.owner))),
+        ("Registered", said("createdAt").map(|_| moment(&builder["createdAt"]))),
+        ("Key made", said("keyCreatedAt").map(|_| moment(&builder["keyCreatedAt"]))),
+        ("Tier", said("tier").map(words)),
+    ])
+}
+
+fn key(visitor: &Visitor) -> Markup {
+    html! {
+        section aria-labelledby="key" {
+            h2 #key { "Key" }
+            p.words { "A new key takes the place of the one in force, which opens nothing from then on. Everybody who signed in with it is signed out, here too." }
+            (form::of(visitor, "rotateBuilderKey", &[], "/dashboard/sign-in", html! { button { "Make a new key" } }))
+        }
+    }
+}
+
+fn listed(visitor: &Visitor, own: &Opened, sessions: &[(SessionName, Session)]) -> Markup {
+    html! {
+        section aria-labelledby="sessions" {
+            h2 #sessions { "Sessions" }
+            div.scroll tabindex="0" role="group" aria-labelledby="sessions" {
+                table.schema {
+                    thead { tr { th scope="col" { "Browser" } th scope="col" { "Signed in" } th scope="col" { "Last used" } th scope="col" { "End" } } }
+                    tbody {
+                        @for (name, session) in sessions {
+                            tr {
+                                th scope="row" { @if session.browser.is_empty() { "unnamed" } @else { (first(&session.browser, BROWSER)) } }
+                                td { (moment(&json!(session.created_at))) }
+                                td { (moment(&json!(session.seen_at))) }
+                                td {
+                                    @if *name == own.name { "this one" } @else {
+                                        form method="post" action="/dashboard/sessions/end" {
+                                            (form::token(visitor))
+                                            input type="hidden" name="name" value=(name);
+                                            button { "End" span.aside { " the session of " (moment(&json!(session.created_at))) } }
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            form.form method="post" action="/dashboard/sessions/end" { (form::token(visitor)) button { "Sign out everywhere" } }
+        }
+    }
+}

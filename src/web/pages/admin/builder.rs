@@ -1,0 +1,136 @@
+//! `/dashboard/admin/builders/{id}`: a builder, their tools, what they earned, and what is decided about them.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    builders,
+    shared::{Admin, ROWS, asked, counted, entries, mark, onward, plays, reason, said, table, tiers, tool},
+};
+use crate::{
+    front::PathParams,
+    web::{
+        page::{Area, Page},
+        parts::{empty::empty, facts, form, money, state::state, text, time::moment},
+        visitor::{Refused, Visitor, segment, with_query},
+    },
+};
+
+pub(in crate::web) async fn page(
+    Admin(visitor): Admin,
+    PathParams(id): PathParams<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
+    let cursor = asked(query.as_deref(), "cursor");
+    let found = visitor.get(&with_query("/ai/builders/me", [("builderId", &*id)])).await?;
+    let tools = visitor.get(&with_query("/ai/builders/endpoints", [("builderId", &*id), ("limit", ROWS), ("cursor", &cursor)])).await?;
+    let revenue = visitor.get(&with_query("/ai/builders/revenue", [("builderId", &*id), ("since", "30d")])).await?;
+    let builder = &found["builder"];
+    let simulated = plays(&visitor).await?;
+    let path = format!("{}/{}", builders::PATH, segment(&id));
+    let main = visitor
+        .made(|| {
+            html! {
+                div.split {
+                    div {
+                        (about(builder, &revenue["totals"], simulated))
+                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&tools, &path, !cursor.is_empty())) }
+                    }
+                    aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, builder, &path)) }
+                }
+            }
+        })
+        .await?;
+    let page = Page::new(Area::Builders, said(builder, "name"), main).under(builders::PATH, "Builders");
+    Ok(visitor.show(page).await)
+}
+
+fn about(builder: &Value, totals: &Value, simulated: bool) -> Markup {
+    let suspended = &builder["suspended"];
+    facts::list(&[
+        ("Id", Some(facts::id(said(builder, "builderId")))),
+        ("Contact", builder["contact"].as_str().map(text::words)),
+        ("Registered", Some(moment(&builder["createdAt"]))),
+        ("Key made", Some(moment(&builder["keyCreatedAt"]))),
+        ("Tier", Some(html! { (said(builder, "tier")) })),
+        (
+            "Suspended",
+            suspended.is_object().then(|| {
+                html! {
+                    (state("suspended")) " since " (moment(&suspended["since"]))
+                    @if let Some(reason) = suspended["reason"].as_str() { ": " (text::words(reason)) }
+                }
+            }),
+        ),
+        (
+            "Last 30 days",
+            Some(html! {
+                (counted(totals["calls"].as_u64().unwrap_or_default(), "call", "calls")) ", "
+                (counted(totals["failedCalls"].as_u64().unwrap_or_default(), "failure", "failures")) ", "
+                (money::usd(&totals["netUsd"])) " net of " (money::usd(&totals["grossUsd"])) (mark(simulated))
+            }),
+        ),
+    ])
+}
+
+fn offered(found: &Value, path: &str, is_later: bool) -> Markup {
+    let next = found["nextCursor"].as_str().map(|cursor| with_query(path, [("cursor", cursor)]));
+    let rows = html! {
+        @for endpoint in entries(found, "endpoints") {
+            tr {
+                th scope="row" { (tool(said(endpoint, "slug"))) }
+                td { (text::words(said(endpoint, "title"))) }
+                td { (state(&said(endpoint, "state").replace('_', " "))) }
+                td { (moment(&endpoint["updatedAt"])) }
+                td { a href={ "/dashboard/admin/reviews/" (segment(said(endpoint, "slug"))) } { "Review" span.aside { " " (said(endpoint, "slug")) } } }
+            }
+        }
+    };
+    html! {
+        @if entries(found, "endpoints").is_empty() { (empty("They have published nothing yet.", None, None)) }
+        @else {
+            (table("Tools", &["Tool", "Title", "State", "Changed", "Review"], &rows))
+            (onward(is_later.then_some(path), next.as_deref()))
+        }
+    }
+}
+
+fn decisions(visitor: &Visitor, id: &str, builder: &Value, back: &str) -> Markup {
+    let judged = |decision: &str, fields: Markup| {
+        form::of(
+            visitor,
+            "judgeBuilder",
+            &[("id", id)],
+            back,
+            html! { input type="hidden" name="text:/decision" value=(decision); (fields) },
+        )
+    };
+    html! {
+        @if builder["suspended"].is_null() {
+            (judged("suspend", html! {
+                h3 { "Suspend" }
+                p.note { "Their key changes nothing, and their tools take no calls, until they are restored." }
+                (reason("why-suspend", "the builder", None))
+                button.danger { "Suspend" }
+            }))
+        } @else {
+            (judged("restore", html! {
+                h3 { "Restore" }
+                p.note { "Their tools come back in the states that they were in." }
+                button.primary { "Restore" }
+            }))
+        }
+        (judged("tier", html! {
+            h3 { "Tier" }
+            (form::field("tier", "Least strict tier of their tools", None, tiers("tier", "text:/tier", said(builder, "tier"), None)))
+            button { "Set the tier" }
+        }))
+        (form::of(visitor, "rotateBuilderKey", &[], back, html! {
+            h3 { "New key" }
+            p.note { "For who lost theirs. The old one is worth nothing from then on, and the new one is shown once: to you, who hand it on." }
+            input type="hidden" name="query:builderId" value=(id);
+            button { "Make a new key" }
+        }))
+    }
+}

@@ -1,0 +1,155 @@
+//! What has changed since an admin approved a tool last: field by field as it was and as it is, and its source.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::shared::said;
+use crate::web::parts::{
+    diff::{self, Names},
+    source, text,
+};
+
+/// Letters of a value.
+const CHARS: usize = 1_000;
+
+/// A version of the handler, as it was uploaded.
+pub(super) struct Uploaded<'a> {
+    pub(super) version: &'a str,
+    /// `None` where it is not kept, or was built in.
+    pub(super) handler: Option<&'a Value>,
+}
+
+/// The fields that are not as they were approved.
+pub(super) fn fields(tool: &Value) -> Markup {
+    let then = tool["review"]["approvedFields"].as_object();
+    let (long, short): (Vec<_>, Vec<_>) = then.into_iter().flatten().partition(|(_, value)| is_long(value));
+    html! {
+        @if long.is_empty() && short.is_empty() { p.muted { "No field but the handler differs from what was approved." } }
+        @if !short.is_empty() {
+            div.scroll role="group" aria-label="Fields" tabindex="0" {
+                table {
+                    thead { tr { th scope="col" { "Field" } th scope="col" { "As it was approved" } th scope="col" { "Now" } } }
+                    tbody {
+                        @for (name, before) in short {
+                            tr { th scope="row" { code { (text::words(name)) } } td { (text::first(&told(before), CHARS)) } td { (text::first(&told(&tool[name]), CHARS)) } }
+                        }
+                    }
+                }
+            }
+        }
+        @for (name, before) in long {
+            h3 { code { (text::words(name)) } }
+            (diff::diff(Names { old: "what was approved", new: "what it is" }, &told(before), &told(&tool[name])))
+        }
+    }
+}
+
+/// Whether a value is told by its lines.
+fn is_long(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.values().any(|member| member.is_object() || member.is_array()) || members.contains_key("type"),
+        Value::String(text) => text.lines().nth(1).is_some() || text.chars().nth(CHARS / 4).is_some(),
+        Value::Array(_) | Value::Bool(_) | Value::Null | Value::Number(_) => false,
+    }
+}
+
+/// A value as it is read: lists and flags in words, texts as they are.
+fn told(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "nothing".to_owned(),
+        Value::Array(items) if items.iter().all(Value::is_string) => {
+            let items: Vec<_> = items.iter().filter_map(Value::as_str).collect();
+            if items.is_empty() { "none".to_owned() } else { items.join(", ") }
+        }
+        Value::Object(members) if !members.is_empty() && members.values().all(|member| member.is_boolean() || member.is_number()) => {
+            let there = members.iter().filter(|(_, member)| **member != false);
+            let named = there.map(|(name, member)| if member.is_number() { format!("{name} {member}") } else { name.clone() });
+            let named: Vec<_> = named.collect();
+            if named.is_empty() { "none".to_owned() } else { named.join(", ") }
+        }
+        Value::Object(members) if members.is_empty() => "none".to_owned(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    }
+}
+
+/// Which part of a source is shown.
+pub(super) struct Part<'a> {
+    /// The line that it begins with.
+    pub(super) from: usize,
+    /// Lines that something was found in.
+    pub(super) found: &'a [u64],
+    /// The page that it is on.
+    pub(super) path: &'a str,
+}
+
+/// The handler: against the one that was approved, if there is one, and as it is.
+pub(super) fn handler(approved: Option<&Uploaded>, now: &Uploaded, part: &Part) -> Markup {
+    let text = |uploaded: &Uploaded| uploaded.handler.map(as_text);
+    let before = approved.and_then(text);
+    html! {
+        @match (approved, &before, text(now)) {
+            (_, _, None) => p.muted { "It is built into this host: there is no source." },
+            (Some(approved), _, Some(_)) if approved.version == now.version => p.muted { "What runs is the version that was approved." },
+            (Some(approved), Some(before), Some(after)) => (diff::diff(Names { old: &named(approved.version), new: &named(now.version) }, before, &after)),
+            (Some(_), None, Some(_)) => p.muted { "The version that was approved is not kept any more: this is all of what runs." },
+            (None, _, Some(_)) => p.muted { "No version was ever approved: this is all of it." },
+        }
+        @if let Some(after) = text(now) {
+            @let shown = source::part(&after, part.from).shown("Handler", part.found, |from| format!("{}?from={from}#handler", part.path));
+            @if before.is_some() { details.way open[part.from > 1] { summary { "All of it" } (shown) } } @else { (shown) }
+        }
+    }
+}
+
+/// The first digits of a version.
+fn named(version: &str) -> String {
+    version.trim_start_matches("sha256:").chars().take(8).collect()
+}
+
+/// A source, or a static answer as JSON.
+pub(super) fn as_text(handler: &Value) -> String {
+    match handler["source"].as_str() {
+        Some(_) => said(handler, "source").to_owned(),
+        None => serde_json::to_string_pretty(&handler["response"]).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_told_as_they_were_and_as_they_are() {
+        let tool = json!({
+            "title": "Second <b>", "priceUsd": 0.5, "tags": [], "capabilities": { "kv": true, "logs": false }, "ownLimits": {},
+            "inputSchema": { "type": "object", "required": ["text"] },
+            "review": { "approvedFields": {
+                "title": "First", "priceUsd": 0.25, "tags": ["a", "b"], "capabilities": { "kv": true, "logs": true }, "ownLimits": { "wallMs": 5 },
+                "inputSchema": { "type": "object" },
+            } },
+        });
+        let shown = fields(&tool).into_string();
+        for part in ["First", "Second &lt;b&gt;", "0.25", "0.5", "a, b", "none", "kv, logs", "wallMs 5", "table class=\"diff\"", "required"]
+        {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert!(fields(&json!({ "review": { "approvedFields": {} } })).into_string().contains("No field"));
+    }
+
+    #[test]
+    fn a_handler_is_told_against_the_one_that_was_approved() {
+        let (old, new, response) = (json!({ "source": "a\nb" }), json!({ "source": "a\nc" }), json!({ "response": { "a": 1 } }));
+        let of = |version, handler| Uploaded { version, handler };
+        let told = |approved: Option<Uploaded>, now: Uploaded| {
+            handler(approved.as_ref(), &now, &Part { from: 1, found: &[], path: "/p" }).into_string()
+        };
+        assert!(told(Some(of("1", Some(&old))), of("2", Some(&new))).contains("1 lines added, 1 removed."));
+        assert!(told(Some(of("1", Some(&old))), of("1", Some(&old))).contains("the version that was approved"));
+        assert!(told(Some(of("1", None)), of("2", Some(&new))).contains("not kept any more"));
+        assert!(told(None, of("2", Some(&response))).contains("No version was ever approved"));
+        assert!(told(None, of("2", None)).contains("built into this host"));
+    }
+}

@@ -1,0 +1,104 @@
+//! What a scan found in an upload, each at its lines.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::shared::said;
+use crate::web::parts::{state::state, text};
+
+/// Findings that a page tells.
+const SHOWN: usize = 50;
+/// Lines around one.
+const AROUND: usize = 2;
+/// Letters of a line.
+const CHARS: usize = 240;
+
+/// The findings; `source` is what their lines are of, and `path` the page that shows it.
+pub(super) fn findings(findings: &[Value], source: Option<&str>, path: &str) -> Markup {
+    let whole: Vec<_> = source.into_iter().flat_map(str::lines).collect();
+    html! {
+        @if findings.is_empty() { p.muted { "The rules in force found nothing in it." } }
+        ol.findings {
+            @for finding in findings.iter().take(SHOWN) {
+                li {
+                    p.marks { (state(said(finding, "severity"))) code { (text::words(said(finding, "rule"))) } (place(finding, path)) }
+                    @if let Some(line) = line(finding).filter(|line| said(finding, "field") == "/handler/source" && (1..=whole.len()).contains(line)) {
+                        (around(&whole, line, path))
+                    }
+                }
+            }
+        }
+        @if findings.len() > SHOWN { p.note { (findings.len() - SHOWN) " more are in the tool's record." } }
+    }
+}
+
+fn line(finding: &Value) -> Option<usize> {
+    finding["line"].as_u64().and_then(|line| usize::try_from(line).ok())
+}
+
+/// The lines of the source that something was found in.
+pub(super) fn lines(findings: &[Value]) -> Vec<u64> {
+    findings.iter().filter(|finding| said(finding, "field") == "/handler/source").filter_map(|finding| finding["line"].as_u64()).collect()
+}
+
+/// Where it is: the field, and of the source the line.
+fn place(finding: &Value, path: &str) -> Markup {
+    let field = said(finding, "field").trim_start_matches('/');
+    html! {
+        span {
+            "in " code { (text::words(field)) }
+            @if let Some(line) = line(finding) {
+                ", "
+                @if said(finding, "field") == "/handler/source" { a href={ (path) "?from=" (line.saturating_sub(AROUND).max(1)) "#L" (line) } { "line " (line) } } @else { "line " (line) }
+                @if let Some(column) = finding["column"].as_u64() { ", character " (column) }
+            }
+        }
+    }
+}
+
+/// A line with those around it, each leading to where all of them are.
+fn around(lines: &[&str], line: usize, path: &str) -> Markup {
+    let (from, to) = (line.saturating_sub(AROUND).max(1), (line + AROUND).min(lines.len()));
+    html! {
+        pre.source tabindex="0" {
+            code {
+                @for number in from..=to {
+                    span.line.found[number == line] {
+                        a href={ (path) "?from=" (from) "#L" (number) } { (number) }
+                        (text::first(lines[number - 1], CHARS))
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_finding_is_shown_at_its_line_with_those_around_it() {
+        let found = [
+            json!({ "rule": "code.eval", "severity": "review", "field": "/handler/source", "line": 4, "column": 2 }),
+            json!({ "rule": "text.title", "severity": "note", "field": "/title" }),
+            json!({ "rule": "code.eval", "severity": "review", "field": "/handler/source", "line": 400 }),
+        ];
+        let told = findings(&found, Some("1st\n2nd\n3rd\n<b>\n5th\n6th\n7th"), "/p").into_string();
+        assert_eq!(lines(&found), [4, 400]);
+        assert!(!told.contains("1st") && !told.contains("7th") && !told.contains("<b>"), "{told}");
+        assert_eq!((told.matches("<pre").count(), told.matches("line found").count()), (1, 1), "{told}");
+        assert!(told.contains("href=\"/p?from=2#L4\"") && told.contains("character 2") && told.contains("&lt;b&gt;"), "{told}");
+    }
+
+    #[test]
+    fn many_findings_on_long_lines_make_no_long_page() {
+        let found: Vec<_> =
+            (1..=5_000).map(|line| json!({ "rule": "r", "severity": "review", "field": "/handler/source", "line": line })).collect();
+        let told = findings(&found, Some(&format!("{}\n", "\u{202e}a".repeat(500)).repeat(5_000)), "/p").into_string();
+        assert!(told.len() < 400 << 10, "{} bytes", told.len());
+        assert!(told.contains("4950 more are in the tool's record."));
+    }
+}

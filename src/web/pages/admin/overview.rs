@@ -1,0 +1,204 @@
+//! `/dashboard/admin`: what needs an admin first, then how the host is.
+
+use std::collections::BTreeMap;
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::shared::{Admin, counted, entries, mark};
+use crate::{
+    front::Code,
+    web::{
+        page::{Area, Page},
+        parts::{facts, money, text},
+        visitor::Refused,
+    },
+};
+
+/// The last minutes that the rate of calls is told of, without the one that is not over.
+const MINUTES: usize = 5;
+
+/// Packets that are counted of each state.
+const PACKETS: u64 = 200;
+
+pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+    let reviews = visitor.get("/ai/admin/reviews?limit=1").await?;
+    let mut packets = [("created", 0), ("approved", 0), ("failed", 0)];
+    for (status, count) in &mut packets {
+        let found = visitor.get(&format!("/ai/admin/payouts?status={status}&limit={PACKETS}")).await?;
+        *count = entries(&found, "payouts").len() as u64;
+    }
+    let health = visitor.get("/health").await?;
+    let metrics = visitor.get("/ai/admin/metrics?since=1h&step=1m").await?;
+    let revenue = visitor.get("/ai/admin/revenue?since=30d").await?;
+    let main = html! {
+        (needed(&needs(&reviews, &packets, &health)))
+        (numbers(&metrics, &health))
+        div.split {
+            section { h2 { "Failures of the last hour" } (failures(&metrics)) }
+            section { h2 { "Revenue of the last 30 days" } (earned(&revenue, health["payment"]["simulated"] == true)) }
+        }
+    };
+    Ok(visitor.show(Page::new(Area::Overview, "Overview", main)).await)
+}
+
+/// What waits: in words, and where it is done.
+struct Need {
+    words: String,
+    path: &'static str,
+    action: &'static str,
+}
+
+fn needs(reviews: &Value, packets: &[(&str, u64)], health: &Value) -> Vec<Need> {
+    let mut needs = vec![];
+    let mut need = |words: String, path, action| needs.push(Need { words, path, action });
+    if let waiting @ 1.. = reviews["total"].as_u64().unwrap_or_default() {
+        let first = reviews["reviews"][0]["since"].as_str().and_then(|since| since.split_once('T')).map(|(day, _)| day);
+        let since = first.map(|day| format!(", the first since {day}")).unwrap_or_default();
+        need(format!("{} to decide{since}", counted(waiting, "review", "reviews")), "/dashboard/admin/reviews", "Review");
+    }
+    for (status, count) in packets.iter().filter(|(_, count)| *count > 0) {
+        let packets = if *count == PACKETS { format!("{count} packets or more") } else { counted(*count, "packet", "packets") };
+        match *status {
+            "created" => need(format!("{packets} to approve"), "/dashboard/admin/payouts?status=created", "Approve"),
+            "approved" => need(format!("{packets} to send"), "/dashboard/admin/payouts?status=approved", "Send"),
+            _ => need(format!("{packets} failed"), "/dashboard/admin/payouts?status=failed", "Look"),
+        }
+    }
+    if let open @ 1.. = health["openSettlements"].as_u64().unwrap_or_default() {
+        let words = format!("{} whose end is not known yet", counted(open, "settlement", "settlements"));
+        need(words, "/dashboard/admin/runtime", "Look");
+    }
+    let sandbox = &health["sandbox"];
+    if sandbox["startsFail"].is_string() {
+        need("no worker can be started: no handler runs".to_owned(), "/dashboard/admin/runtime", "Look");
+    }
+    if let missing @ 1.. = entries(sandbox, "jailRefused").len() as u64 {
+        let words = format!("{} of the jail {} missing", counted(missing, "layer", "layers"), if missing == 1 { "is" } else { "are" });
+        need(words, "/dashboard/admin/runtime", "Look");
+    }
+    needs
+}
+
+fn needed(needs: &[Need]) -> Markup {
+    html! {
+        section aria-labelledby="needs" {
+            h2 #needs { "Needs you" }
+            @if needs.is_empty() { p.muted { "Nothing waits for you." } }
+            @else {
+                ul.rows {
+                    @for Need { words, path, action } in needs {
+                        li { p { (words) } a.button href=(path) aria-label={ (action) ": " (words) } { (action) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Calls in a minute, of late.
+fn rate(metrics: &Value) -> f64 {
+    let calls: Vec<_> = entries(metrics, "buckets").iter().map(|bucket| bucket["calls"].as_u64().unwrap_or_default()).collect();
+    let whole = &calls[..calls.len().saturating_sub(1)];
+    let late = &whole[whole.len().saturating_sub(MINUTES)..];
+    late.iter().sum::<u64>() as f64 / late.len().max(1) as f64
+}
+
+fn numbers(metrics: &Value, health: &Value) -> Markup {
+    let sandbox = &health["sandbox"];
+    html! {
+        dl.numbers {
+            div { dt { "Calls a minute" } dd { (format!("{:.1}", rate(metrics))) } }
+            div { dt { "Running" } dd { (sandbox["running"]) } }
+            div { dt { "Queued" } dd { (sandbox["queued"]) } }
+            div { dt { "Workers" } dd { (sandbox["workers"]) } }
+            div { dt { "Open settlements" } dd { (health["openSettlements"]) } }
+        }
+    }
+}
+
+/// Whose fault failures were, how many, by which code.
+fn by_fault(metrics: &Value) -> BTreeMap<&'static str, BTreeMap<&str, u64>> {
+    let mut faults: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    let failed = entries(metrics, "buckets").iter().filter_map(|bucket| bucket["failed"].as_object()).flatten();
+    for (code, count) in failed {
+        let row = Code::ALL.iter().map(|known| known.row()).find(|row| row.name == code);
+        let fault = row.map_or("host", |row| row.fault.as_str());
+        *faults.entry(fault).or_default().entry(code.as_str()).or_default() += count.as_u64().unwrap_or_default();
+    }
+    faults
+}
+
+fn failures(metrics: &Value) -> Markup {
+    let calls: u64 = entries(metrics, "buckets").iter().filter_map(|bucket| bucket["calls"].as_u64()).sum();
+    let faults = by_fault(metrics);
+    let failed: u64 = faults.values().flat_map(BTreeMap::values).sum();
+    html! {
+        p { (failed) " of " (counted(calls, "call", "calls")) " failed." }
+        @if !faults.is_empty() {
+            (facts::list(&faults.iter().map(|(fault, codes)| (*fault, Some(html! {
+                @for (code, count) in codes { div { code { (text::words(code)) } " " (count) } }
+            }))).collect::<Vec<_>>()))
+        }
+    }
+}
+
+fn earned(revenue: &Value, simulated: bool) -> Markup {
+    let line = |name: &str| html! { (money::usd(&revenue[name]["grossUsd"])) " from " (counted(revenue[name]["paidCalls"].as_u64().unwrap_or_default(), "paid call", "paid calls")) };
+    html! {
+        p.figure { (money::usd(&revenue["revenueUsd"])) (mark(simulated)) }
+        p.muted { "Fees of builders' sales, registrations, and what own tools earned." }
+        (facts::list(&[
+            ("All sales", Some(line("totals"))),
+            ("Builders'", Some(line("builders"))),
+            ("Own tools, registrations", Some(line("own"))),
+            ("Given back", Some(html! { (money::usd(&revenue["totals"]["refundedUsd"])) })),
+        ]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_told_with_where_it_is_done() {
+        let none = [("created", 0), ("approved", 0), ("failed", 0)];
+        let well = json!({ "openSettlements": 0, "sandbox": { "startsFail": null, "jailRefused": [] } });
+        assert!(needs(&json!({ "total": 0, "reviews": [] }), &none, &well).is_empty());
+        let reviews = json!({ "total": 2, "reviews": [{ "since": "2026-11-20T10:00:00.000Z" }] });
+        let ill = json!({ "openSettlements": 1, "sandbox": { "startsFail": "no such file", "jailRefused": [{}, {}] } });
+        let told: Vec<_> =
+            needs(&reviews, &[("created", 1), ("approved", 200), ("failed", 3)], &ill).into_iter().map(|need| need.words).collect();
+        assert_eq!(
+            told,
+            [
+                "2 reviews to decide, the first since 2026-11-20",
+                "1 packet to approve",
+                "200 packets or more to send",
+                "3 packets failed",
+                "1 settlement whose end is not known yet",
+                "no worker can be started: no handler runs",
+                "2 layers of the jail are missing",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_rate_is_that_of_the_last_whole_minutes() {
+        let metrics = |calls: &[u64]| json!({ "buckets": calls.iter().map(|calls| json!({ "calls": calls })).collect::<Vec<_>>() });
+        for (calls, wanted) in [(&[][..], 0.0), (&[9], 0.0), (&[4, 9], 4.0), (&[100, 1, 2, 3, 4, 5, 99], 3.0)] {
+            assert!((rate(&metrics(calls)) - wanted).abs() < 1e-9, "{calls:?}");
+        }
+    }
+
+    #[test]
+    fn failures_are_those_of_who_can_mend_them() {
+        let metrics = json!({ "buckets": [{ "failed": { "handler_failed": 2, "busy": 1 } }, { "failed": { "handler_failed": 1 } }] });
+        let told = by_fault(&metrics);
+        assert_eq!((told["tool"]["handler_failed"], told["host"]["busy"], told.len()), (3, 1, 2));
+    }
+}

@@ -1,0 +1,147 @@
+//! `/dashboard/admin/payouts`: packets of all builders: which to approve, what to send, what was sent.
+
+use std::collections::BTreeMap;
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::shared::{Admin, ROWS, asked, counted, entries, mark, onward, owner, plays, said};
+use crate::web::{
+    page::{Area, Page},
+    parts::{empty::empty, facts, form, money, state::state, text, time::moment},
+    visitor::{Refused, Visitor, with_query},
+};
+
+const PATH: &str = "/dashboard/admin/payouts";
+
+/// The states that packets are listed by.
+const STATES: [(&str, &str); 5] = [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed")];
+
+pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let (status, cursor) = (asked(query.as_deref(), "status"), asked(query.as_deref(), "cursor"));
+    let found = visitor.get(&with_query("/ai/admin/payouts", [("status", &*status), ("limit", ROWS), ("cursor", &cursor)])).await?;
+    let simulated = plays(&visitor).await?;
+    let shown = Shown { visitor: &visitor, status: &status, simulated };
+    let main = visitor.made(|| view(&shown, &found, !cursor.is_empty())).await?;
+    Ok(visitor.show(Page::new(Area::AdminPayouts, "Payouts", main)).await)
+}
+
+/// What is shown, and to whom.
+struct Shown<'a> {
+    visitor: &'a Visitor,
+    /// The state that was asked for; empty for all.
+    status: &'a str,
+    simulated: bool,
+}
+
+fn view(shown: &Shown, found: &Value, is_later: bool) -> Markup {
+    let status = shown.status;
+    let packets = entries(found, "payouts");
+    let back = with_query(PATH, [("status", status)]);
+    let next = found["nextCursor"].as_str().map(|cursor| with_query(PATH, [("status", status), ("cursor", cursor)]));
+    html! {
+        nav.tabs aria-label="State" {
+            @for (state, name) in STATES { a href=(with_query(PATH, [("status", state)])) aria-current=[(state == status).then_some("page")] { (name) } }
+        }
+        @let sums = to_send(packets);
+        @if !sums.is_empty() {
+            p.words {
+                "To send, of what is shown: "
+                @for (place, ((network, asset), (micros, count))) in sums.iter().enumerate() {
+                    @if place > 0 { "; " }
+                    strong { (money::micros(*micros)) } (mark(shown.simulated)) " in " (counted(*count, "packet", "packets")) " on " (text::words(network)) ", " (text::words(asset))
+                }
+                "."
+            }
+        }
+        @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), None)) }
+        @else {
+            ul.rows { @for packet in packets { (row(shown, packet, &back)) } }
+            (onward(is_later.then_some(&*back), next.as_deref()))
+        }
+    }
+}
+
+/// What approved packets add up to, by network and token, with how many there are.
+fn to_send(packets: &[Value]) -> BTreeMap<(&str, &str), (u64, u64)> {
+    let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for packet in packets.iter().filter(|packet| packet["status"] == "approved") {
+        let sum = sums.entry((said(packet, "network"), said(packet, "asset"))).or_default();
+        *sum = (sum.0 + money::in_micros(&packet["amountUsd"]), sum.1 + 1);
+    }
+    sums
+}
+
+fn row(shown: &Shown, packet: &Value, back: &str) -> Markup {
+    let id = said(packet, "id");
+    html! {
+        li #(id) {
+            h2 { (money::usd(&packet["amountUsd"])) (mark(shown.simulated)) " for " (owner(said(packet, "builderId"))) }
+            p { (state(said(packet, "status"))) }
+            div.what {
+                (facts::list(&[
+                    ("Packet", Some(facts::id(id))),
+                    ("To", packet["address"].as_str().map(facts::id)),
+                    ("On", Some(html! { (text::words(said(packet, "network"))) ", " (text::words(said(packet, "asset"))) })),
+                    ("Receipts", Some(html! { (packet["receiptCount"]) })),
+                    ("Left out", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) ", which was given back of earlier sales" })),
+                    ("Digest", packet["digest"].as_str().map(facts::id)),
+                    ("Made", Some(moment(&packet["createdAt"]))),
+                    ("Changed", Some(moment(&packet["updatedAt"]))),
+                    ("Transaction", packet["transaction"].as_str().map(facts::id)),
+                    ("Reason", packet["reason"].as_str().map(text::words)),
+                ]))
+                (decisions(shown, packet, back))
+            }
+        }
+    }
+}
+
+fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
+    let id = said(packet, "id");
+    let back = format!("{back}#{id}");
+    let decide = |decision: &str, fields: Markup| {
+        form::of(
+            shown.visitor,
+            "decidePayout",
+            &[("id", id)],
+            &back,
+            html! { input type="hidden" name="text:/decision" value=(decision); (fields) },
+        )
+    };
+    let named = |of: &str| format!("{of}-{id}");
+    html! {
+        @match said(packet, "status") {
+            "created" | "failed" => (decide("approve", html! { button.primary { "Approve " (money::usd(&packet["amountUsd"])) @if shown.simulated { " simulated" } } })),
+            "approved" => {
+                (decide("paid", html! {
+                    (form::field(&named("sent"), "Transaction that paid it", None, html! {
+                        input #(named("sent")) name="text:/transaction" required autocomplete="off" spellcheck="false";
+                    }))
+                    button.primary { "Mark as paid" }
+                }))
+                (decide("failed", html! {
+                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength="1000" autocomplete="off"; }))
+                    button { "Mark as failed" }
+                }))
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_sent_is_added_up_to_the_last_digit() {
+        let packet = |status, amount: f64, asset| json!({ "status": status, "amountUsd": amount, "network": "n", "asset": asset });
+        let packets =
+            [packet("approved", 0.1, "a"), packet("approved", 0.2, "a"), packet("approved", 0.000_001, "b"), packet("paid", 9.0, "a")];
+        assert_eq!(to_send(&packets), BTreeMap::from([(("n", "a"), (300_000, 2)), (("n", "b"), (1, 1))]));
+    }
+}

@@ -1,0 +1,132 @@
+//! `/dashboard/admin/policy`: what builders may take themselves, and how far.
+
+use axum::{http::header, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+use tollhouse_protocol::limits::TABLE;
+
+use super::{
+    capabilities,
+    shared::{Admin, counted, entries, only_admins, said, tiers, tool},
+};
+use crate::web::{
+    forms::{self, Posted},
+    page::{Area, Back, Page},
+    parts::form,
+    visitor::{Refused, Visitor},
+};
+
+const PATH: &str = "/dashboard/admin/policy";
+
+pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+    // The revision first: what is read behind it may be newer, and then the form is refused.
+    let head = visitor.head("/ai/admin/policy").await;
+    let revision = head.get(header::ETAG).and_then(|revision| revision.to_str().ok()).unwrap_or_default();
+    let found = visitor.get("/ai/admin/policy").await?;
+    let main = html! {
+        p.lead { "It holds for what builders do from now on. Only lower ceilings and a stricter tier reach tools that are there already, and those at once." }
+        (edited(&visitor, &found["policy"], revision))
+    };
+    Ok(visitor.show(Page::new(Area::Policy, "Policy", main)).await)
+}
+
+/// What the policy that is being edited would narrow: nothing of it is saved, and it goes on being edited.
+pub(in crate::web) async fn look(posted: Posted) -> Result<Response, Refused> {
+    let Posted { visitor, fields } = posted;
+    only_admins(&visitor)?;
+    let back = |refused: Refused| refused.with(Back(PATH.to_owned()));
+    let draft = forms::body(&fields).map_err(|fault| back(fault.into()))?;
+    let answer = visitor.ask_about("/ai/admin/policy/check", &draft).await.map_err(back)?;
+    let main = html! {
+        (narrowing(&answer["narrows"]))
+        (edited(&visitor, &draft, fields.get("header:if-match").unwrap_or_default()))
+    };
+    Ok(visitor.show(Page::new(Area::Policy, "Policy", main)).await)
+}
+
+fn narrowing(narrows: &Value) -> Markup {
+    let count = |name: &str| narrows[name].as_u64().unwrap_or_default();
+    html! {
+        section.came aria-labelledby="narrows" {
+            h2 #narrows { "Nothing is saved yet" }
+            @if count("endpoints") == 0 { p { "Saved like this, it narrows no tool that is there." } }
+            @else {
+                p { "Saved like this, it narrows " (counted(count("endpoints"), "tool", "tools")) " that " (if count("endpoints") == 1 { "is" } else { "are" }) " there, at once:" }
+                ul.plain {
+                    @for (name, tools) in narrows["limits"].as_object().into_iter().flatten() { li { code { (name) } " of " (tools) } }
+                    @if count("tier") > 0 { li { "a stricter tier for " (count("tier")) } }
+                    @if count("longRunning") > 0 { li { (count("longRunning")) " would stop being long-running" } }
+                }
+                p {
+                    @for (place, slug) in entries(narrows, "slugs").iter().filter_map(Value::as_str).enumerate() { @if place > 0 { ", " } (tool(slug)) }
+                    @if count("endpoints") > entries(narrows, "slugs").len() as u64 { ", …" }
+                }
+            }
+        }
+    }
+}
+
+fn edited(visitor: &Visitor, policy: &Value, revision: &str) -> Markup {
+    let fields = html! {
+        input type="hidden" name="header:if-match" value=(revision);
+        fieldset {
+            legend { "Granted when a builder asks" }
+            @for (name, granted) in policy["builderCapabilities"].as_object().into_iter().flatten() {
+                div.box {
+                    input type="hidden" name={ "flag:/builderCapabilities/" (name) } value="false";
+                    input #{ "free-" (name) } type="checkbox" name={ "flag:/builderCapabilities/" (name) } value="true" checked[*granted == true];
+                    label for={ "free-" (name) } { code { (name) } ": may " (capabilities::meaning(name)) }
+                }
+            }
+            p.note { "What is not ticked is asked of an admin. Taking one out revokes nothing that was granted before." }
+        }
+        fieldset {
+            legend { "Reviews" }
+            div.box {
+                input type="hidden" name="flag:/requireReview" value="false";
+                input #review type="checkbox" name="flag:/requireReview" value="true" checked[policy["requireReview"] == true];
+                label for="review" { "Every upload of a builder waits for an admin" }
+            }
+        }
+        (form::field("tier", "Least strict tier of builders' tools", None, tiers("tier", "text:/tier", said(policy, "tier"), None)))
+        (form::field("most", "Tools of one builder at most", None, html! {
+            input #most name="number:/maxEndpointsPerBuilder" inputmode="numeric" value=(shown(&policy["maxEndpointsPerBuilder"]));
+        }))
+        (ceilings(&policy["limits"]))
+        div.buttons {
+            button.primary { "Save the policy" }
+            button formaction=(PATH) { "What would it narrow?" }
+        }
+    };
+    form::of(visitor, "setPolicy", &[], PATH, fields)
+}
+
+/// A number as its field holds it: empty where none was said.
+fn shown(number: &Value) -> String {
+    if number.is_null() { String::new() } else { number.to_string() }
+}
+
+/// The ceilings of builders' limits, beside what each is where nothing is said and the highest that it can be.
+fn ceilings(limits: &Value) -> Markup {
+    html! {
+        fieldset {
+            legend { "Ceilings of builders' limits" }
+            div.scroll role="group" aria-label="Ceilings" tabindex="0" {
+                table {
+                    thead { tr { th scope="col" { "Limit" } th.number scope="col" { "Default" } th scope="col" { "Ceiling" } th.number scope="col" { "Highest" } th scope="col" { "Unit" } } }
+                    tbody {
+                        @for row in TABLE {
+                            tr {
+                                th scope="row" { label for={ "limit-" (row.name) } { code { (row.name) } } p.note { (row.what) } }
+                                td.number { (row.default) }
+                                td { input #{ "limit-" (row.name) } name={ "number:/limits/" (row.name) } inputmode="numeric" value=(shown(&limits[row.name])); }
+                                td.number { (row.ceiling) }
+                                td { (row.unit) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! A tool as an admin read it: what is decided is decided on that.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    capabilities::named,
+    shared::{entries, said},
+};
+use crate::web::{parts::form, visitor::Visitor};
+
+/// A tool as it was read, and where its forms lead back to.
+pub(super) struct Read<'a> {
+    pub(super) visitor: &'a Visitor,
+    pub(super) slug: &'a str,
+    pub(super) tool: &'a Value,
+    pub(super) back: &'a str,
+}
+
+impl Read<'_> {
+    /// A form that decides so.
+    pub(super) fn form(&self, decision: &str, fields: Markup) -> Markup {
+        let fields = html! {
+            input type="hidden" name="header:if-match" value={ "\"" (self.tool["revision"]) "\"" };
+            input type="hidden" name="text:/decision" value=(decision);
+            (fields)
+        };
+        form::of(self.visitor, "decideReview", &[("slug", self.slug)], self.back, fields)
+    }
+
+    /// Whether content waits, or what it may touch is asked for.
+    pub(super) fn waits(&self) -> bool {
+        named(&self.tool["requestedCapabilities"]).next().is_some() || self.asks_hosts() || self.is_held()
+    }
+
+    pub(super) fn asks_hosts(&self) -> bool {
+        !entries(self.tool, "requestedHosts").is_empty()
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(said(&self.tool["review"], "state"), "content_review" | "content_blocked")
+    }
+}

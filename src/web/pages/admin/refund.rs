@@ -1,0 +1,41 @@
+//! Giving back what a receipt paid, from the receipt's own page.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::shared::{once, said};
+use crate::{
+    account::session::Kind,
+    web::{
+        parts::form,
+        visitor::{Visitor, segment},
+    },
+};
+
+/// The form for who may, of what was paid for; nothing otherwise.
+pub(in crate::web) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
+    let (id, kind) = (said(receipt, "receiptId"), said(receipt, "kind"));
+    if visitor.kind() != Some(Kind::Admin) || kind == "free" {
+        return html! {};
+    }
+    let fields = html! {
+        (once())
+        input type="hidden" name="text:/receiptId" value=(id);
+        (form::field("refund", "Amount in US dollars", Some("Left empty, all that is left is given back."), html! {
+            input #refund name="number:/amountUsd" inputmode="decimal" autocomplete="off";
+        }))
+        @if kind == "x402" {
+            (form::field("sent", "Transaction that sent it back", Some("Send it first: the host sends nothing."), html! {
+                input #sent name="some:/transaction" autocomplete="off" spellcheck="false";
+            }))
+        }
+        (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength="1000" autocomplete="off"; }))
+        button { "Give back this, or all that is left" }
+    };
+    html! {
+        details.way {
+            summary { "Give it back" }
+            (form::of(visitor, "giveRefund", &[], &format!("/dashboard/receipts/{}", segment(id)), fields))
+        }
+    }
+}

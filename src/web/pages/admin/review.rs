@@ -1,0 +1,261 @@
+//! `/dashboard/admin/reviews/{slug}`: a tool for who decides about it: what waits, what has changed since it was approved, what was
+//! found in it, and who its builder is.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    capabilities,
+    changes::{self, Part, Uploaded},
+    findings::{self, findings},
+    read::Read,
+    shared::{Admin, asked, entries, owner, plays, said},
+    verdict,
+};
+use crate::{
+    base::aside::Bulk,
+    front::{Code, PathParams},
+    web::{
+        page::{Area, Page},
+        parts::{facts, money, state::state, tabs, text, time::moment},
+        visitor::{Refused, Visitor, segment, with_query},
+    },
+};
+
+/// Tools of the same builder whose last decisions are told.
+const OTHERS: &str = "50";
+/// Changes that are told to who read an older revision.
+const CHANGES: &str = "20";
+
+pub(in crate::web) async fn page(
+    Admin(visitor): Admin,
+    PathParams(slug): PathParams<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
+    let record = visitor.get(&format!("/ai/endpoints/{}", segment(&slug))).await?;
+    let tool = &record["endpoint"];
+    let (version, approved) = (said(tool, "version"), said(&tool["review"], "approvedVersion"));
+    let now = uploaded(&visitor, &slug, version).await?;
+    let before = if approved.is_empty() || approved == version { None } else { uploaded(&visitor, &slug, approved).await? };
+    let builder = Some(said(tool, "owner")).filter(|owner| owner.starts_with("bld_"));
+    let (mut others, mut events) = (Bulk::default(), Bulk::default());
+    if let Some(id) = builder {
+        others = visitor.get(&with_query("/ai/builders/endpoints", [("builderId", id), ("limit", OTHERS)])).await?;
+        let of = [("builderId", id), ("endpointSlug", &*slug), ("kind", "endpoint.updated"), ("limit", CHANGES)];
+        events = visitor.get(&with_query("/ai/builders/events", of)).await?;
+    }
+    let next = visitor.get("/ai/admin/reviews?limit=2").await?;
+    let simulated = plays(&visitor).await?;
+    let query = query.as_deref();
+    let came = if asked(query, "done").is_empty() {
+        came(tool, &events, &asked(query, "read"), &asked(query, "after"))
+    } else {
+        html! {}
+    };
+    let main = visitor
+        .made(|| {
+            let seen =
+                Seen { visitor: &visitor, slug: &slug, tool, events: &events, from: asked(query, "from").parse().unwrap_or(1), simulated };
+            let now = Uploaded { version, handler: now.as_ref().map(|now| &now["handler"]) };
+            let before =
+                (!approved.is_empty()).then(|| Uploaded { version: approved, handler: before.as_ref().map(|before| &before["handler"]) });
+            html! {
+                (tabs::of_tool(&visitor, &slug, tabs::Tab::Review))
+                (came)
+                (view(&seen, before.as_ref(), &now, &others))
+                (onward(&slug, &next))
+            }
+        })
+        .await?;
+    let heading = html! {
+        h1 { (text::words(said(tool, "title"))) }
+        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner(said(tool, "owner"))) } }
+    };
+    let page = Page {
+        heading: Some(heading),
+        style: Some("make.css"),
+        ..Page::new(Area::Reviews, said(tool, "title"), main).under("/dashboard/admin/reviews", "Reviews")
+    };
+    Ok(visitor.show(page).await)
+}
+
+/// A version as it was uploaded; `None` where there is none.
+async fn uploaded(visitor: &Visitor, slug: &str, version: &str) -> Result<Option<Bulk>, Refused> {
+    match visitor.get(&with_query(&format!("/ai/endpoints/{}/source", segment(slug)), [("version", version)])).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(refused) if refused.is(Code::UnknownVersion) => Ok(None),
+        Err(refused) => Err(refused),
+    }
+}
+
+fn standing(tool: &Value) -> Markup {
+    match said(&tool["review"], "state") {
+        "taken_down" => state("taken down"),
+        "content_review" => state("in review"),
+        "content_blocked" => state("blocked"),
+        "owner_suspended" => state("suspended"),
+        _ => state(said(tool, "status")),
+    }
+}
+
+/// A tool as it is looked at.
+struct Seen<'a> {
+    visitor: &'a Visitor,
+    slug: &'a str,
+    tool: &'a Value,
+    events: &'a Value,
+    /// The line that its source is shown from.
+    from: usize,
+    simulated: bool,
+}
+
+fn view(seen: &Seen, before: Option<&Uploaded>, now: &Uploaded, others: &Value) -> Markup {
+    let Seen { visitor, slug, tool, events, .. } = *seen;
+    let path = format!("/dashboard/admin/reviews/{}", segment(slug));
+    let newest = said(&events["events"][0], "id");
+    let revision = tool["revision"].to_string();
+    let back = with_query(&path, [("read", &*revision), ("after", newest)]);
+    let read = Read { visitor, slug, tool, back: &back };
+    let review = &tool["review"];
+    let source = now.handler.filter(|handler| handler["source"].is_string()).map(changes::as_text);
+    let found = entries(review, "findings");
+    let part = Part { from: seen.from, found: &findings::lines(found), path: &path };
+    html! {
+        div.split {
+            div {
+                section aria-labelledby="asked" { h2 #asked { "What is asked" } (wanted(tool)) }
+                section aria-labelledby="found" { h2 #found { "Findings" } (findings(found, source.as_deref(), &path)) }
+                section aria-labelledby="fields" {
+                    h2 #fields { "Fields" }
+                    @if before.is_some() { (changes::fields(tool)) } @else { (all(tool, seen.simulated)) }
+                }
+                section aria-labelledby="handler" { h2 #handler { "Handler" } (changes::handler(before, now, &part)) }
+            }
+            aside aria-labelledby="decide" {
+                h2 #decide { "Decide" }
+                @if read.waits() { (verdict::answers(&read)) } @else { p.muted { "Nothing of it waits." } }
+                (verdict::others(&read))
+                h2 { "Its builder" }
+                (history(tool, others))
+            }
+        }
+    }
+}
+
+/// What it asks for, and since when.
+fn wanted(tool: &Value) -> Markup {
+    let hosts: Vec<_> = entries(tool, "requestedHosts").iter().filter_map(Value::as_str).collect();
+    let names: Vec<_> = capabilities::named(&tool["requestedCapabilities"]).collect();
+    let review = &tool["review"];
+    let content = match said(review, "state") {
+        "content_review" => Some("waits for you, and answers no call"),
+        "content_blocked" => Some("is held back: it was rejected, or a later rule blocks it"),
+        _ => None,
+    };
+    facts::list(&[
+        ("Content", content.map(|words| html! { (words) })),
+        (
+            "Asks for",
+            (!names.is_empty()).then(|| {
+                html! {
+                    ul.plain { @for name in &names { li { code { (text::words(name)) } ": may " (capabilities::meaning(name)) } } }
+                }
+            }),
+        ),
+        ("Hosts", (!hosts.is_empty()).then(|| html! { ul.plain { @for host in &hosts { li { code { (text::words(host)) } } } } })),
+        ("Has", Some(capabilities::had(tool))),
+        ("Since", review["since"].is_string().then(|| moment(&review["since"]))),
+        (
+            "Approved",
+            Some(html! {
+                @match review["approvedVersion"].as_str() {
+                    None => "never",
+                    Some(version) if version == said(tool, "version") => "the version that runs",
+                    Some(version) => { "version " (facts::id(version)) }
+                }
+            }),
+        ),
+        ("Last decision", review["decision"].is_object().then(|| decided(&review["decision"]))),
+    ])
+}
+
+fn decided(decision: &Value) -> Markup {
+    html! {
+        (said(decision, "decision")) ", " (moment(&decision["at"]))
+        @if let Some(reason) = decision["reason"].as_str() { ": " (text::words(reason)) }
+    }
+}
+
+/// All that is said of a tool that nobody has approved.
+fn all(tool: &Value, simulated: bool) -> Markup {
+    let tags: Vec<_> = entries(tool, "tags").iter().filter_map(Value::as_str).collect();
+    html! {
+        (text::paragraphs(said(tool, "description")))
+        (facts::list(&[
+            ("Price", Some(money::price(tool, simulated))),
+            ("Tags", (!tags.is_empty()).then(|| text::words(&tags.join(", ")))),
+            ("Runs", Some(html! { code { (said(tool, "handlerType")) } ", tier " (said(tool, "tier")) })),
+        ]))
+        p { a href={ "/dashboard/tools/" (segment(said(tool, "slug"))) } { "Its page, with its schemas" } }
+    }
+}
+
+/// What became of the builder's other tools.
+fn history(tool: &Value, others: &Value) -> Markup {
+    let id = said(tool, "owner");
+    let tools: Vec<_> = entries(others, "endpoints").iter().filter(|other| other["slug"] != tool["slug"]).collect();
+    let in_state = |wanted: &[&str]| tools.iter().filter(|other| wanted.contains(&said(other, "state"))).count();
+    let decided_on: Vec<_> = tools.iter().filter(|other| other["decision"].is_object()).collect();
+    if !id.starts_with("bld_") {
+        return html! { p.muted { "It is this host's own." } };
+    }
+    html! {
+        p { (owner(id)) }
+        (facts::list(&[
+            ("Other tools", Some(html! { (tools.len()) @if others["nextCursor"].is_string() { " or more" } })),
+            ("Held back", Some(html! { (in_state(&["held", "rejected"])) })),
+            ("Taken down", Some(html! { (in_state(&["taken_down"])) })),
+        ]))
+        @if !decided_on.is_empty() {
+            ul.plain {
+                @for other in decided_on.iter().take(5) {
+                    li { a href={ "/dashboard/admin/reviews/" (segment(said(other, "slug"))) } { code { (text::words(said(other, "slug"))) } } ": " (decided(&other["decision"])) }
+                }
+            }
+        }
+    }
+}
+
+/// What has come since an older revision was read: the last write does not win unseen.
+fn came(tool: &Value, events: &Value, read: &str, after: &str) -> Markup {
+    let now = tool["revision"].to_string();
+    if read.is_empty() || read == now {
+        return html! {};
+    }
+    let since: Vec<_> = entries(events, "events").iter().take_while(|event| after.is_empty() || said(event, "id") != after).collect();
+    let decision = &tool["review"]["decision"];
+    html! {
+        section.notice aria-labelledby="came" {
+            h2 #came { "It has changed since you read it" }
+            p { "You read revision " (text::first(read, 20)) "; it is " (now) " now, which is what this page shows. What you decided then was not done." }
+            ul.plain {
+                @for event in since {
+                    @let fields: Vec<_> = entries(&event["data"], "changed").iter().filter_map(Value::as_str).collect();
+                    li { (moment(&event["at"])) ", by " (text::words(said(&event["data"], "by"))) ": " (text::words(&fields.join(", "))) }
+                }
+                @if decision.is_object() { li { "last decision: " (decided(decision)) } }
+            }
+        }
+    }
+}
+
+/// Where the next decision waits.
+fn onward(slug: &str, queue: &Value) -> Markup {
+    let next = entries(queue, "reviews").iter().find(|review| review["slug"] != slug);
+    html! {
+        @if let Some(next) = next {
+            p { a.button href={ "/dashboard/admin/reviews/" (segment(said(next, "slug"))) } { "Next: " (text::words(said(next, "title"))) } }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `/dashboard/admin/reviews`: what waits for a decision, what waits longest first.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    capabilities,
+    shared::{Admin, ROWS, asked, counted, entries, owner, said},
+};
+use crate::web::{
+    page::{Area, Page},
+    parts::{empty::empty, form, pager::pager, state::state, text, time::moment},
+    visitor::{Refused, Visitor, segment, with_query},
+};
+
+const PATH: &str = "/dashboard/admin/reviews";
+
+/// Names of hosts, and rules, that a row has room for.
+const NAMED: usize = 5;
+
+pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let cursor = asked(query.as_deref(), "cursor");
+    let found = visitor.get(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", &*cursor)])).await?;
+    let main = visitor.made(|| html! { (view(&found, !cursor.is_empty(), visitor.base_url())) (rescan(&visitor)) }).await?;
+    Ok(visitor.show(Page::new(Area::Reviews, "Reviews", main)).await)
+}
+
+fn view(found: &Value, is_later: bool, base: &str) -> Markup {
+    let (reviews, total) = (entries(found, "reviews"), found["total"].as_u64().unwrap_or_default());
+    let command = format!("curl -s -H \"X-Admin-Token: $TOKEN\" {base}/ai/admin/reviews");
+    let next = found["nextCursor"].as_str().map(|cursor| with_query(PATH, [("cursor", cursor)]));
+    html! {
+        p.lead { "What builders published or ask for, and you decide about. What waits longest comes first." }
+        @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), Some(&command))) }
+        @else {
+            ul.rows { @for review in reviews { (row(review)) } }
+            (pager(reviews.len(), total, is_later.then_some(PATH), next.as_deref()))
+        }
+    }
+}
+
+/// Rules that have changed are asked of new uploads only, until somebody has them asked of all.
+fn rescan(visitor: &Visitor) -> Markup {
+    html! {
+        section aria-labelledby="rescan" {
+            h2 #rescan { "Scan again" }
+            p.words { "Every tool of a builder is scanned by the rules in force; what they find comes to this list, and what an admin approved stays approved." }
+            (form::of(visitor, "rescan", &[], PATH, html! { button { "Scan all" } }))
+        }
+    }
+}
+
+fn row(review: &Value) -> Markup {
+    let slug = said(review, "slug");
+    let findings = entries(review, "findings");
+    let hosts = entries(review, "requestedHosts");
+    let first = review["approvedVersion"].is_null();
+    html! {
+        li {
+            h2 { a href={ (PATH) "/" (segment(slug)) } { (text::words(said(review, "title"))) } }
+            p { (moment(&review["since"])) }
+            p.what {
+                @if !review["content"].is_null() {
+                    @if first { "New content" } @else { "Changed content" }
+                    @if findings.is_empty() { ": nothing was found in it. " } @else {
+                        ": " (counted(findings.len() as u64, "finding", "findings")) ", "
+                        @for (place, finding) in findings.iter().take(NAMED).enumerate() { @if place > 0 { ", " } code { (text::words(said(finding, "rule"))) } }
+                        @if findings.len() > NAMED { " and " (findings.len() - NAMED) " more" } ". "
+                    }
+                }
+                @let wanted: Vec<_> = capabilities::named(&review["requestedCapabilities"]).collect();
+                @if !wanted.is_empty() { "Asks for " (wanted.join(", ")) ". " }
+                @if !hosts.is_empty() {
+                    "Hosts: "
+                    @for (place, host) in hosts.iter().take(NAMED).enumerate() { @if place > 0 { ", " } code { (text::words(host.as_str().unwrap_or_default())) } }
+                    @if hosts.len() > NAMED { " and " (hosts.len() - NAMED) " more" } "."
+                }
+            }
+            p.marks {
+                code { (text::words(slug)) }
+                @if let Some(held) = review["content"].as_str() { (state(if held == "content_review" { "in review" } else { "blocked" })) }
+                span { "of " (owner(said(review, "owner"))) }
+                span { "revision " (review["revision"]) }
+                @if first { span { "never approved" } }
+            }
+        }
+    }
+}

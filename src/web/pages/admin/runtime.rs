@@ -1,0 +1,157 @@
+//! `/dashboard/admin/runtime`: what runs handlers, and what it is held in.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::shared::{Admin, entries, said, table};
+use crate::web::{
+    page::{Area, Page},
+    parts::{facts, state::state, text},
+    visitor::Refused,
+};
+
+/// What is counted: where the host's health has it, and its name.
+const NOW: [(&str, &str); 8] = [
+    ("running", "Calls that compute"),
+    ("waitingInOps", "Calls that wait for an answer"),
+    ("queued", "Calls in the queue"),
+    ("workers", "Workers"),
+    ("idle", "Warm workers"),
+    ("spares", "Blank workers"),
+    ("processes", "Processes"),
+    ("zygotes", "Zygotes"),
+];
+const SINCE_START: [(&str, &str); 13] = [
+    ("calls", "Calls"),
+    ("coldCalls", "Calls that loaded their handler"),
+    ("pipelined", "Calls sent ahead"),
+    ("refused", "Calls refused: busy or held"),
+    ("stops", "Calls stopped at a limit"),
+    ("kills", "Workers killed by the watchdog"),
+    ("crashes", "Workers that crashed"),
+    ("cancels", "Calls given up"),
+    ("started", "Processes started"),
+    ("forked", "Processes forked"),
+    ("failedStarts", "Starts that failed"),
+    ("idleFaults", "Idle workers found dead or talking"),
+    ("replaced", "Processes replaced"),
+];
+
+pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+    let health = visitor.get("/health").await?;
+    let main = visitor.made(|| view(&health)).await?;
+    Ok(visitor.show(Page { script: Some("gauge.js"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
+}
+
+fn view(health: &Value) -> Markup {
+    let sandbox = &health["sandbox"];
+    html! {
+        p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
+        p.switches { button type="button" data-gauge-pause="" aria-pressed="false" { "Pause" } }
+        @if let Some(why) = sandbox["startsFail"].as_str() { p.problem role="alert" { "No worker can be started: " (text::words(why)) } }
+        section aria-labelledby="jail" { h2 #jail { "Jail" } (jail(sandbox)) }
+        div.split {
+            section aria-labelledby="now" { h2 #now { "Now" } (counts("/sandbox/", sandbox, &NOW)) }
+            section aria-labelledby="since" {
+                h2 #since { "Since the start" }
+                (counts("/sandbox/totals/", &sandbox["totals"], &SINCE_START))
+                p.note { "Cold: " (share(&sandbox["totals"])) " of all calls loaded their handler first." }
+            }
+        }
+        section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) }
+        section aria-labelledby="kept" { h2 #kept { "What is kept" } (kept(health)) }
+    }
+}
+
+/// The layers of each tier's jail: those in force, and those that the system refused.
+fn jail(sandbox: &Value) -> Markup {
+    let tiers = entries(sandbox, "tiers");
+    let rows = html! {
+        @for tier in tiers {
+            @for layer in entries(tier, "jail").iter().filter_map(Value::as_str) {
+                tr { th scope="row" { code { (layer) } } td { (said(tier, "tier")) } td { (state("in force")) } td {} }
+            }
+            @for missing in entries(tier, "jailRefused") {
+                tr { th scope="row" { code { (said(missing, "layer")) } } td { (said(tier, "tier")) } td { (state("missing")) } td { (text::words(said(missing, "error"))) } }
+            }
+        }
+    };
+    html! {
+        @if tiers.is_empty() { p.muted { "No worker has started yet; the first one tells which layers are in force." } }
+        @else {
+            (table("Jail", &["Layer", "Tier", "State", "Why"], &rows))
+            p.note { code { "tollhouse doctor" } " says what to do for a layer that is missing." }
+        }
+    }
+}
+
+/// Numbers that the script keeps up to date.
+fn counts(root: &str, of: &Value, names: &[(&str, &str)]) -> Markup {
+    html! {
+        dl.facts { @for (name, words) in names { div { dt { (words) } dd data-gauge={ (root) (name) } { (of[*name]) } } } }
+    }
+}
+
+/// How many of the calls were cold.
+fn share(totals: &Value) -> String {
+    let count = |name: &str| totals[name].as_f64().unwrap_or_default();
+    if count("calls") > 0.0 { format!("{:.1} %", count("coldCalls") / count("calls") * 100.0) } else { "none".to_owned() }
+}
+
+fn settlement(health: &Value) -> Markup {
+    html! {
+        (facts::list(&[
+            ("Open settlements", Some(html! { span data-gauge="/openSettlements" { (health["openSettlements"]) } })),
+            ("Facilitator", health["facilitator"].is_object().then(|| text::words(&health["facilitator"].to_string()))),
+        ]))
+    }
+}
+
+fn kept(health: &Value) -> Markup {
+    let kinds = health["stored"].as_object().into_iter().flatten().filter(|(_, kind)| kind.is_object());
+    let rows = html! {
+        @for (name, kind) in kinds { tr { th scope="row" { (name) } td.number { (kind["count"]) } td.number { (bytes(&kind["bytes"])) } } }
+    };
+    html! {
+        (facts::list(&[
+            ("Used", Some(html! { (bytes(&health["disk"]["usedBytes"])) })),
+            ("Free on the disk", Some(html! { (bytes(&health["disk"]["freeBytes"])) })),
+            ("Workers' memory", Some(html! { (bytes(&health["sandbox"]["processBytes"])) })),
+        ]))
+        (table("Kept", &["Kind", "Count", "Bytes"], &rows))
+    }
+}
+
+/// Bytes in the unit that they are read in.
+fn bytes(count: &Value) -> String {
+    let Some(count) = count.as_f64() else { return "?".to_owned() };
+    let (unit, name) = [((1_u64 << 30) as f64, "GiB"), ((1 << 20) as f64, "MiB"), ((1 << 10) as f64, "KiB")]
+        .into_iter()
+        .find(|(unit, _)| count >= *unit)
+        .unwrap_or((1.0, "bytes"));
+    if unit > 1.0 { format!("{:.1} {name}", count / unit) } else { format!("{count} {name}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_jail_is_told_layer_by_layer() {
+        assert!(jail(&json!({ "tiers": [] })).into_string().contains("No worker has started yet"));
+        let sandbox = json!({ "tiers": [{ "tier": "jit", "jail": ["seccomp"], "jailRefused": [{ "layer": "landlock", "errno": 1, "error": "<no>" }] }] });
+        let told = jail(&sandbox).into_string();
+        assert!(told.contains("seccomp") && told.contains("in force") && told.contains("missing") && told.contains("&lt;no&gt;"), "{told}");
+    }
+
+    #[test]
+    fn bytes_and_shares_are_told_as_they_are_read() {
+        let told: Vec<_> = [json!(5), json!(2048), json!(3 << 20), json!(5_u64 << 30), json!(null)].iter().map(bytes).collect();
+        assert_eq!(told, ["5 bytes", "2.0 KiB", "3.0 MiB", "5.0 GiB", "?"]);
+        assert_eq!(share(&json!({ "calls": 8, "coldCalls": 1 })), "12.5 %");
+        assert_eq!(share(&json!({ "calls": 0, "coldCalls": 0 })), "none");
+    }
+}

@@ -1,0 +1,34 @@
+//! Taking a tool down, and putting it back: from its own page, and from where it is reviewed.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{read::Read, shared::reason};
+use crate::{account::session::Kind, web::visitor::Visitor};
+
+/// The form for who may; nothing for others.
+pub(in crate::web) fn offer(visitor: &Visitor, slug: &str, tool: &Value, back: &str) -> Markup {
+    if visitor.kind() != Some(Kind::Admin) {
+        return html! {};
+    }
+    let read = Read { visitor, slug, tool, back };
+    html! {
+        details.way {
+            @if tool["review"]["state"] == "taken_down" {
+                summary { "Put it back" }
+                (read.form("restore", html! {
+                    p.note { "It is seen again, in the state that it was in, and takes calls if it did." }
+                    (reason("why-restore", "its builder", None))
+                    button.primary { "Restore" }
+                }))
+            } @else {
+                summary { "Take it down" }
+                (read.form("takedown", html! {
+                    p.note { "Nobody but its builder and admins sees it from then on, and it takes no call. Calls under way lose what they may touch at once; who paid for one that fails is not charged." }
+                    (reason("why-takedown", "its builder", None))
+                    button.danger { "Take down" }
+                }))
+            }
+        }
+    }
+}

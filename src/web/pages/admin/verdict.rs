@@ -1,0 +1,90 @@
+//! What an admin can decide about a tool: a form for each decision, on the revision that was read.
+
+use maud::{Markup, html};
+
+use super::{
+    capabilities::{named, parts},
+    caps::caps,
+    read::Read,
+    shared::{entries, reason, said, tiers},
+    takedown,
+};
+use crate::web::parts::form;
+
+/// The forms that answer what waits.
+pub(super) fn answers(read: &Read) -> Markup {
+    let tool = read.tool;
+    let asks = named(&tool["requestedCapabilities"]).next().is_some() || read.asks_hosts();
+    html! {
+        (read.form("approve", html! {
+            h3 { "Approve" }
+            p.note { @if read.is_held() { "Its content is released. " } @if asks { "What is ticked is granted; what is not is refused." } }
+            @if asks {
+                fieldset {
+                    legend { "Grant" }
+                    // A list that is there, also where nothing of it is ticked: without one all that is asked would be granted.
+                    input type="hidden" name="each:/allowedHosts" value="";
+                    (parts("grant", &tool["requestedCapabilities"], entries(tool, "requestedHosts"), true))
+                }
+            }
+            (caps("cap", tool))
+            (form::field("tier", "Tier", None, tiers("tier", "some:/tier", "", Some("as it is"))))
+            (reason("why-approve", "its builder", None))
+            button.primary data-key="a" { "Approve" }
+        }))
+        (read.form("reject", html! {
+            h3 { "Reject" }
+            p.note { @if read.is_held() { "Its content stays held back; it answers no call. " } @if asks { "Nothing of what is asked is granted." } }
+            (reason("why-reject", "its builder", Some("r")))
+            button { "Reject" }
+        }))
+    }
+}
+
+/// What else can be decided, whatever waits.
+pub(super) fn others(read: &Read) -> Markup {
+    let tool = read.tool;
+    let hosts = entries(tool, "allowedHosts");
+    let has = named(&tool["capabilities"]).next().is_some() || !hosts.is_empty();
+    let last = said(&tool["review"]["decision"], "decision");
+    html! {
+        @if matches!(last, "approve" | "reject") {
+            details.way {
+                summary { "Undo the last decision" }
+                (read.form("reopen", html! {
+                    p.note { "What was decided on waits again, as it did." }
+                    (reason("why-reopen", "its builder", None))
+                    button { "Reopen" }
+                }))
+            }
+        }
+        @if has {
+            details.way {
+                summary { "Take something back" }
+                (read.form("revoke", html! {
+                    p.note { "Calls under way lose what is ticked at their next use of it; asking gives nothing of it back, only an approval does." }
+                    fieldset {
+                        legend { "Take back" }
+                        input type="hidden" name="each:/allowedHosts" value="";
+                        (parts("revoke", &tool["capabilities"], hosts, false))
+                    }
+                    (reason("why-revoke", "its builder", None))
+                    button { "Take back" }
+                }))
+            }
+        }
+        @if !read.waits() {
+            details.way {
+                summary { "Cap it, or set its tier" }
+                (read.form("approve", html! {
+                    p.note { "For this tool alone, beside what the policy says." }
+                    (caps("cap", tool))
+                    (form::field("tier", "Tier", None, tiers("tier", "some:/tier", said(tool, "tierCap"), Some("as it is"))))
+                    (reason("why-cap", "its builder", None))
+                    button { "Set" }
+                }))
+            }
+        }
+        (takedown::offer(read.visitor, read.slug, tool, read.back))
+    }
+}

@@ -1,0 +1,214 @@
+//! `/dashboard/tools/{slug}/calls`: how a tool's calls ended, one by one, and what those that failed have in common.
+
+use std::collections::BTreeMap;
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::{
+    front::{Code, PathParams},
+    web::{
+        asked::Asked,
+        page::{Area, Page},
+        parts::{
+            empty::empty,
+            money,
+            pager::onward,
+            places,
+            same::same,
+            since::{Since, day},
+            state::state,
+            table::{Column, table},
+            tabs::{self, Tab},
+            text,
+            time::moment,
+        },
+        visitor::{Refused, SignedIn, Visitor, segment, with_query},
+    },
+};
+
+/// Rows of a page.
+const ROWS: &str = "40";
+/// Digits of a version's hash in a row.
+const VERSION: usize = 8;
+
+/// Spans that are offered: as they are asked for, and in words.
+const SPANS: [(&str, &str); 5] =
+    [("", "as far as they are kept"), ("1h", "an hour"), ("24h", "a day"), ("7d", "7 days"), ("30d", "30 days")];
+
+pub(in crate::web) async fn page(
+    SignedIn(visitor): SignedIn,
+    PathParams(slug): PathParams<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
+    let asked = Asked::read(query.as_deref(), &["code", "since", "cursor"]);
+    let since = Since::read(asked.get("since"), visitor.now());
+    let api = format!("/ai/endpoints/{}", segment(&slug));
+    let list = since.of_list();
+    let fields = [("outcome", asked.get("code")), ("since", &list), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+    super::own::record(&visitor, &slug).await?;
+    let path = with_query(&format!("{api}/calls"), fields);
+    let found = visitor.get(&path).await?;
+    let (back, step) = since.of_series();
+    // Further back than series go there are calls, and no sums of them.
+    let series = visitor.get(&with_query(&format!("{api}/metrics"), [("since", &*back), ("step", step)])).await.unwrap_or_default();
+    let tabs = tabs::of_tool(&visitor, &slug, Tab::Calls);
+    let shown = Shown { slug: &slug, asked: &asked, path: places::of_tool(&slug, "/calls") };
+    let main = visitor
+        .made(|| {
+            html! {
+                (tabs)
+                (shown.sums(&series))
+                section {
+                    h2 { "Each call" }
+                    (shown.filters())
+                    (shown.calls(&visitor, &found))
+                }
+                (same(&visitor, &path))
+            }
+        })
+        .await?;
+    let page = Page::new(Area::Tools, format!("Calls of {slug}"), main);
+    Ok(visitor.show(page.under("/dashboard", "Tools").under(&places::of_tool(&slug, ""), &slug)).await)
+}
+
+/// What is shown of a tool's calls.
+struct Shown<'a> {
+    slug: &'a str,
+    asked: &'a Asked,
+    /// Of this page.
+    path: String,
+}
+
+impl Shown<'_> {
+    /// All of them added up, and those that failed by their codes.
+    fn sums(&self, series: &Value) -> Markup {
+        let buckets = series["buckets"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Some(first) = buckets.first() else { return html! {} };
+        // Where the buckets are days, the calls from the start of the first one on are those that are added up.
+        let from = if series["step"] == "1d" { day(first["at"].as_str().unwrap_or_default()) } else { self.asked.get("since") };
+        let with_code = |code: &str| self.asked.with(&self.path, &[("code", code), ("since", from), ("cursor", "")]);
+        let sum = |name: &str| buckets.iter().filter_map(|bucket| bucket[name].as_u64()).sum::<u64>();
+        let mut codes = BTreeMap::<&str, u64>::new();
+        for (code, calls) in buckets.iter().flat_map(|bucket| bucket["failed"].as_object()).flatten() {
+            *codes.entry(code).or_default() += calls.as_u64().unwrap_or_default();
+        }
+        let (calls, failed) = (sum("calls"), codes.values().sum::<u64>());
+        let mut codes: Vec<_> = codes.into_iter().collect();
+        codes.sort_by_key(|(_, calls)| std::cmp::Reverse(*calls));
+        html! {
+            dl.numbers {
+                div { dt { "Calls" } dd { a href=(with_code("")) { (calls) } } }
+                div { dt { "Succeeded" } dd { a href=(with_code("succeeded")) { (calls.saturating_sub(failed)) } } }
+                div { dt { "Failed" } dd { a href=(with_code("failed")) { (failed) } } }
+                div { dt { "Charged" } dd { (sum("paid")) } }
+            }
+            p.note { "Added up from " (moment(&first["at"])) " on. Your own calls are among them." }
+            @if !codes.is_empty() {
+                section {
+                    h2 { "Why they failed" }
+                    (table("Why calls failed", [Column::Words("Code"), Column::Number("Calls"), Column::Words("What it means")], codes.iter().map(|(code, calls)| [
+                        html! { code { (text::words(code)) } },
+                        html! { a href=(with_code(code)) { (calls) } },
+                        text::line(meaning(code)),
+                    ])))
+                }
+            }
+        }
+    }
+
+    fn filters(&self) -> Markup {
+        let (code, since) = (self.asked.get("code"), self.asked.get("since"));
+        let option =
+            |value: &str, name: &str, now: &str| html! { option value=(text::plain(value)) selected[value == now] { (text::plain(name)) } };
+        html! {
+            form.filters action=(self.path) {
+                div.field {
+                    label for="code" { "Ended" }
+                    select #code name="code" {
+                        (option("", "in any way", code)) (option("succeeded", "well", code)) (option("failed", "badly", code))
+                        @if !["", "succeeded", "failed"].contains(&code) { (option(code, code, code)) }
+                    }
+                }
+                div.field {
+                    label for="since" { "Going back" }
+                    select #since name="since" {
+                        @for (span, name) in SPANS { (option(span, name, since)) }
+                        @if SPANS.iter().all(|(span, _)| *span != since) { (option(since, &format!("from {since}"), since)) }
+                    }
+                }
+                button { "Show" }
+            }
+        }
+    }
+
+    fn calls(&self, visitor: &Visitor, found: &Value) -> Markup {
+        let calls = found["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let next = found["nextCursor"].as_str().map(|cursor| self.asked.with(&self.path, &[("cursor", cursor)]));
+        let first = (!self.asked.get("cursor").is_empty()).then(|| self.asked.with(&self.path, &[("cursor", "")]));
+        if calls.is_empty() && next.is_none() {
+            let call = format!("curl -si -X POST {}/tools/{}", visitor.base_url(), segment(self.slug));
+            let is_narrow = ["code", "since", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
+            return match is_narrow {
+                true => empty("No call fits.", Some((&self.path, "Show all calls")), None),
+                false => empty("Nobody has called it yet.", Some((&places::of_tool(self.slug, "/try"), "Try it")), Some(&call)),
+            };
+        }
+        let columns = [
+            Column::Words("When"),
+            Column::Words("Ended"),
+            Column::Words("Paid"),
+            Column::Number("Took, ms"),
+            Column::Number("Processor, ms"),
+            Column::Number("Input, bytes"),
+            Column::Words("Version"),
+            Column::Words("Receipt"),
+            Column::Words("Log"),
+        ];
+        html! {
+            (table("Calls", columns, calls.iter().map(|call| self.row(call))))
+            (onward(calls.len(), first.as_deref(), next.as_deref()))
+        }
+    }
+
+    fn row(&self, call: &Value) -> [Markup; 9] {
+        let said = |name: &str| call[name].as_str().unwrap_or_default();
+        let millis = |name: &str| html! { @if let Some(millis) = call[name].as_f64() { (format!("{millis:.1}")) } };
+        [
+            moment(&call["at"]),
+            html! { (state(said("outcome"))) @if let Some(code) = call["code"].as_str() { " " code { (text::words(code)) } } },
+            paid(call),
+            millis("durationMs"),
+            html! { (millis("cpuMs")) @if let Some(tier) = call["tier"].as_str() { " " span.muted { (text::words(tier)) } } },
+            html! { (call["inputBytes"]) },
+            html! { code { (text::first(said("version").trim_start_matches("sha256:"), VERSION)) } },
+            html! { @if let Some(id) = call["receiptId"].as_str() { (places::receipt_in_brief(id)) } },
+            places::log(self.slug, said("callId")),
+        ]
+    }
+}
+
+/// How a call was paid, and whether it was.
+fn paid(call: &Value) -> Markup {
+    let way = call["payment"].as_str().unwrap_or_default();
+    html! {
+        @if call["owner"] == true { "your own, free" }
+        @else if way == "free" { "free" }
+        @else {
+            @match &call["charged"] {
+                Value::Bool(true) => { (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
+                Value::Bool(false) => { "not charged" }
+                _ => { (state("unknown")) " " (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
+            }
+        }
+    }
+}
+
+/// What the table of faults says of a code.
+fn meaning(code: &str) -> &'static str {
+    if code == "error_status" {
+        return "the handler told of a failure itself, by the status of its answer or by `isError`";
+    }
+    Code::ALL.iter().map(|known| known.row()).find(|row| row.name == code).map_or("", |row| row.sentence)
+}

@@ -1,0 +1,156 @@
+//! `/dashboard/credit`: what a credit has left, what moved it, and how much of it its holder lets go.
+
+use axum::{
+    extract::RawQuery,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::{
+    account::session::Kind,
+    web::{
+        asked::Asked,
+        page::{Area, Page},
+        parts::{
+            empty::empty,
+            facts, form, money,
+            pager::onward,
+            places,
+            same::same,
+            state::state,
+            table::{Column, table},
+            text,
+            time::moment,
+        },
+        visitor::{Refused, SignedIn, Visitor, with_query},
+    },
+};
+
+const PATH: &str = "/dashboard/credit";
+/// Rows of a page.
+const ROWS: &str = "50";
+
+/// Where it went that no tool's page tells of.
+const REGISTRATION: &str = "builder-registration";
+
+/// The parts of a budget: member, what it bounds, and in how many words it is told.
+const PARTS: [(&str, &str, &str); 4] = [
+    ("perCallUsd", "A call", "more than this is not paid for one call"),
+    ("perToolUsd", "A tool in a day", "more than this is not paid to one tool in a day of UTC"),
+    ("perDayUsd", "A day", "more than this is not paid in a day of UTC"),
+    ("alertAtUsd", "Told of from", "once so much is spent in a day, answers say so"),
+];
+
+pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    // They have no credit of their own, and a page with all of them.
+    if visitor.kind() == Some(Kind::Admin) {
+        return Ok(Redirect::to("/dashboard/admin/credits").into_response());
+    }
+    let asked = Asked::read(query.as_deref(), &["cursor"]);
+    let path = with_query("/ai/credits", [("limit", ROWS), ("cursor", asked.get("cursor"))]);
+    let credit = visitor.get(&path).await?;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let simulated = manifest["payment"]["simulated"] == true;
+    let main = visitor
+        .made(|| {
+            html! {
+                (balance(&credit, simulated))
+                div.split {
+                    section { h2 { "What moved it" } (movements(&visitor, &credit, &asked, simulated)) }
+                    aside aria-labelledby="budget" { h2 #budget { "Your budget" } (budget(&visitor, &credit)) }
+                }
+                (same(&visitor, &path))
+            }
+        })
+        .await?;
+    Ok(visitor.show(Page::new(Area::Credit, "Credit", main)).await)
+}
+
+fn balance(credit: &Value, simulated: bool) -> Markup {
+    let (today, revoked) = (&credit["today"], &credit["revoked"]);
+    let frozen = credit["budget"]["frozen"] == true;
+    html! {
+        p.figure {
+            (money::usd(&credit["balanceUsd"]))
+            @if simulated { " " span.play { "simulated" } }
+            @if !revoked.is_null() { " " (state("revoked")) } @else if frozen { " " (state("frozen")) }
+        }
+        p {
+            "Today " (money::usd(&today["spentUsd"])) " was spent"
+            @if today["leftUsd"].is_number() { ", and " (money::usd(&today["leftUsd"])) " more may be" }
+            ". The day ends at " (moment(&today["resetsAt"])) "."
+            @if today["alert"] == true { " That is as much as is told of." }
+        }
+        (facts::list(&[
+            ("Credit", credit["creditId"].as_str().map(facts::id)),
+            ("Label", credit["label"].as_str().filter(|label| !label.is_empty()).map(text::words)),
+            ("Made", Some(moment(&credit["createdAt"]))),
+            ("Revoked", revoked["since"].is_string().then(|| html! { (moment(&revoked["since"])) ", with " (money::usd(&revoked["amountUsd"])) })),
+            ("Because", revoked["reason"].as_str().map(text::line)),
+        ]))
+    }
+}
+
+fn movements(visitor: &Visitor, credit: &Value, asked: &Asked, simulated: bool) -> Markup {
+    let movements = credit["movements"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let next = credit["nextCursor"].as_str().map(|cursor| asked.with(PATH, &[("cursor", cursor)]));
+    let first = (!asked.get("cursor").is_empty()).then_some(PATH);
+    if movements.is_empty() {
+        let call = format!("curl -s {}/ai/credits -H \"x-developer-credit: $CREDIT\"", visitor.base_url());
+        return empty("Nothing has moved it.", Some(("/dashboard", "Tools to call")), Some(&call));
+    }
+    let amount = if simulated { "Amount, simulated" } else { "Amount" };
+    let columns = [Column::Words("When"), Column::Words("What"), Column::Number(amount), Column::Number("Left"), Column::Words("Receipt")];
+    html! {
+        (table("Movements", columns, movements.iter().map(row)))
+        (onward(movements.len(), first, next.as_deref()))
+    }
+}
+
+fn row(movement: &Value) -> [Markup; 5] {
+    let slug = movement["slug"].as_str().unwrap_or_default();
+    let (sign, what) = match movement["kind"].as_str().unwrap_or_default() {
+        "mint" => ("+", "added"),
+        "debit" => ("−", "paid"),
+        "refund" => ("+", "given back"),
+        "revoke" => ("−", "revoked"),
+        "restore" => ("+", "restored"),
+        _ => ("", "moved"),
+    };
+    [
+        moment(&movement["at"]),
+        html! { (what) @if slug == REGISTRATION { " for a registration" } @else if !slug.is_empty() { " " (places::tool(slug)) } },
+        html! { (sign) (money::usd(&movement["amountUsd"])) },
+        html! { (money::usd(&movement["balanceUsd"])) },
+        html! { @if let Some(id) = movement["receiptId"].as_str() { (places::receipt_in_brief(id)) } },
+    ]
+}
+
+/// What the admin bounds, and a form of what the holder does.
+fn budget(visitor: &Visitor, credit: &Value) -> Markup {
+    let (admins, own) = (&credit["budgets"]["admin"], &credit["budgets"]["holder"]);
+    let bounded: Vec<_> = PARTS.iter().filter(|(member, ..)| admins[member].is_number()).collect();
+    let fields = html! {
+        @for (member, name, words) in PARTS {
+            (form::field(member, &format!("{name}, in USD"), Some(words), html! {
+                input id=(member) name={ "number:/" (member) } inputmode="decimal" autocomplete="off" placeholder="no bound"
+                    value=(super::payouts::amount(&own[member]));
+            }))
+        }
+        input type="hidden" name="flag:/frozen" value="false";
+        label.box { input type="checkbox" name="flag:/frozen" value="true" checked[own["frozen"] == true]; "Frozen: it pays for nothing" }
+        button.primary { "Set the budget" }
+    };
+    html! {
+        p.muted { "Of what is left, so much may go. Whoever has the credit's token can change it." }
+        @if !bounded.is_empty() || admins["frozen"] == true {
+            p { "The host's operator bounds it too:" }
+            ul.plain {
+                @for (member, name, _) in bounded { li { (name) " " (money::usd(&admins[member])) } }
+                @if admins["frozen"] == true { li { "frozen" } }
+            }
+        }
+        (form::of(visitor, "setBudget", &[], PATH, fields))
+    }
+}

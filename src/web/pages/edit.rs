@@ -1,0 +1,215 @@
+//! `/dashboard/new` and `/dashboard/tools/{slug}/edit`: a tool is written, checked, run and published, by the buttons of one form.
+//!
+//! Whatever a button brings about, what was typed stands in the answer again. A change says which revision it was made on: where that
+//! is not the last one any more, what the other change did is shown, and nothing is published before somebody has gone on from there.
+
+mod draft;
+mod fields;
+mod now;
+mod problems;
+mod sheet;
+mod told;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use serde_json::{Map, Value, json};
+
+use self::{
+    draft::Draft,
+    now::{Given, Now},
+    sheet::Sheet,
+    told::Told,
+};
+use super::own;
+use crate::{
+    account::session::Kind,
+    base::aside::Bulk,
+    front::{Code, Fault, PathParams},
+    web::{
+        forms::{self, Posted},
+        refusal,
+        visitor::{Refused, SignedIn, Visitor},
+    },
+};
+
+/// What a tool is that is only begun.
+fn begun() -> Draft {
+    let mut draft = Draft::default();
+    draft.set("kind", "js");
+    draft.set("inputSchema", "{\n  \"type\": \"object\"\n}");
+    draft.set("outputSchema", "{}");
+    draft.set("capabilities", "logs");
+    draft
+}
+
+pub(in crate::web) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
+    if visitor.kind() == Some(Kind::Holder) {
+        return Err(Fault::new(Code::NotOwner, "tools are published by builders and admins").into());
+    }
+    Sheet::new(&visitor, begun()).answer().await
+}
+
+/// What a button of the form for a new tool asks for.
+pub(in crate::web) async fn create(Posted { visitor, fields }: Posted) -> Result<Response, Refused> {
+    let draft = Draft::read(fields.all());
+    let sheet = Sheet::new(&visitor, draft);
+    let (mut body, problems) = visitor.made(|| sheet.draft.body()).await?;
+    let slug = sheet.draft.get("slug").trim();
+    if !slug.is_empty() {
+        body.insert("slug".to_owned(), json!(slug));
+    }
+    match fields.get("do") {
+        Some("publish") if problems.is_empty() && sheet.draft.was_reviewed(&fields) => {
+            vouch(&mut body, &visitor, &sheet.draft);
+            if !sheet.draft.get("paused").is_empty() {
+                body.insert("status".to_owned(), json!("paused"));
+            }
+            match outcome(visitor.ask_about("/ai/endpoints/create", &Value::Object(body)).await).await? {
+                Ok(made) => Ok(to_edit(&visitor, made["endpoint"]["slug"].as_str().unwrap_or_default(), "createEndpoint")),
+                Err((status, error)) => sheet.with(refused(&error, None), status).await,
+            }
+        }
+        asked => {
+            let told = checked(&visitor, body, problems).await?;
+            let reviews = matches!(asked, Some("review" | "publish")) && matches!(told, (_, Told::Checked(_)));
+            let (status, told) = if reviews { (StatusCode::OK, Told::Review { before: None, unvouched: false }) } else { told };
+            sheet.with(told, status).await
+        }
+    }
+}
+
+pub(in crate::web) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+    let now = Now::read(&visitor, &slug).await?;
+    let (draft, given) = (now.draft.clone(), now.given());
+    Sheet::of(&visitor, &slug, &now, draft, given).answer().await
+}
+
+/// What a button of the form for a tool that is there asks for.
+pub(in crate::web) async fn save(PathParams(slug): PathParams<String>, Posted { visitor, fields }: Posted) -> Result<Response, Refused> {
+    let now = Now::read(&visitor, &slug).await?;
+    let given = Given::read(&visitor, &slug, &now, &fields).await?;
+    let sheet = Sheet::of(&visitor, &slug, &now, Draft::read(fields.all()), given);
+    let asked = fields.get("do").unwrap_or_default();
+    match asked.split_once('-').map_or((asked, ""), |(asked, of)| (asked, of)) {
+        ("run", _) => run(sheet).await,
+        ("onto", revision) if revision == now.revision.to_string() => sheet.go_on(&now).await,
+        ("onto", _) => sheet.conflict(&now).await,
+        ("review" | "publish", _) if sheet.given.revision != now.revision => sheet.conflict(&now).await,
+        ("publish", _) if !sheet.draft.was_reviewed(&fields) => {
+            let told = Told::Review { before: Some(now.draft.clone()), unvouched: false };
+            sheet.with(told, StatusCode::OK).await
+        }
+        ("publish", _) => publish(sheet, &now).await,
+        (asked, _) => {
+            let (status, told) = check(&sheet, &now).await?;
+            if asked == "review" && matches!(told, Told::Checked(_)) {
+                let told = Told::Review { before: Some(now.draft.clone()), unvouched: false };
+                return sheet.with(told, StatusCode::OK).await;
+            }
+            sheet.with(told, status).await
+        }
+    }
+}
+
+/// What publishing the form would come to, with what stands on other pages of the tool as it is.
+async fn check(sheet: &Sheet<'_>, now: &Now) -> Result<(StatusCode, Told), Refused> {
+    let (mut body, problems) = sheet.visitor.made(|| sheet.draft.body()).await?;
+    let tool = now.tool();
+    for (name, value) in
+        [("slug", &tool["slug"]), ("limits", &tool["ownLimits"]), ("accepts", &tool["accepts"]), ("isolation", &tool["isolation"])]
+    {
+        body.insert(name.to_owned(), value.clone());
+    }
+    checked(sheet.visitor, body, problems).await
+}
+
+/// What a check says, and what was wrong before it could be asked. It stores nothing: nobody's word is given for what it looks at.
+async fn checked(visitor: &Visitor, mut body: Map<String, Value>, mut wrong: Vec<Value>) -> Result<(StatusCode, Told), Refused> {
+    body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
+    let answer = outcome(visitor.ask_about("/ai/endpoints/check", &Value::Object(body)).await).await?;
+    Ok(match answer {
+        Ok(checked) if wrong.is_empty() => (StatusCode::OK, Told::Checked(checked)),
+        Ok(_) => (StatusCode::UNPROCESSABLE_ENTITY, Told::Problems(wrong)),
+        Err((status, error)) => {
+            wrong.extend(problems::each(&error));
+            (status, Told::Problems(wrong))
+        }
+    })
+}
+
+/// Runs what stands in the form: the version that runs, where the form says nothing else.
+async fn run(sheet: Sheet<'_>) -> Result<Response, Refused> {
+    let input = sheet.draft.get("input").trim();
+    let input = if input.is_empty() { "{}" } else { input };
+    let (handler, problems) = sheet.visitor.made(|| sheet.draft.run(input)).await?;
+    if !problems.is_empty() {
+        return sheet.with(Told::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
+    }
+    // The input as it was typed, digit by digit.
+    let body = match handler.filter(|_| sheet.runs_draft()) {
+        Some(handler) => format!("{{\"input\":{input},\"handler\":{handler}}}"),
+        // As it stands in the form, whatever runs by now.
+        None => format!("{{\"input\":{input},\"version\":{}}}", json!(sheet.given.version)),
+    };
+    let path = format!("{}/run", own::source(&sheet.slug));
+    let response = sheet.visitor.send(Method::POST, &path, HeaderMap::new(), Body::from(body)).await;
+    match outcome(sheet.visitor.read(response).await).await? {
+        Ok(ran) => sheet.with(Told::Ran(ran), StatusCode::OK).await,
+        Err((status, error)) => sheet.with(Told::problems(&error), status).await,
+    }
+}
+
+/// Makes the one change, to the revision that was looked at.
+async fn publish(sheet: Sheet<'_>, now: &Now) -> Result<Response, Refused> {
+    let (mut body, problems) = sheet.visitor.made(|| sheet.draft.change(&now.draft)).await?;
+    if !problems.is_empty() {
+        return sheet.with(Told::Problems(problems), StatusCode::UNPROCESSABLE_ENTITY).await;
+    }
+    if body.is_empty() {
+        let told = Told::Review { before: Some(now.draft.clone()), unvouched: false };
+        return sheet.with(told, StatusCode::OK).await;
+    }
+    vouch(&mut body, sheet.visitor, &sheet.draft);
+    let mut headers = HeaderMap::new();
+    headers.extend(HeaderValue::from_str(&format!("\"{}\"", sheet.given.revision)).ok().map(|revision| (header::IF_MATCH, revision)));
+    let body = Body::from(Value::Object(body).to_string());
+    let response = sheet.visitor.send(Method::PATCH, &own::source(&sheet.slug), headers, body).await;
+    match outcome(sheet.visitor.read(response).await).await? {
+        Ok(_) => Ok(to_edit(sheet.visitor, &sheet.slug, "updateEndpoint")),
+        Err((StatusCode::PRECONDITION_FAILED, _)) => {
+            let now = Now::read(sheet.visitor, &sheet.slug).await?;
+            sheet.conflict(&now).await
+        }
+        Err((status, error)) => sheet.with(refused(&error, Some(&now.draft)), status).await,
+    }
+}
+
+/// Why it was not published. Where only its builder's word is missing, there it is given.
+fn refused(error: &Value, before: Option<&Draft>) -> Told {
+    match error["code"].as_str() {
+        Some("attestation_required") => Told::Review { before: before.cloned(), unvouched: true },
+        _ => Told::problems(error),
+    }
+}
+
+/// What a builder says of what they publish. Admins answer for their host.
+fn vouch(body: &mut Map<String, Value>, visitor: &Visitor, draft: &Draft) {
+    if visitor.kind() == Some(Kind::Builder) {
+        body.insert("safetyAttestation".to_owned(), json!({ "accepted": draft.get("attested") == "true" }));
+    }
+}
+
+/// The answer, or what the API said in place of it.
+async fn outcome(answer: Result<Bulk, Refused>) -> Result<Result<Bulk, (StatusCode, Value)>, Refused> {
+    match answer {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(refused) => refusal::error(refused).await.map(Err),
+    }
+}
+
+fn to_edit(visitor: &Visitor, slug: &str, id: &str) -> Response {
+    Redirect::to(&forms::done(visitor, &own::place(slug, "edit"), id)).into_response()
+}

@@ -1,0 +1,348 @@
+//! What stands in the form of a tool, as text; and what it asks of the API.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json, value::RawValue};
+use sha2::{Digest as _, Sha256};
+
+use crate::web::forms::Fields;
+
+/// The fields that make up a tool: name in the form, and what people call it.
+pub(super) const FIELDS: [(&str, &str); 11] = [
+    ("title", "Title"),
+    ("description", "Description"),
+    ("priceUsd", "Price"),
+    ("maxPriceUsd", "Most that a call costs"),
+    ("tags", "Tags"),
+    ("kind", "Kind"),
+    ("source", "Handler"),
+    ("inputSchema", "Input schema"),
+    ("outputSchema", "Output schema"),
+    ("capabilities", "Capabilities"),
+    ("allowedHosts", "Hosts"),
+];
+
+/// What the form has besides: what a new tool is called and whether it begins paused, what a run is given, what is vouched for.
+const BESIDE: [&str; 4] = ["slug", "paused", "input", "attested"];
+
+/// What a change may name, of what an upload does.
+const CHANGEABLE: [&str; 10] =
+    ["title", "description", "priceUsd", "maxPriceUsd", "tags", "handler", "inputSchema", "outputSchema", "capabilities", "allowedHosts"];
+
+/// What stands in the form.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Draft(BTreeMap<&'static str, String>);
+
+/// The members of an upload, and what keeps it from being one, as the API tells problems.
+pub(super) type Body = (Map<String, Value>, Vec<Value>);
+
+impl Draft {
+    /// Of a tool, with its source: as a browser sends it back that was shown it.
+    pub(super) fn of(tool: &Value, handler: &Value) -> Self {
+        let said = |name: &str| tool[name].as_str().unwrap_or_default();
+        let usd = |name: &str| tool[name].as_f64().map(|usd| usd.to_string()).unwrap_or_default();
+        let pretty = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+        let kind = handler["language"].as_str().unwrap_or(said("handlerType"));
+        let source = match (handler["source"].as_str(), handler.get("response")) {
+            (Some(source), _) => source.to_owned(),
+            (None, Some(response)) => pretty(response),
+            (None, None) => String::new(),
+        };
+        let asked = |granted: &str, asked: &str| {
+            let on = |set: &str| match &tool[set] {
+                Value::Object(members) => members.iter().filter(|(_, on)| **on == true).map(|(name, _)| name.clone()).collect(),
+                Value::Array(names) => names.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+                _ => Vec::<String>::new(),
+            };
+            let mut names = on(granted);
+            let more: Vec<_> = on(asked).into_iter().filter(|name| !names.contains(name)).collect();
+            names.extend(more);
+            names
+        };
+        let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let mut capabilities = asked("capabilities", "requestedCapabilities");
+        capabilities.sort_unstable();
+        let texts = [
+            ("title", said("title").replace(['\r', '\n'], "")),
+            ("description", said("description").to_owned()),
+            ("priceUsd", usd("priceUsd")),
+            ("maxPriceUsd", usd("maxPriceUsd")),
+            ("tags", tags.join("\n")),
+            ("kind", kind.to_owned()),
+            ("source", source),
+            ("inputSchema", pretty(&tool["inputSchema"])),
+            ("outputSchema", pretty(&tool["outputSchema"])),
+            ("capabilities", capabilities.join("\n")),
+            ("allowedHosts", asked("allowedHosts", "requestedHosts").join("\n")),
+        ];
+        Self(texts.into_iter().map(|(name, text)| (name, carried(&text))).collect())
+    }
+
+    /// Of what a form sends.
+    pub(super) fn read<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut draft = Self::default();
+        let mut capabilities = Vec::new();
+        for (name, value) in fields {
+            if name == "capabilities" {
+                capabilities.push(value);
+            } else if let Some(name) = known(name) {
+                draft.0.insert(name, carried(value));
+            }
+        }
+        capabilities.sort_unstable();
+        draft.0.insert("capabilities", capabilities.join("\n"));
+        draft
+    }
+
+    /// What it is called where it was reviewed: another text is called otherwise.
+    pub(super) fn name(&self) -> String {
+        let mut hash = Sha256::new();
+        for text in FIELDS.iter().map(|(name, _)| *name).chain(["slug"]).map(|name| self.get(name)) {
+            hash.update(format!("{} {text}\n", text.len()));
+        }
+        hex::encode(hash.finalize())
+    }
+
+    /// Whether this is what was reviewed, where a review is what it was sent from.
+    pub(super) fn was_reviewed(&self, fields: &Fields) -> bool {
+        fields.get("reviewed").is_none_or(|reviewed| reviewed == self.name())
+    }
+
+    /// Of the text that [`Draft::written`] made, without a source.
+    pub(super) fn of_written(text: &str) -> Self {
+        let members: BTreeMap<String, String> = serde_json::from_str(text).unwrap_or_default();
+        Self(members.into_iter().filter_map(|(name, text)| Some((known(&name)?, text))).collect())
+    }
+
+    /// All of it but the source, as one text that a form can carry.
+    pub(super) fn written(&self) -> String {
+        let fields = FIELDS.iter().filter(|(name, _)| *name != "source");
+        let members: Map<_, _> = fields.map(|(name, _)| ((*name).to_owned(), json!(self.get(name)))).collect();
+        Value::Object(members).to_string()
+    }
+
+    pub(super) fn get(&self, name: &str) -> &str {
+        self.0.get(name).map(String::as_str).unwrap_or_default()
+    }
+
+    pub(super) fn set(&mut self, name: &'static str, text: impl Into<String>) {
+        self.0.insert(name, text.into());
+    }
+
+    pub(super) fn lines(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.get(name).lines().map(str::trim).filter(|line| !line.is_empty())
+    }
+
+    /// The fields of which `other` has another text, with both texts.
+    pub(super) fn differing<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = Differing<'a>> {
+        let texts = move |(name, title)| Differing { name, title, before: self.get(name), after: other.get(name) };
+        FIELDS.into_iter().map(texts).filter(|field| field.before != field.after)
+    }
+
+    /// The fields by which publishing `self` would change what is in `before`: JSON that is only written otherwise is none.
+    pub(super) fn changed<'a>(&'a self, before: &'a Self) -> Vec<Differing<'a>> {
+        let (members, _) = self.change(before);
+        let member = |name| if ["source", "kind"].contains(&name) { "handler" } else { name };
+        before.differing(self).filter(|field| members.contains_key(member(field.name))).collect()
+    }
+
+    /// Takes from `theirs` what was not changed here since `base`; answers what it took.
+    pub(super) fn go_on(&mut self, base: &Self, theirs: &Self) -> Vec<&'static str> {
+        let taken: Vec<_> =
+            theirs.differing(self).filter(|field| field.after == base.get(field.name)).map(|field| (field.name, field.title)).collect();
+        for (name, _) in &taken {
+            self.set(name, theirs.get(name));
+        }
+        taken.into_iter().map(|(_, title)| title).collect()
+    }
+
+    /// As the body of an upload.
+    pub(super) fn body(&self) -> Body {
+        let mut problems = Vec::new();
+        let mut members = Map::new();
+        for name in ["title", "description"] {
+            members.insert(name.to_owned(), json!(self.get(name)));
+        }
+        for (name, absent) in [("priceUsd", None), ("maxPriceUsd", Some(json!(0)))] {
+            members.extend(price(self.get(name), absent, name, &mut problems).map(|price| (name.to_owned(), price)));
+        }
+        for name in ["tags", "allowedHosts"] {
+            members.insert(name.to_owned(), self.lines(name).collect());
+        }
+        for name in ["inputSchema", "outputSchema"] {
+            members.extend(parsed(self.get(name), &format!("/{name}"), &mut problems).map(|schema| (name.to_owned(), schema)));
+        }
+        let asked: Map<_, _> = self.lines("capabilities").map(|name| (name.to_owned(), json!(true))).collect();
+        members.insert("capabilities".to_owned(), Value::Object(asked));
+        let (kind, handler) = self.handler(&mut problems);
+        members.insert("handlerType".to_owned(), json!(kind));
+        members.extend(handler.map(|handler| ("handler".to_owned(), handler)));
+        (members, problems)
+    }
+
+    /// What is run, and what is wrong with it or with what it is given.
+    pub(super) fn run(&self, input: &str) -> (Option<Value>, Vec<Value>) {
+        let mut problems = Vec::new();
+        if let Err(error) = serde_json::from_str::<&RawValue>(input) {
+            problems.push(no_json("/input", &error));
+        }
+        let (_, handler) = self.handler(&mut problems);
+        (handler, problems)
+    }
+
+    /// What kind of code answers, and what answers.
+    fn handler(&self, problems: &mut Vec<Value>) -> (&str, Option<Value>) {
+        let source = self.get("source");
+        match self.get("kind") {
+            language @ ("js" | "ts") => ("js_request_response", Some(json!({ "source": source, "language": language }))),
+            kind @ "static_json" => (kind, parsed(source, "/handler/response", problems).map(|response| json!({ "response": response }))),
+            kind => (kind, None),
+        }
+    }
+
+    /// What of `self`, as an upload, is another than in `theirs`: the body of a change.
+    pub(super) fn change(&self, theirs: &Self) -> Body {
+        let ((mut members, problems), (theirs, _)) = (self.body(), theirs.body());
+        members.retain(|name, value| CHANGEABLE.contains(&name.as_str()) && theirs.get(name) != Some(value));
+        (members, problems)
+    }
+}
+
+/// A field of two drafts that differ in it.
+pub(super) struct Differing<'a> {
+    pub(super) name: &'static str,
+    pub(super) title: &'static str,
+    pub(super) before: &'a str,
+    pub(super) after: &'a str,
+}
+
+/// The name of a field that there is.
+fn known(name: &str) -> Option<&'static str> {
+    let all = FIELDS.iter().map(|(name, _)| *name).chain(BESIDE);
+    all.into_iter().find(|known| *known == name)
+}
+
+/// A text as a field of a form brings it back.
+fn carried(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\r', "\n").replace('\0', "\u{fffd}")
+}
+
+/// An amount; what is no number is sent as it is, for the API to refuse.
+fn price(text: &str, absent: Option<Value>, name: &str, problems: &mut Vec<Value>) -> Option<Value> {
+    let text = text.trim().trim_start_matches('$');
+    if text.is_empty() {
+        if absent.is_none() {
+            problems.push(json!({ "pointer": format!("/{name}"), "message": "say what a call costs; 0 is free" }));
+        }
+        return absent;
+    }
+    let number = serde_json::from_str(text).ok().filter(Value::is_number);
+    Some(number.unwrap_or_else(|| json!(text)))
+}
+
+/// JSON that was typed.
+fn parsed(text: &str, pointer: &str, problems: &mut Vec<Value>) -> Option<Value> {
+    match serde_json::from_str(text) {
+        Ok(value) => Some(value),
+        Err(error) => {
+            problems.push(no_json(pointer, &error));
+            None
+        }
+    }
+}
+
+fn no_json(pointer: &str, error: &serde_json::Error) -> Value {
+    let at = json!({ "line": error.line().max(1), "column": error.column().max(1) });
+    json!({ "pointer": pointer, "message": "it is not JSON", "at": at })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool() -> Value {
+        json!({
+            "title": "Shout", "description": "a\r\nb", "priceUsd": 0.000_001, "tags": ["x", "y"], "handlerType": "js_request_response",
+            "inputSchema": { "type": "object" }, "outputSchema": {}, "capabilities": { "kv": true, "logs": false },
+            "requestedCapabilities": { "httpGetJson": true }, "allowedHosts": ["a.test"], "requestedHosts": ["b.test", "a.test"],
+        })
+    }
+
+    fn draft() -> Draft {
+        Draft::of(&tool(), &json!({ "source": "one\r\ntwo\0", "language": "ts" }))
+    }
+
+    /// As a browser sends a form.
+    fn sent(draft: &Draft) -> Draft {
+        let fields = draft.0.iter().flat_map(|(name, text)| match *name {
+            "capabilities" => text.lines().map(|line| ((*name).to_owned(), line.to_owned())).collect(),
+            _ => vec![((*name).to_owned(), text.replace('\n', "\r\n"))],
+        });
+        let fields: Vec<(String, String)> = fields.collect();
+        Draft::read(fields.iter().map(|(name, text)| (name.as_str(), text.as_str())))
+    }
+
+    #[test]
+    fn a_form_that_was_not_touched_changes_nothing() {
+        let draft = draft();
+        assert_eq!(sent(&draft), draft);
+        assert!(sent(&draft).change(&draft).0.is_empty());
+        assert_eq!(draft.get("priceUsd"), "0.000001");
+        assert_eq!((draft.get("kind"), draft.get("source")), ("ts", "one\ntwo\u{fffd}"));
+        let fixed = Draft::of(&json!({ "handlerType": "static_json" }), &json!({ "response": { "a": 1 } }));
+        assert_eq!(fixed.handler(&mut vec![]).1, Some(json!({ "response": { "a": 1 } })));
+    }
+
+    #[test]
+    fn a_change_names_what_differs_and_nothing_else() {
+        let theirs = draft();
+        let mut ours = theirs.clone();
+        ours.set("priceUsd", " $0.02 ");
+        ours.set("capabilities", "kv");
+        let (change, problems) = ours.change(&theirs);
+        assert!(problems.is_empty());
+        assert_eq!(Value::Object(change), json!({ "priceUsd": 0.02, "capabilities": { "kv": true } }));
+        let (all, _) = theirs.body();
+        assert_eq!(all["capabilities"], json!({ "httpGetJson": true, "kv": true }));
+        assert_eq!(all["allowedHosts"], json!(["a.test", "b.test"]));
+        assert_eq!((&all["maxPriceUsd"], &all["handlerType"]), (&json!(0), &json!("js_request_response")));
+    }
+
+    #[test]
+    fn json_that_is_written_otherwise_is_no_change() {
+        let theirs = draft();
+        let mut ours = theirs.clone();
+        ours.set("inputSchema", "{\"type\":\"object\"}");
+        assert!(ours.changed(&theirs).is_empty());
+        ours.set("source", "three");
+        let changed = ours.changed(&theirs);
+        assert_eq!(changed.iter().map(|field| (field.name, field.after)).collect::<Vec<_>>(), [("source", "three")]);
+    }
+
+    #[test]
+    fn what_is_no_json_is_told_with_its_place() {
+        let mut draft = draft();
+        draft.set("inputSchema", "{\n  nothing");
+        draft.set("priceUsd", "");
+        draft.set("maxPriceUsd", "much");
+        let (members, problems) = draft.body();
+        assert_eq!(problems[0]["pointer"], "/priceUsd");
+        assert_eq!((&problems[1]["pointer"], &problems[1]["at"]["line"]), (&json!("/inputSchema"), &json!(2)));
+        assert_eq!(members["maxPriceUsd"], "much");
+    }
+
+    #[test]
+    fn going_on_keeps_what_was_typed_and_takes_what_was_not_touched() {
+        let base = draft();
+        let (mut ours, mut theirs) = (base.clone(), base.clone());
+        ours.set("source", "mine");
+        ours.set("title", "Mine");
+        theirs.set("title", "Theirs");
+        theirs.set("description", "theirs");
+        assert_eq!(ours.go_on(&base, &theirs), ["Description"]);
+        assert_eq!((ours.get("source"), ours.get("title"), ours.get("description")), ("mine", "Mine", "theirs"));
+        let written = Draft::of_written(&base.written());
+        assert_eq!((written.get("title"), written.get("source")), (base.get("title"), ""));
+        assert_eq!(Draft::of_written("[]"), Draft::default());
+    }
+}

@@ -1,0 +1,205 @@
+//! The fields of the form, each with what is wrong with it.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{draft::Draft, problems::field_of};
+use crate::web::{
+    pages::tool::CAPABILITIES,
+    parts::{code, text},
+};
+
+/// What is known beside what was typed.
+pub(super) struct Known<'a> {
+    /// The record; null of a new one.
+    pub(super) tool: &'a Value,
+    /// Capabilities that builders take themselves.
+    pub(super) at_once: &'a Value,
+    pub(super) problems: &'a [Value],
+}
+
+/// A handler to begin with.
+const EXAMPLE: &str = "export default async function (req, ctx) {\n  ctx.log.info(\"shouting\", { letters: req.input.text.length });\n  \
+                       return { text: req.input.text.toUpperCase() };\n}";
+
+/// Kinds of handlers, as the form calls them.
+const KINDS: [(&str, &str); 5] = [
+    ("js", "JavaScript"),
+    ("ts", "TypeScript"),
+    ("static_json", "a fixed answer, as JSON"),
+    ("receipt_echo", "the host's own: echoes what it was asked, with a receipt"),
+    ("x402_readiness_check", "the host's own: looks whether a URL can be paid"),
+];
+
+impl Known<'_> {
+    /// What is wrong with a field.
+    fn wrong(&self, name: &str) -> Option<&Value> {
+        self.problems.iter().find(|problem| field_of(problem) == Some(name))
+    }
+
+    /// A field under its label, with a note, and what is wrong with it.
+    fn field(&self, name: &str, label: &str, note: &Markup, input: impl FnOnce(Marks) -> Markup) -> Markup {
+        let wrong = self.wrong(name);
+        let marks = Marks { id: format!("field-{name}"), invalid: wrong.map(|_| "true"), note: format!("note-{name}") };
+        let (id, note_id) = (marks.id.clone(), marks.note.clone());
+        html! {
+            div.field {
+                label for=(id) { (label) }
+                (input(marks))
+                p.note #(note_id) {
+                    @if let Some(wrong) = wrong { strong.wrong { (text::line(wrong["message"].as_str().unwrap_or_default())) ". " } }
+                    (note)
+                }
+            }
+        }
+    }
+}
+
+/// What ties a field to its label and its note.
+struct Marks {
+    id: String,
+    invalid: Option<&'static str>,
+    note: String,
+}
+
+impl Marks {
+    fn line(self, name: &str, draft: &Draft, placeholder: &str) -> Markup {
+        html! {
+            input id=(self.id) name=(name) value=(draft.get(name)) autocomplete="off" spellcheck="false" placeholder=(placeholder)
+                aria-invalid=[self.invalid] aria-describedby=(self.note);
+        }
+    }
+
+    fn area(self, name: &str, draft: &Draft, rows: u32, class: &str) -> Markup {
+        html! {
+            textarea id=(self.id) name=(name) rows=(rows) class=(class) spellcheck="false" autocapitalize="off"
+                aria-invalid=[self.invalid] aria-describedby=(self.note) {
+                // A browser takes away the line end that a field begins with.
+                "\n" (draft.get(name))
+            }
+        }
+    }
+}
+
+pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
+    html! {
+        section {
+            h2 { "Details" }
+            @if is_new {
+                (known.field("slug", "Name in its address", &html! { "Small letters, digits and hyphens: " code { "/tools/name" } ". It stays." },
+                    |marks| marks.line("slug", draft, "shout")))
+            }
+            (known.field("title", "Title", &html! { "Up to 120 characters." }, |marks| marks.line("title", draft, "Shout")))
+            (known.field("description", "Description",
+                &html! { "For people, and for models that choose a tool. Up to 2,000 characters; who is asked to pay sees the first 500." },
+                |marks| marks.area("description", draft, 5, "")))
+            (known.field("priceUsd", "Price of a call, in US dollars",
+                &html! { "Up to six decimals; 0 is free. Only a result that fits the output schema is charged." },
+                |marks| marks.line("priceUsd", draft, "0.003")))
+            (known.field("maxPriceUsd", "Most that a call costs, in US dollars",
+                &html! { "Empty where the price is fixed. Otherwise the handler says what a call costs, with " code { "ctx.charge" } "." },
+                |marks| marks.line("maxPriceUsd", draft, "")))
+            (known.field("tags", "Tags", &html! { "One a line, up to 16." }, |marks| marks.area("tags", draft, 3, "")))
+        }
+    }
+}
+
+pub(super) fn handler(draft: &Draft, known: &Known, is_new: bool) -> Markup {
+    let now = draft.get("kind");
+    let is_code = ["js", "ts"].contains(&now);
+    html! {
+        section {
+            h2 { "Handler" }
+            @if is_new || is_code {
+                @let kinds = KINDS.iter().filter(|(kind, _)| is_new || ["js", "ts"].contains(kind));
+                (known.field("kind", "Kind", &html! {}, |marks| html! {
+                    select id=(marks.id) name="kind" aria-describedby=(marks.note) {
+                        @for (kind, words) in kinds { option value=(kind) selected[*kind == now] { (words) } }
+                    }
+                }))
+            } @else {
+                input type="hidden" name="kind" value=(now);
+            }
+            @if is_new || is_code || now == "static_json" {
+                (known.field("source", if now == "static_json" { "Answer, as JSON" } else { "Source" }, &html! {
+                    @if now == "static_json" { "What each call is answered." }
+                    @else { "One module, whose default export is " code { "async (req, ctx) => …" } "." }
+                    (odd(draft.get("source")))
+                }, |marks| marks.area("source", draft, 24, "mono")))
+                @if now != "static_json" {
+                    p.needs-script { label.box { input #plain type="checkbox"; "Plain text field, for screen readers and phones" } }
+                }
+            } @else {
+                p.muted { "What it answers is the host's own code." }
+            }
+            @if is_new { details.way { summary { "A handler to begin with" } (code::block("handler.js", "js", EXAMPLE)) } }
+        }
+    }
+}
+
+/// Says where a source has what cannot be seen in a field: there it has to stay as it is.
+fn odd(source: &str) -> Markup {
+    let odd = |line: &str| crate::base::unseen::marked(line).any(|(_, unseen)| unseen);
+    let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(place, _)| place + 1).collect();
+    html! {
+        @if let Some(first) = lines.first() {
+            " " strong { "What cannot be seen stands in " (lines.len()) " of its lines, first in line " (first) "." }
+        }
+    }
+}
+
+pub(super) fn schemas(draft: &Draft, known: &Known) -> Markup {
+    html! {
+        section {
+            h2 { "Schemas" }
+            (known.field("inputSchema", "What it takes, as JSON Schema", &html! { "What does not fit is refused before the handler runs." },
+                |marks| marks.area("inputSchema", draft, 10, "mono")))
+            (known.field("outputSchema", "What it answers, as JSON Schema", &html! { "What does not fit is not charged." },
+                |marks| marks.area("outputSchema", draft, 10, "mono")))
+        }
+    }
+}
+
+pub(super) fn reach(draft: &Draft, known: &Known) -> Markup {
+    html! {
+        section {
+            h2 { "What it may touch" }
+            fieldset.field {
+                legend { "Capabilities" }
+                @for (name, words) in CAPABILITIES {
+                    label.box {
+                        input type="checkbox" name="capabilities" value=(name) checked[draft.lines("capabilities").any(|one| one == name)];
+                        span { code { (name) } " " (words) " " span.muted { "(" (standing(name, known)) ")" } }
+                    }
+                }
+            }
+            (known.field("allowedHosts", "Hosts that it may ask", &html! { "One a line, for " code { "ctx.httpGetJson" } ", such as " code { "api.example.com" } "." },
+                |marks| marks.area("allowedHosts", draft, 3, "")))
+        }
+    }
+}
+
+/// Whether a capability is there, or what asking for it comes to.
+fn standing(name: &str, known: &Known) -> &'static str {
+    if known.tool["capabilities"][name] == true {
+        "granted"
+    } else if known.tool["requestedCapabilities"][name] == true {
+        "waits for an admin"
+    } else if known.at_once[name] == true {
+        "at once"
+    } else {
+        "asks an admin"
+    }
+}
+
+pub(super) fn run(draft: &Draft, known: &Known) -> Markup {
+    html! {
+        section {
+            h2 { "Run" }
+            (known.field("input", "Input, as JSON", &html! {
+                "Run gives it to the handler above, published or not, with keys and files of its own that vanish, and with the tool's grants and secrets. "
+                "Nothing is sold, and nothing is charged."
+            }, |marks| marks.area("input", draft, 6, "mono")))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The page: what came of the last button, and the form as it was typed.
+
+use axum::{http::StatusCode, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    draft::Draft,
+    fields::{self, Known},
+    now::{Given, Now},
+    problems,
+    told::{self, Told},
+};
+use crate::{
+    base::aside::Bulk,
+    web::{
+        page::{Area, Page},
+        pages::own,
+        parts::{form, state::state, tabs::Tab, text},
+        visitor::{Refused, Visitor},
+    },
+};
+
+/// Where a new tool is begun.
+const NEW: &str = "/dashboard/new";
+
+/// What the page is made of.
+pub(super) struct Sheet<'a> {
+    pub(super) visitor: &'a Visitor,
+    /// Empty of a new one.
+    pub(super) slug: String,
+    /// Its record; null of a new one.
+    tool: Value,
+    pub(super) draft: Draft,
+    pub(super) given: Given,
+}
+
+impl<'a> Sheet<'a> {
+    pub(super) fn new(visitor: &'a Visitor, draft: Draft) -> Self {
+        let given = Given { base: Draft::default(), revision: 0, version: String::new() };
+        Self { visitor, slug: String::new(), tool: Value::Null, draft, given }
+    }
+
+    pub(super) fn of(visitor: &'a Visitor, slug: &str, now: &Now, draft: Draft, given: Given) -> Self {
+        Self { visitor, slug: slug.to_owned(), tool: now.tool().clone(), draft, given }
+    }
+
+    fn is_new(&self) -> bool {
+        self.slug.is_empty()
+    }
+
+    /// Whether the handler in the form is another one than it began with.
+    pub(super) fn runs_draft(&self) -> bool {
+        ["source", "kind"].iter().any(|name| self.draft.get(name) != self.given.base.get(name))
+    }
+
+    /// The page with nothing told.
+    pub(super) async fn answer(self) -> Result<Response, Refused> {
+        self.with(Told::Nothing, StatusCode::OK).await
+    }
+
+    /// What the other change did, before anybody goes on from there.
+    pub(super) async fn conflict(self, now: &Now) -> Result<Response, Refused> {
+        let told = Told::Conflict { base: self.given.base.clone(), theirs: now.draft.clone(), revision: now.revision };
+        self.with(told, StatusCode::PRECONDITION_FAILED).await
+    }
+
+    /// The form as it goes on from the last revision: what was typed stays.
+    pub(super) async fn go_on(mut self, now: &Now) -> Result<Response, Refused> {
+        let taken = self.draft.go_on(&self.given.base, &now.draft);
+        self.given = now.given();
+        self.with(Told::Went { revision: now.revision, taken }, StatusCode::OK).await
+    }
+
+    /// The page with what came of a button.
+    pub(super) async fn with(self, told: Told, status: StatusCode) -> Result<Response, Refused> {
+        let manifest = self.visitor.get("/ai/manifest").await?;
+        let policy = match told {
+            Told::Review { .. } => self.visitor.get("/ai/content-safety/policy").await?,
+            _ => Bulk::default(),
+        };
+        let statement = policy["policy"]["attestation"]["statement"].as_str().unwrap_or_default();
+        let main = self.visitor.made(|| self.view(&told, &manifest, statement)).await?;
+        let page = if self.is_new() {
+            Page { style: Some("make.css"), ..Page::new(Area::Tools, "A new tool", main) }.under("/dashboard", "Tools")
+        } else {
+            own::page(self.visitor, &self.slug, Tab::Edit, format!("Edit {}", self.slug), &main)
+        };
+        Ok(self.visitor.show(Page { status, script: Some("edit.js"), ..page }).await)
+    }
+
+    fn view(&self, told: &Told, manifest: &Value, statement: &str) -> Markup {
+        let known = Known { tool: &self.tool, at_once: &manifest["builders"]["capabilities"], problems: told.wrong() };
+        let place = if self.is_new() { NEW.to_owned() } else { own::place(&self.slug, "edit") };
+        html! {
+            @if self.is_new() {
+                p.lead { "What it takes, what it answers, what it costs, and the code that answers. Nothing is seen by anybody before you publish it." }
+            } @else {
+                (self.standing())
+            }
+            form.sheet #sheet method="post" action=(place) data-slug=(self.slug) data-revision=(self.given.revision) data-owner=(self.visitor.session().map_or("", |session| &session.owner))
+                data-began[matches!(told, Told::Nothing)] {
+                (form::token(self.visitor))
+                // What Enter in a field does: the first button of a form.
+                button.aside name="do" value="check" tabindex="-1" aria-hidden="true" { "Check" }
+                @if !self.is_new() {
+                    input type="hidden" name="revision" value=(self.given.revision);
+                    input type="hidden" name="version" value=(self.given.version);
+                    input type="hidden" name="base" value=(self.given.base.written());
+                }
+                @if matches!(told, Told::Review { .. }) { input type="hidden" name="reviewed" value=(self.draft.name()); }
+                div #told { (told::view(told, &self.draft, &self.tool, statement, self.visitor.kind())) }
+                (fields::details(&self.draft, &known, self.is_new()))
+                (fields::handler(&self.draft, &known, self.is_new()))
+                (fields::schemas(&self.draft, &known))
+                (fields::reach(&self.draft, &known))
+                @if !self.is_new() { (fields::run(&self.draft, &known)) }
+                p.buttons.bar-below {
+                    button name="do" value="check" data-keys="s" { "Check" }
+                    @if !self.is_new() { button name="do" value="run" data-keys="Enter" { "Run" } }
+                    button.primary name="do" value="review" { "Review and publish" }
+                }
+                p.note {
+                    "Check and Run store nothing and cost nothing. "
+                    @if self.is_new() { "A tool is run here once it is published; publish it paused to run it before anybody calls it." }
+                }
+            }
+        }
+    }
+
+    /// How the tool stands now, and what was found in it.
+    fn standing(&self) -> Markup {
+        let review = &self.tool["review"];
+        let findings = review["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let word = review["state"].as_str().unwrap_or_default();
+        html! {
+            p.marks {
+                (state(self.tool["status"].as_str().unwrap_or_default()))
+                span { "revision " (self.tool["revision"]) }
+                @match word {
+                    "none" => {},
+                    "capabilities_requested" => { (state("in review")) span { "what it asks to touch waits for an admin" } }
+                    "content_review" => { (state("in review")) span { "an admin looks at its content first" } }
+                    word => { (state("refused")) span { (text::words(&word.replace('_', " "))) } }
+                }
+            }
+            @if !findings.is_empty() {
+                section {
+                    h2 { "Found in what is published" }
+                    (problems::findings(findings))
+                }
+            }
+        }
+    }
+}

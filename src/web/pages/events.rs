@@ -1,0 +1,100 @@
+//! `/dashboard/events`: what happened to a builder's tools and money, by kind and by tool.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::web::{
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        empty::empty,
+        happened::{self, KINDS},
+        pager::onward,
+        same::same,
+        since::Since,
+        text,
+    },
+    visitor::{Refused, SignedIn, Visitor, with_query},
+};
+
+const PATH: &str = "/dashboard/events";
+/// Rows of a page.
+const ROWS: &str = "30";
+/// Spans that are offered: as they are asked for, and in words.
+const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "an hour"), ("30d", "30 days"), ("90d", "90 days")];
+
+pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let asked = Asked::read(query.as_deref(), &["builderId", "kind", "tool", "since", "cursor"]);
+    let since = Since::read(asked.get("since"), visitor.now()).of_list();
+    let fields = [
+        ("builderId", asked.get("builderId")),
+        ("kind", asked.get("kind")),
+        ("endpointSlug", asked.get("tool")),
+        ("since", &since),
+        ("limit", ROWS),
+        ("cursor", asked.get("cursor")),
+    ];
+    let path = with_query("/ai/builders/events", fields);
+    let found = visitor.get(&path).await?;
+    let main = visitor
+        .made(|| {
+            html! {
+                p.lead { "What happened to your tools and your money, newest first." }
+                (filters(&asked))
+                (events(&visitor, &asked, &found))
+                (same(&visitor, &path))
+            }
+        })
+        .await?;
+    Ok(visitor.show(Page::new(Area::Events, "Events", main)).await)
+}
+
+fn filters(asked: &Asked) -> Markup {
+    let (kind, since) = (asked.get("kind"), asked.get("since"));
+    html! {
+        form.filters action=(PATH) {
+            @if !asked.get("builderId").is_empty() { input type="hidden" name="builderId" value=(text::plain(asked.get("builderId"))); }
+            div.field {
+                label for="kind" { "What" }
+                select #kind name="kind" {
+                    option value="" { "all that happened" }
+                    @for (name, words) in KINDS { option value=(name) selected[name == kind] { (words) } }
+                }
+            }
+            div.field {
+                label for="tool" { "Tool" }
+                input #tool name="tool" value=(text::plain(asked.get("tool"))) autocomplete="off" spellcheck="false" placeholder="by its slug";
+            }
+            div.field {
+                label for="since" { "Going back" }
+                select #since name="since" {
+                    @for (span, name) in SPANS { option value=(span) selected[span == since] { (name) } }
+                    @if SPANS.iter().all(|(span, _)| *span != since) { option value=(text::plain(since)) selected { "from " (text::plain(since)) } }
+                }
+            }
+            button { "Show" }
+        }
+    }
+}
+
+fn events(visitor: &Visitor, asked: &Asked, found: &Value) -> Markup {
+    let events = found["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let next = found["nextCursor"].as_str().map(|cursor| asked.with(PATH, &[("cursor", cursor)]));
+    let first = (!asked.get("cursor").is_empty()).then(|| asked.with(PATH, &[("cursor", "")]));
+    if events.is_empty() && next.is_none() {
+        let is_narrow = ["kind", "tool", "since", "cursor"].iter().any(|name| !asked.get(name).is_empty());
+        let all = asked.with(PATH, &[("kind", ""), ("tool", ""), ("since", ""), ("cursor", "")]);
+        let follow =
+            format!("curl -sN -H 'accept: text/event-stream' -H \"x-builder-key: $BUILDER_KEY\" {}/ai/builders/events", visitor.base_url());
+        return match is_narrow {
+            true => empty("Nothing that fits has happened.", Some((&all, "Show the last 7 days")), None),
+            false => empty("Nothing has happened within 7 days.", Some(("/dashboard/home", "Your tools")), Some(&follow)),
+        };
+    }
+    html! {
+        h2.aside { "What happened" }
+        (happened::table_of(events, asked.get("builderId")))
+        (onward(events.len(), first.as_deref(), next.as_deref()))
+    }
+}

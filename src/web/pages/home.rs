@@ -1,0 +1,146 @@
+//! `/dashboard/home`: what needs its builder, their tools, and what happened last.
+
+mod needs;
+mod shown;
+mod tools;
+
+use axum::{
+    extract::RawQuery,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use self::shown::Shown;
+use crate::{
+    account::session::Kind,
+    web::{
+        asked::Asked,
+        page::{Area, Page},
+        parts::{
+            chart::{Bar, Chart},
+            code, happened,
+            same::same,
+            since::{day, days},
+            table::{Column, table},
+        },
+        visitor::{Refused, SignedIn, Visitor, with_query},
+    },
+};
+
+/// Rows of a page of tools, and tools that are looked through for what needs their builder.
+const ROWS: &str = "25";
+const LOOKED_AT: &str = "200";
+/// Days that are added up.
+const DAYS: usize = 31;
+const SINCE: &str = "30d";
+/// Events that are shown.
+const EVENTS: &str = "8";
+
+pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
+    match visitor.kind() {
+        Some(Kind::Admin) if asked.get("builderId").is_empty() => return Ok(Redirect::to("/dashboard/admin").into_response()),
+        Some(Kind::Holder) => return Ok(Redirect::to("/dashboard/credit").into_response()),
+        _ => {}
+    }
+    let of = ("builderId", asked.get("builderId"));
+    let path = with_query("/ai/builders/endpoints", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
+    let tools = visitor.get(&path).await?;
+    let looked_at = visitor.get(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
+    let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", SINCE)])).await?;
+    let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
+    let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", EVENTS)])).await?;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let shown = Shown {
+        asked: &asked,
+        tools: &tools,
+        looked_at: &looked_at,
+        report: &report,
+        payout_settings: &settings["payoutSettings"],
+        simulated: manifest["payment"]["simulated"] == true,
+    };
+    let today = visitor.now().to_string();
+    let main = visitor
+        .made(|| {
+            html! {
+                @if shown.looked_at["endpoints"].as_array().is_none_or(Vec::is_empty) { (first_tool(&visitor)) } @else {
+                    (needs::view(&shown))
+                    (tools::view(&shown))
+                    (calls(&shown, day(&today)))
+                }
+                (last_events(&asked, &events))
+                (same(&visitor, &path))
+            }
+        })
+        .await?;
+    Ok(visitor.show(Page::new(Area::Home, "Home", main)).await)
+}
+
+/// The three ways to a first tool.
+fn first_tool(visitor: &Visitor) -> Markup {
+    let create = format!(
+        "curl -s {}/ai/endpoints/create \\\n  -H \"x-builder-key: $BUILDER_KEY\" -H 'content-type: application/json' \\\n  -d '{{\n    \
+         \"slug\": \"my-first-tool\", \"title\": \"Says it again\", \"handlerType\": \"js_request_response\", \"priceUsd\": 0,\n    \
+         \"handler\": {{\"source\": \"export default async (req) => ({{ again: req.input }});\", \"language\": \"js\"}},\n    \
+         \"safetyAttestation\": {{\"accepted\": true}}\n  }}'",
+        visitor.base_url()
+    );
+    html! {
+        p.lead { "You have no tool yet. There are three ways to a first one." }
+        section {
+            h2 { "Write it here" }
+            p { "An editor, with a run of it before it is published." }
+            p { a.button.primary href="/dashboard/new" { "Write a tool" } }
+        }
+        section {
+            h2 { "Send it" }
+            (code::block("One request that publishes a tool", "sh", &create))
+        }
+        section {
+            h2 { "Follow the guide" }
+            p { "Step by step, for people and for their coding agents: " a href="/guides/build-a-tool" { "Build a tool" } "." }
+        }
+    }
+}
+
+/// Calls of all tools by day.
+fn calls(shown: &Shown, today: &str) -> Markup {
+    let number = |line: &Value, name: &str| line[name].as_u64().unwrap_or_default();
+    let lines = shown.report["byDay"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let by_day: Vec<_> = days(day(shown.report["since"].as_str().unwrap_or_default()), today, DAYS)
+        .into_iter()
+        .map(|name| {
+            let line = lines.iter().find(|line| line["day"] == name.as_str());
+            (name, line.map_or(0, |line| number(line, "calls")), line.map_or(0, |line| number(line, "failedCalls")))
+        })
+        .collect();
+    let (all, failed) = (number(&shown.report["totals"], "calls"), number(&shown.report["totals"], "failedCalls"));
+    let most = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
+    let chart = Chart {
+        id: "by-day",
+        says: format!("{all} calls of your tools in 30 days, {failed} of them failed. The most in a day were {most}."),
+        keys: [Some("calls"), Some("failed")],
+        most: most.to_string(),
+        table: table(
+            "Calls by day",
+            [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
+            by_day.iter().rev().map(|(name, calls, failed)| [html! { (name) }, html! { (calls) }, html! { (failed) }]),
+        ),
+    };
+    let bars: Vec<_> =
+        by_day.iter().map(|(name, calls, failed)| Bar { name: name.clone(), value: *calls as f64, bad: *failed as f64 }).collect();
+    html! { @if all > 0 { section { h2 { "Calls" } (chart.bars(&bars)) } } }
+}
+
+fn last_events(asked: &Asked, found: &Value) -> Markup {
+    let events = found["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let builder = asked.get("builderId");
+    html! {
+        section {
+            h2 { "Last events" }
+            @if events.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (happened::table_of(events, builder)) }
+            p { a href=(with_query("/dashboard/events", [("builderId", builder)])) { "All events" } }
+        }
+    }
+}

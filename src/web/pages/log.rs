@@ -1,0 +1,201 @@
+//! `/dashboard/tools/{slug}/log`: what a tool's handler wrote, a page of it in its order; with script, live.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::own;
+use crate::{
+    front::PathParams,
+    web::{
+        page::Page,
+        parts::{
+            code,
+            empty::empty,
+            facts,
+            lines::{lines, says},
+            state::state,
+            tabs::Tab,
+            text,
+            time::moment,
+        },
+        visitor::{Refused, SignedIn, Visitor, segment, with_query},
+    },
+};
+
+/// Lines of a page.
+const LINES: &str = "100";
+/// Calls that are looked through for one.
+const CALLS: &str = "200";
+
+/// Which lines are wanted.
+#[derive(Default)]
+struct Wanted {
+    level: String,
+    call: String,
+    q: String,
+    since: String,
+    cursor: String,
+}
+
+impl Wanted {
+    fn read(query: &str) -> Self {
+        let mut wanted = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            let field = match &*name {
+                "level" => &mut wanted.level,
+                "callId" => &mut wanted.call,
+                "q" => &mut wanted.q,
+                "since" => &mut wanted.since,
+                "cursor" => &mut wanted.cursor,
+                _ => continue,
+            };
+            value.trim().clone_into(field);
+        }
+        wanted
+    }
+
+    /// What the API narrows a log to.
+    fn asked(&self) -> [(&str, &str); 3] {
+        [("level", &self.level), ("callId", &self.call), ("since", &self.since)]
+    }
+
+    fn page(&self, slug: &str, cursor: &str) -> String {
+        with_query(&own::place(slug, "log"), self.asked().into_iter().chain([("q", &*self.q), ("cursor", cursor)]))
+    }
+
+    fn is_narrow(&self) -> bool {
+        [&self.level, &self.call, &self.q, &self.since].iter().any(|asked| !asked.is_empty())
+    }
+}
+
+pub(in crate::web) async fn page(
+    SignedIn(visitor): SignedIn,
+    PathParams(slug): PathParams<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
+    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    let record = own::record(&visitor, &slug).await?;
+    let source = format!("{}/logs", own::source(&slug));
+    let asked = wanted.asked().into_iter().chain([("limit", LINES), ("cursor", &wanted.cursor)]);
+    let found = visitor.get(&with_query(&source, asked)).await?;
+    let call = if wanted.call.is_empty() { Value::Null } else { call(&visitor, &slug, &wanted.call).await };
+    let main = visitor.made(|| view(&visitor, &slug, &wanted, &record["endpoint"], &found, &call)).await?;
+    let page = own::page(&visitor, &slug, Tab::Log, format!("Log of {slug}"), &main);
+    Ok(visitor.show(Page { script: Some("live.js"), ..page }).await)
+}
+
+/// A call among the last ones; null where it is none of these.
+async fn call(visitor: &Visitor, slug: &str, id: &str) -> Value {
+    let found = visitor.get(&with_query(&format!("{}/calls", own::source(slug)), [("limit", CALLS)])).await.unwrap_or_default();
+    let calls = found["calls"].as_array().into_iter().flatten();
+    calls.into_iter().find(|call| call["callId"] == id).cloned().unwrap_or_default()
+}
+
+fn view(visitor: &Visitor, slug: &str, wanted: &Wanted, tool: &Value, found: &Value, call: &Value) -> Markup {
+    let all = found["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
+    // The API begins with the newest; a log is read downwards.
+    let shown: Vec<_> = all.iter().rev().filter(|entry| says(entry, &wanted.q)).collect();
+    let hidden = all.len() - shown.len();
+    let older = found["nextCursor"].as_str().map(|cursor| wanted.page(slug, cursor));
+    let of_call = |call: &str| Some(with_query(&own::place(slug, "log"), [("callId", call)]));
+    html! {
+        (filters(slug, wanted))
+        @if !wanted.call.is_empty() { (of_one_call(slug, &wanted.call, call)) }
+        nav.pager aria-label="Pages of the log" {
+            p { (shown.len()) " lines" @if hidden > 0 { ", and the words hide " (hidden) " more" } }
+            @if !wanted.cursor.is_empty() { a.button.quiet href=(wanted.page(slug, "")) { "Newest lines" } }
+            @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
+        }
+        @if wanted.cursor.is_empty() { (live()) }
+        div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(slug, wanted)] data-q=(text::plain(&wanted.q))
+            data-page=(wanted.page(slug, "")) data-more[older.is_some()] {
+            (lines(shown.iter().copied(), &wanted.q, of_call))
+            @if shown.is_empty() { div #nothing { (nothing(visitor, slug, wanted, tool, hidden)) } }
+        }
+        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", own::source(slug)), wanted.asked())) { "These lines as JSON" } }
+    }
+}
+
+/// Where script follows the same lines; nowhere from a page of older ones.
+fn live_source(slug: &str, wanted: &Wanted) -> Option<String> {
+    let asked = wanted.asked().into_iter().filter(|(name, _)| *name != "since");
+    wanted.cursor.is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", own::source(slug)), asked))
+}
+
+fn filters(slug: &str, wanted: &Wanted) -> Markup {
+    let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
+    html! {
+        form.filters action=(own::place(slug, "log")) {
+            div.field.wide { label for="q" { "Words" } input #q name="q" type="search" value=(text::plain(&wanted.q)) data-key="/"; }
+            div.field {
+                label for="level" { "From level" }
+                select #level name="level" {
+                    (option("", "all", &wanted.level)) (option("info", "info", &wanted.level)) (option("warn", "warn", &wanted.level))
+                    (option("error", "error", &wanted.level))
+                }
+            }
+            div.field {
+                label for="since" { "Since" }
+                select #since name="since" {
+                    (option("", "ever", &wanted.since)) (option("15m", "15 minutes", &wanted.since)) (option("1h", "an hour", &wanted.since))
+                    (option("24h", "a day", &wanted.since)) (option("7d", "a week", &wanted.since))
+                }
+            }
+            @if !wanted.call.is_empty() { input type="hidden" name="callId" value=(text::plain(&wanted.call)); }
+            button.primary { "Show" }
+            @if wanted.is_narrow() { a.button.quiet href=(own::place(slug, "log")) { "Clear" } }
+        }
+    }
+}
+
+/// What became of the call whose lines these are.
+fn of_one_call(slug: &str, id: &str, call: &Value) -> Markup {
+    let receipt = call["receiptId"].as_str();
+    html! {
+        section {
+            h2 { "One call" }
+            (facts::list(&[
+                ("Call", Some(facts::id(id))),
+                ("Ended", call["outcome"].as_str().map(|outcome| state(if outcome == "succeeded" { "passed" } else { "failed" }))),
+                ("Why", call["code"].as_str().map(text::words)),
+                ("At", call["at"].is_string().then(|| moment(&call["at"]))),
+                ("Took", call["durationMs"].is_number().then(|| html! { (call["durationMs"]) " ms" })),
+                ("Receipt", receipt.map(|id| html! { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } })),
+            ]))
+            @if call.is_null() { p.muted { "It is none of the last " (CALLS) " calls that have ended." } }
+            p { a href=(own::place(slug, "calls")) { "All calls" } }
+        }
+    }
+}
+
+/// What script follows the log by. Without it, it keeps its place and is not seen.
+fn live() -> Markup {
+    html! {
+        p.buttons.needs-script {
+            button #follow type="button" aria-pressed="false" aria-keyshortcuts="f" { "Follow" }
+            label.box { input #aloud type="checkbox"; "Read new lines aloud" }
+            span #following.muted role="status" { "Not following" }
+            button #newer.quiet type="button" hidden {}
+        }
+    }
+}
+
+fn nothing(visitor: &Visitor, slug: &str, wanted: &Wanted, tool: &Value, hidden: usize) -> Markup {
+    let all = own::place(slug, "log");
+    if hidden > 0 {
+        return empty(&format!("No line here says that; {hidden} others do not."), Some((&all, "Show all lines")), None);
+    }
+    if wanted.is_narrow() || !wanted.cursor.is_empty() {
+        return empty("No line fits.", Some((&all, "Show all lines")), None);
+    }
+    if tool["capabilities"]["logs"] != true {
+        let edit = own::place(slug, "edit");
+        return empty("It may write no log: it was not asked for, or waits for an admin.", Some((&edit, "Ask for logs")), None);
+    }
+    let call = format!("curl -s {}/tools/{slug} \\\n  -H 'content-type: application/json' -d '{{}}'", visitor.base_url());
+    html! {
+        (empty("No call has written a line yet.", Some((&own::place(slug, "edit"), "Run it")), None))
+        (code::block("Call it", "sh", &call))
+    }
+}

@@ -1,0 +1,97 @@
+//! `/dashboard/payouts/{id}`: a packet, what proves it, and the receipts that it pays.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::payouts::PATH;
+use crate::{
+    front::PathParams,
+    web::{
+        asked::Asked,
+        page::{Area, Page},
+        parts::{
+            facts, money,
+            pager::pager,
+            places,
+            same::same,
+            state::state,
+            table::{Column, table},
+            text,
+            time::moment,
+        },
+        visitor::{Refused, SignedIn, segment, with_query},
+    },
+};
+
+/// Rows of a page.
+const ROWS: &str = "50";
+
+pub(in crate::web) async fn page(
+    SignedIn(visitor): SignedIn,
+    PathParams(id): PathParams<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
+    let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
+    let fields = [("builderId", asked.get("builderId")), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+    let path = with_query(&format!("/ai/builders/payouts/{}", segment(&id)), fields);
+    let answer = visitor.get(&path).await?;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let here = format!("{PATH}/{}", segment(&id));
+    let main = visitor
+        .made(|| {
+            html! {
+                (slip(&answer["payout"], manifest["payment"]["simulated"] == true))
+                section { h2 { "Receipts that it pays" } (receipts(&answer, &asked, &here)) }
+                (same(&visitor, &path))
+            }
+        })
+        .await?;
+    let page = Page::new(Area::Payouts, "Packet", main).under(&asked.with(PATH, &[("cursor", "")]), "Payouts");
+    Ok(visitor.show(page).await)
+}
+
+fn slip(packet: &Value, simulated: bool) -> Markup {
+    let id = |name: &str| packet[name].as_str().map(facts::id);
+    let said = |name: &str| packet[name].as_str().map(text::words);
+    let at = |at: &Value| at.is_string().then(|| moment(at));
+    let period = &packet["period"];
+    html! {
+        article.slip {
+            p.figure {
+                (money::usd(&packet["amountUsd"])) " " (state(packet["status"].as_str().unwrap_or_default()))
+                @if simulated { " " span.stamp { (state("simulated")) } }
+            }
+            (facts::list(&[
+                ("Packet", id("id")),
+                ("Receipts", Some(html! { (packet["receiptCount"]) })),
+                ("Withheld", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) ", given back of earlier sales" })),
+                ("Sold from", at(&period["from"])),
+                ("Sold until", at(&period["to"])),
+                ("Address", id("address")),
+                ("Network", said("network")),
+                ("Token", id("asset")),
+                ("Digest", id("digest")),
+                ("Signature", id("signature")),
+                ("Transaction", id("transaction")),
+                ("Reason", packet["reason"].as_str().map(text::line)),
+                ("Made", at(&packet["createdAt"])),
+                ("Decided", at(&packet["updatedAt"])),
+            ]))
+        }
+    }
+}
+
+fn receipts(answer: &Value, asked: &Asked, here: &str) -> Markup {
+    let receipts = answer["receipts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let total = answer["payout"]["receiptCount"].as_u64().unwrap_or_default();
+    let next = answer["nextCursor"].as_str().map(|cursor| asked.with(here, &[("cursor", cursor)]));
+    let first = (!asked.get("cursor").is_empty()).then(|| asked.with(here, &[("cursor", "")]));
+    html! {
+        (table("Receipts", [Column::Words("Receipt"), Column::Number("Net")], receipts.iter().map(|receipt| [
+            places::receipt(receipt["receiptId"].as_str().unwrap_or_default()),
+            html! { (money::usd(&receipt["netUsd"])) },
+        ])))
+        (pager(receipts.len(), total, first.as_deref(), next.as_deref()))
+    }
+}

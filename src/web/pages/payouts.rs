@@ -1,0 +1,169 @@
+//! `/dashboard/payouts`: where what was earned goes, and the packets that were made of it.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::web::{
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        empty::empty,
+        facts, form, money,
+        pager::onward,
+        places,
+        same::same,
+        state::state,
+        table::{Column, table},
+        text,
+        time::moment,
+    },
+    visitor::{Refused, SignedIn, Visitor, with_query},
+};
+
+pub(super) const PATH: &str = "/dashboard/payouts";
+/// Rows of a page.
+const ROWS: &str = "25";
+
+pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
+    let of = ("builderId", asked.get("builderId"));
+    let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
+    let found = visitor.get(&path).await?;
+    let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let shown = Shown { visitor: &visitor, asked: &asked, settings: &settings["payoutSettings"], payment: &manifest["payment"] };
+    let main = visitor
+        .made(|| {
+            html! {
+                p.lead { "What you earn is paid out in packets: receipts that are in no other one, added up and signed. An admin sends the money." }
+                div.split {
+                    div { (shown.make()) section { h2 { "Packets" } (shown.packets(&found)) } }
+                    aside aria-labelledby="to" { h2 #to { "Where it goes" } (shown.address()) }
+                }
+                (same(&visitor, &path))
+            }
+        })
+        .await?;
+    Ok(visitor.show(Page::new(Area::Payouts, "Payouts", main)).await)
+}
+
+struct Shown<'a> {
+    visitor: &'a Visitor,
+    asked: &'a Asked,
+    /// Null before they were said.
+    settings: &'a Value,
+    payment: &'a Value,
+}
+
+impl Shown<'_> {
+    fn simulated(&self) -> bool {
+        self.payment["simulated"] == true
+    }
+
+    /// The page as it is come back to.
+    fn back(&self) -> String {
+        self.asked.with(PATH, &[("cursor", "")])
+    }
+
+    /// What tells the API whose it is, where an admin looks at it.
+    fn whose(&self) -> Markup {
+        let builder = self.asked.get("builderId");
+        html! { @if !builder.is_empty() { input type="hidden" name="query:builderId" value=(text::plain(builder)); } }
+    }
+
+    /// A packet of all that waits.
+    fn make(&self) -> Markup {
+        if self.settings.is_null() {
+            return empty("It is not said yet where payouts go.", Some(("#to", "Say where they go")), None);
+        }
+        let fields = html! {
+            (self.whose())
+            button.primary { "Make a packet of all that waits" }
+        };
+        html! {
+            (form::of(self.visitor, "makePayout", &[], &self.back(), fields))
+            p.note {
+                "Less than " (money::usd(&self.settings["minimumUsd"])) " is not paid out: then nothing is made, and how much waits is said."
+            }
+        }
+    }
+
+    fn packets(&self, found: &Value) -> Markup {
+        let packets = found["payouts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let next = found["nextCursor"].as_str().map(|cursor| self.asked.with(PATH, &[("cursor", cursor)]));
+        let first = (!self.asked.get("cursor").is_empty()).then(|| self.back());
+        if packets.is_empty() && next.is_none() {
+            let curl = format!("curl -s -X POST {}/ai/builders/payouts -H \"x-builder-key: $BUILDER_KEY\"", self.visitor.base_url());
+            return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), Some(&curl));
+        }
+        let amount = if self.simulated() { "Amount, simulated" } else { "Amount" };
+        let columns =
+            [Column::Words("Packet"), Column::Words("State"), Column::Number(amount), Column::Number("Receipts"), Column::Words("Made")];
+        html! {
+            (table("Packets", columns, packets.iter().map(|packet| [
+                places::payout(packet["id"].as_str().unwrap_or_default(), self.asked.get("builderId")),
+                state(packet["status"].as_str().unwrap_or_default()),
+                html! { (money::usd(&packet["amountUsd"])) },
+                html! { (packet["receiptCount"]) },
+                moment(&packet["createdAt"]),
+            ])))
+            (onward(packets.len(), first.as_deref(), next.as_deref()))
+        }
+    }
+
+    /// Where payouts go, and what says so.
+    fn address(&self) -> Markup {
+        let said = |name: &str| self.settings[name].as_str();
+        let fields = html! {
+            (self.whose())
+            (form::field("address", "Address", Some("With capital letters in it, it is held against its checksum."), html! {
+                input #address name="text:/address" required autocomplete="off" spellcheck="false" value=(text::plain(said("address").unwrap_or_default()));
+            }))
+            (self.choice("network", "Network", "the first that the host takes", |on| (&on["network"], [&on["networkV1"], &on["network"]])))
+            (self.choice("asset", "Token", "the first of the network", |on| (&on["asset"]["address"], [&on["asset"]["symbol"], &on["networkV1"]])))
+            (form::field("minimumUsd", "Least that is paid out, in USD", None, html! {
+                input #minimumUsd name="number:/minimumUsd" inputmode="decimal" autocomplete="off" value=(amount(&self.settings["minimumUsd"])) placeholder="1";
+            }))
+            button { "Save" }
+        };
+        html! {
+            @if !self.settings.is_null() {
+                (facts::list(&[
+                    ("Address", said("address").map(facts::id)),
+                    ("Network", said("network").map(text::words)),
+                    ("Token", said("asset").map(facts::id)),
+                    ("Least", Some(html! { (money::usd(&self.settings["minimumUsd"])) })),
+                    ("Said", Some(moment(&self.settings["updatedAt"]))),
+                ]))
+            }
+            (form::of(self.visitor, "setPayoutSettings", &[], &self.back(), fields))
+            p.note { "A packet that is made keeps its address." }
+        }
+    }
+
+    /// One of what the host takes, each once.
+    fn choice<'v>(&'v self, member: &str, name: &str, usual: &str, of: impl Fn(&'v Value) -> (&'v Value, [&'v Value; 2])) -> Markup {
+        let mut there: Vec<(&str, String)> = vec![];
+        for accepted in self.payment["accepts"].as_array().into_iter().flatten() {
+            let (value, called) = of(accepted);
+            let value = value.as_str().unwrap_or_default();
+            if there.iter().all(|(known, _)| *known != value) {
+                there.push((value, called.map(|name| name.as_str().unwrap_or_default()).join(", ")));
+            }
+        }
+        let now = self.settings[member].as_str();
+        let select = html! {
+            select id=(member) name={ "some:/" (member) } {
+                option value="" { (usual) }
+                @for (value, called) in there { option value=(value) selected[now == Some(value)] { (called) } }
+            }
+        };
+        form::field(member, name, None, select)
+    }
+}
+
+/// An amount as a field has it: digits alone.
+pub(super) fn amount(usd: &Value) -> String {
+    usd.as_f64().map_or_else(String::new, |usd| usd.to_string())
+}

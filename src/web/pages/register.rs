@@ -1,0 +1,180 @@
+//! `/dashboard/register`: how one becomes a builder, who gets a key that is shown once.
+//!
+//! What is paid for is told first, as for a call: the page behind the name has a form for each way to pay, and sent twice each
+//! registers once.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::State,
+    http::{HeaderMap, header},
+    response::Response,
+};
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use crate::{
+    account::session::Kind,
+    base::aside::Bulk,
+    web::{
+        forms::{Fields, Posted},
+        page::{Area, Page},
+        pages::try_it::name::FormName,
+        parts::{code, form, money, text},
+        play::{Payment, Purpose, Wallet, fund},
+        services::Services,
+        visitor::{Refused, Visitor},
+    },
+};
+
+/// What a registration is quoted as.
+const SLUG: &str = "builder-registration";
+
+/// Where who has registered signs in.
+const SIGN_IN: &str = "/dashboard/sign-in?to=%2Fdashboard%2Fhome";
+
+/// What a registration costs here.
+struct Terms {
+    quote: Bulk,
+    simulated: bool,
+}
+
+impl Terms {
+    async fn read(visitor: &Visitor) -> Result<Self, Refused> {
+        let quote = visitor.ask_about("/ai/quote", &json!({ "slug": SLUG })).await?;
+        let manifest = visitor.get("/ai/manifest").await?;
+        Ok(Self { quote, simulated: manifest["payment"]["simulated"] == true })
+    }
+
+    fn price(&self) -> &Value {
+        &self.quote["totalUsd"]
+    }
+
+    fn is_free(&self) -> bool {
+        self.price().as_f64() == Some(0.0)
+    }
+
+    fn told(&self) -> Markup {
+        html! { span.money { (money::usd(self.price())) @if self.simulated { " " span.play { "simulated" } } } }
+    }
+}
+
+pub(in crate::web) async fn page(visitor: Visitor) -> Result<Response, Refused> {
+    let terms = Terms::read(&visitor).await?;
+    let main = html! {
+        p.lead {
+            "A builder publishes tools, and earns with them. "
+            @if terms.is_free() { "Registering is free here." } @else { "Registering costs " (terms.told()) ", once, paid as calls are." }
+        }
+        @if terms.is_free() {
+            (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! { (details()) button.primary { "Register" } }))
+        } @else {
+            form.form method="post" action="/dashboard/register" {
+                (form::token(&visitor))
+                (FormName::new(visitor.now()).field())
+                (details())
+                button.primary { "See the terms" }
+            }
+        }
+        (by_program(visitor.base_url(), terms.is_free()))
+    };
+    Ok(visitor.show(about(main)).await)
+}
+
+/// `POST /dashboard/register`: what is to be paid for this builder, and the ways to pay it. Nothing is taken by it.
+pub(in crate::web) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
+    let Posted { visitor, fields } = posted;
+    let terms = Terms::read(&visitor).await?;
+    let cookie = services.cookie.beside("play");
+    let wallet = if terms.simulated { cookie.kept::<Wallet>(&asked).or_else(Wallet::new) } else { None };
+    // The same form, sent again, is paid by the same payment, and registers once.
+    let name = FormName::of(&fields, visitor.now());
+    let payment = match &wallet {
+        Some(wallet) => signed(&visitor, wallet, &terms, &name, &fields).await,
+        None => None,
+    };
+    let main = html! {
+        p.figure { (terms.told()) }
+        p.lead { "Nothing is charged before you press a button. " (text::first(said(&fields, "text:/name"), 120)) " is registered once, and gets a key." }
+        @if let Some(payment) = &payment {
+            (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! {
+                (again(&fields))
+                input type="hidden" name="header:payment-signature" value=(payment.header);
+                button.primary { "Register for " (money::usd(terms.price())) ", play money" }
+                p.note { "The host gives you the play money, and signs with a key that this browser keeps." }
+            }))
+        }
+        (form::of(&visitor, "registerBuilder", &[], SIGN_IN, html! {
+            (again(&fields))
+            input type="hidden" name="header:idempotency-key" value=(name.key(SLUG, &who(&fields)));
+            @if visitor.kind() != Some(Kind::Holder) {
+                (form::field("credit", "Developer credit", Some("A token that begins with dc_, which an admin of this host mints."), html! {
+                    input #credit name="header:x-developer-credit" type="password" required autocomplete="off" spellcheck="false";
+                }))
+            }
+            button class=[payment.is_none().then_some("primary")] { "Register for " (money::usd(terms.price())) " of credit" }
+        }))
+        p { a href="/dashboard/register" { "Change the name" } }
+    };
+    let mut response = visitor.show(about(main)).await;
+    if let Some(wallet) = wallet {
+        response.headers_mut().append(header::SET_COOKIE, cookie.keep(&wallet));
+    }
+    Ok(response)
+}
+
+/// A payment of play money for this registration, out of a wallet that has it; `None` where it cannot be signed.
+async fn signed(visitor: &Visitor, wallet: &Wallet, terms: &Terms, name: &FormName, fields: &Fields) -> Option<Payment> {
+    let accepts = terms.quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ours = |accepted: &&Value| accepted["network"].as_str().is_some_and(|network| network.starts_with("eip155:"));
+    let accepted = accepts.iter().find(ours)?;
+    let purpose = Purpose { form: &name.name, made_secs: name.made_secs, slug: SLUG, input: &who(fields) };
+    let resource = json!({ "url": format!("{}/ai/builders/register", visitor.base_url()) });
+    let payment = wallet.pay(purpose, accepted, &resource)?;
+    fund(visitor, wallet, accepted, terms.price()).await.is_ok().then_some(payment)
+}
+
+/// Who is to be registered.
+fn who(fields: &Fields) -> String {
+    format!("{}\n{}", said(fields, "text:/name"), said(fields, "some:/contact"))
+}
+
+fn said<'f>(fields: &'f Fields, name: &str) -> &'f str {
+    fields.get(name).unwrap_or_default()
+}
+
+/// Who is to be registered, as the form before said it.
+fn again(fields: &Fields) -> Markup {
+    html! { @for name in ["text:/name", "some:/contact"] { input type="hidden" name=(name) value=(said(fields, name)); } }
+}
+
+fn details() -> Markup {
+    html! {
+        (form::field("name", "Name", Some("Payers see it beside your tools. At most 120 characters."), html! {
+            input #name name="text:/name" required maxlength="120" autocomplete="organization";
+        }))
+        (form::field("contact", "Contact, if you like", Some("Admins of this host see it, and nobody else."), html! {
+            input #contact name="some:/contact" maxlength="254" autocomplete="email";
+        }))
+    }
+}
+
+fn about(main: Markup) -> Page {
+    Page { unlisted: true, ..Page::new(Area::SignIn, "Register as a builder", main) }.under("/dashboard/sign-in", "Sign in")
+}
+
+/// The same for programs: stock clients of x402 pay it as they pay a tool.
+fn by_program(base: &str, is_free: bool) -> Markup {
+    let body = "{\"name\": \"A builder\"}";
+    let credit = if is_free { "" } else { " -H \"X-Developer-Credit: $CREDIT\"" };
+    let line = format!("curl -s {base}/ai/builders/register{credit} -H 'Content-Type: application/json' -d '{body}'");
+    html! {
+        section aria-labelledby="programs" {
+            h2 #programs { "By a program" }
+            (code::block("Register", "sh", &line))
+            @if !is_free {
+                p.note { "Or by x402: without a payment it answers 402 and its terms, which stock clients sign: " a href="/guides/x402-agent-payment-infrastructure" { "the guide" } "." }
+            }
+        }
+    }
+}

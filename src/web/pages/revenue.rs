@@ -1,0 +1,83 @@
+//! `/dashboard/revenue`: what a builder's tools earned, as one sum, by day and by tool; and the same as CSV.
+
+mod by_day;
+mod by_tool;
+mod csv;
+mod report;
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+
+pub(in crate::web) use self::csv::csv;
+use self::report::{PATH, Shown, USUAL, asked, path};
+use crate::web::{
+    asked::Asked,
+    page::{Area, Page},
+    parts::{empty::empty, money, same::same, since::day},
+    visitor::{Refused, SignedIn},
+};
+
+/// Spans that are offered.
+const SPANS: [(&str, &str); 4] = [("7d", "7 days"), (USUAL, "30 days"), ("90d", "90 days"), ("365d", "a year")];
+
+pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let asked = asked(query.as_deref());
+    let path = path(&asked);
+    let report = visitor.get(&path).await?;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let today = day(&visitor.now().to_string()).to_owned();
+    let shown = Shown { asked: &asked, report: &report, simulated: manifest["payment"]["simulated"] == true, today };
+    let main = visitor
+        .made(|| {
+            html! {
+                p.lead { "What your tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
+                (filters(&asked))
+                @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing()) } @else {
+                    (sum(&shown))
+                    (by_day::view(&shown))
+                    (by_tool::view(&shown))
+                }
+                (same(&visitor, &path))
+            }
+        })
+        .await?;
+    Ok(visitor.show(Page::new(Area::Revenue, "Revenue", main)).await)
+}
+
+fn filters(asked: &Asked) -> Markup {
+    let since = asked.get("since");
+    let now = if since.is_empty() { USUAL } else { since };
+    html! {
+        p.chips {
+            @for (span, name) in SPANS {
+                a.chip href=(asked.with(PATH, &[("since", span), ("page", "")])) aria-current=[(span == now).then_some("true")] { (name) }
+            }
+        }
+    }
+}
+
+fn nothing() -> Markup {
+    empty("No call of your tools has ended in this time.", Some(("/dashboard/home", "Your tools")), None)
+}
+
+/// Gross, less what was given back, less fees, is net: each leads to what it adds up.
+fn sum(shown: &Shown) -> Markup {
+    let totals = &shown.report["totals"];
+    let [settled, refunded, failed] =
+        ["payment.settled", "payment.refunded", "call.failed"].map(|kind| shown.events(kind, "", shown.first()));
+    let linked = |path: &str, name: &str| html! { a href=(path) { (money::usd(&totals[name])) } };
+    html! {
+        p.figure { (money::usd(&totals["netUsd"])) @if shown.simulated { " " span.play { "simulated" } } span.muted { "net" } }
+        p {
+            (linked(&settled, "grossUsd")) " gross − "
+            @if totals["refundedUsd"].as_f64() > Some(0.0) { (linked(&refunded, "refundedUsd")) " given back − " }
+            (linked(&settled, "feesUsd")) " fees = " (linked(&settled, "netUsd")) " net"
+        }
+        dl.numbers {
+            div { dt { "All calls" } dd { (totals["calls"]) } }
+            div { dt { "Paid" } dd { a href=(settled) { (totals["paidCalls"]) } } }
+            div { dt { "Failed" } dd { a href=(failed) { (totals["failedCalls"]) } } }
+            div { dt { "From" } dd { (shown.first()) } }
+        }
+    }
+}

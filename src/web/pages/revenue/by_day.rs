@@ -1,0 +1,104 @@
+//! Revenue by day: a chart of all that is asked for, and the last days as a table.
+
+use std::collections::HashMap;
+
+use maud::{Markup, html};
+use serde_json::{Value, json};
+
+use super::report::{PATH, Shown, columns};
+use crate::web::parts::{
+    chart::{Bar, Chart},
+    money,
+    since::days,
+    table::table,
+};
+
+/// Most days that are looked at, bars of a chart, and rows of its table.
+const MOST_DAYS: usize = 3_660;
+const BARS: usize = 92;
+const ROWS: usize = 31;
+
+/// What was earned from day to day, those without a call among them.
+pub(super) fn view(shown: &Shown) -> Markup {
+    let sold: HashMap<&str, &Value> =
+        shown.report["byDay"].as_array().into_iter().flatten().filter_map(|line| Some((line["day"].as_str()?, line))).collect();
+    let days = days(shown.first(), &shown.today, MOST_DAYS);
+    let together = days.len().div_ceil(BARS).max(1);
+    let bars = bars(&days, &sold, together);
+    let most = bars.iter().max_by(|one, other| one.value.total_cmp(&other.value));
+    let csv = shown.asked.with(&format!("{PATH}.csv"), &[("by", "day"), ("page", "")]);
+    let chart = Chart {
+        id: "by-day",
+        says: says(&days, together, most),
+        keys: [Some("net"), None],
+        most: most.map_or_else(String::new, |bar| told(bar.value)),
+        table: html! {
+            (rows(shown, &days, &sold))
+            p.note {
+                @if days.len() > ROWS { "The last " (ROWS) " days. " }
+                "A day leads to its payments and those after it. "
+                a href=(csv) { "All days as CSV" }
+            }
+        },
+    };
+    html! { section { h2 { "By day" } (chart.bars(&bars)) } }
+}
+
+/// So many days to a bar, the last one full.
+fn bars(days: &[String], sold: &HashMap<&str, &Value>, together: usize) -> Vec<Bar> {
+    let net = |day: &String| sold.get(day.as_str()).map_or(0.0, |line| micros(&line["netUsd"]));
+    let bar = |some: &[String]| Bar { name: some[0].clone(), value: some.iter().map(net).sum(), bad: 0.0 };
+    let mut bars: Vec<_> = days.rchunks(together).map(bar).collect();
+    bars.reverse();
+    bars
+}
+
+fn says(days: &[String], together: usize, most: Option<&Bar>) -> String {
+    let Some(most) = most.filter(|bar| bar.value > 0.0) else { return format!("Nothing was earned in {} days.", days.len()) };
+    match together {
+        1 => format!("Net by day in {} days. The most was {}, on {}.", days.len(), told(most.value), most.name),
+        _ => format!("Net in {} days, {together} to a bar. The most was {}, from {} on.", days.len(), told(most.value), most.name),
+    }
+}
+
+fn rows(shown: &Shown, days: &[String], sold: &HashMap<&str, &Value>) -> Markup {
+    let none = json!({ "calls": 0, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 });
+    table(
+        "Revenue by day",
+        columns("Day", shown.simulated),
+        days.iter().rev().take(ROWS).map(|day| {
+            let line = sold.get(day.as_str()).copied();
+            let name = match line {
+                Some(_) => html! { a href=(shown.events("payment.settled", "", day)) { (day) } },
+                None => html! { (day) },
+            };
+            let [calls, paid, failed, gross, refunded, fees, net] = Shown::cells(line.unwrap_or(&none), |_| None);
+            [name, calls, paid, failed, gross, refunded, fees, net]
+        }),
+    )
+}
+
+/// Micro-dollars, of which a sum is exact.
+fn micros(usd: &Value) -> f64 {
+    (usd.as_f64().unwrap_or_default() * 1e6).round()
+}
+
+fn told(micros: f64) -> String {
+    money::usd(&json!(micros / 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_days_stand_together_and_none_is_lost() {
+        let days: Vec<_> = days("2026-01-01", "2026-11-22", MOST_DAYS);
+        let lines: Vec<_> = days.iter().map(|day| (day.as_str(), json!({ "netUsd": 0.1 }))).collect();
+        let sold: HashMap<_, _> = lines.iter().map(|(day, line)| (*day, line)).collect();
+        let bars = bars(&days, &sold, 4);
+        assert_eq!((bars.len(), bars[0].name.as_str(), bars[1].name.as_str()), (82, "2026-01-01", "2026-01-03"));
+        assert_eq!(told(bars.iter().map(|bar| bar.value).sum()), "$32.6", "to the micro-dollar");
+        assert!(bars.iter().skip(1).all(|bar| told(bar.value) == "$0.4"));
+    }
+}

@@ -1,0 +1,72 @@
+//! What a builder's revenue is shown of: what is asked, what the API answered, and where its sums lead.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::web::{
+    asked::Asked,
+    parts::{money, since::day, table::Column},
+    visitor::with_query,
+};
+
+pub(super) const PATH: &str = "/dashboard/revenue";
+/// What is shown where the address does not say how far back.
+pub(super) const USUAL: &str = "30d";
+
+/// What each line of the report has, with its heading and whether it is an amount.
+pub(super) const SUMS: [(&str, &str, bool); 7] = [
+    ("calls", "Calls", false),
+    ("paidCalls", "Paid", false),
+    ("failedCalls", "Failed", false),
+    ("grossUsd", "Gross", true),
+    ("refundedUsd", "Given back", true),
+    ("feesUsd", "Fees", true),
+    ("netUsd", "Net", true),
+];
+
+/// What is asked, and what the API answered to it.
+pub(super) struct Shown<'a> {
+    pub(super) asked: &'a Asked,
+    pub(super) report: &'a Value,
+    pub(super) simulated: bool,
+    /// Day of now.
+    pub(super) today: String,
+}
+
+pub(super) fn asked(query: Option<&str>) -> Asked {
+    Asked::read(query, &["builderId", "since", "page", "by"])
+}
+
+/// Where the API has it.
+pub(super) fn path(asked: &Asked) -> String {
+    let since = Some(asked.get("since")).filter(|since| !since.is_empty()).unwrap_or(USUAL);
+    with_query("/ai/builders/revenue", [("builderId", asked.get("builderId")), ("since", since)])
+}
+
+/// The headings of a table of sums.
+pub(super) fn columns(name: &'static str, simulated: bool) -> [Column<'static>; 8] {
+    let [calls, paid, failed, gross, refunded, fees, net] = SUMS.map(|(_, heading, _)| Column::Number(heading));
+    let net = if simulated { Column::Number("Net, simulated") } else { net };
+    [Column::Words(name), calls, paid, failed, gross, refunded, fees, net]
+}
+
+impl Shown<'_> {
+    /// The first day that is counted.
+    pub(super) fn first(&self) -> &str {
+        day(self.report["since"].as_str().unwrap_or_default())
+    }
+
+    /// The events of a kind from a day on, of one tool or of all.
+    pub(super) fn events(&self, kind: &str, slug: &str, from: &str) -> String {
+        let builder = self.asked.get("builderId");
+        with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("tool", slug), ("since", from)])
+    }
+
+    /// A line of the report, cell by cell, each as `linked` has it.
+    pub(super) fn cells(line: &Value, linked: impl Fn(&str) -> Option<String>) -> [Markup; 7] {
+        SUMS.map(|(name, _, is_amount)| {
+            let told = if is_amount { money::usd(&line[name]) } else { line[name].to_string() };
+            html! { @match linked(name) { Some(path) => a href=(path) { (told) }, None => (told) } }
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! `/dashboard/tools/{slug}/secrets`: the names of a tool's secrets. A value goes in and never comes back.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::own;
+use crate::{
+    front::PathParams,
+    web::{
+        page::Page,
+        parts::{code, empty::empty, form, tabs::Tab, text, time::moment},
+        visitor::{Refused, SignedIn, Visitor},
+    },
+};
+
+pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+    own::record(&visitor, &slug).await?;
+    let source = format!("{}/secrets", own::source(&slug));
+    let answer = visitor.get(&source).await?;
+    let secrets = answer["secrets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let main = visitor
+        .made(|| {
+            html! {
+                p.lead {
+                    "What the handler needs and nobody may read, such as a key of somebody else's service. "
+                    "A value is stored encrypted and is never shown again, here or anywhere."
+                }
+                (list(&visitor, &slug, secrets))
+                (set(&visitor, &slug))
+                section {
+                    h2 { "From the command line" }
+                    p.words { "A value of several lines, such as a private key, is set this way." }
+                    (code::block("With your key in BUILDER_KEY, and the value in a file", "sh", &command(visitor.base_url(), &source)))
+                }
+            }
+        })
+        .await?;
+    let page = own::page(&visitor, &slug, Tab::Secrets, format!("Secrets of {slug}"), &main);
+    Ok(visitor.show(Page { script: Some("secrets.js"), ..page }).await)
+}
+
+fn command(base: &str, source: &str) -> String {
+    format!(
+        "jq -n --rawfile value secret.txt '{{ name: \"API_TOKEN\", value: $value }}' |\n  curl -s {base}{source} \\\n  \
+         -H \"x-builder-key: $BUILDER_KEY\" -H 'content-type: application/json' -d @-"
+    )
+}
+
+fn back(slug: &str) -> String {
+    own::place(slug, "secrets")
+}
+
+/// Who gets the value.
+fn who(visibility: &str) -> &'static str {
+    match visibility {
+        "auth" => "only servers that it asks with `auth`",
+        _ => "the handler, as `ctx.env`",
+    }
+}
+
+fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
+    if secrets.is_empty() {
+        return empty("It has no secrets.", None, None);
+    }
+    html! {
+        div.scroll role="group" aria-label="Secrets" tabindex="0" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Name" } th scope="col" { "Who gets it" } th scope="col" { "First set" } th scope="col" { "Set" }
+                        th scope="col" { "Change" }
+                    }
+                }
+                tbody { @for (place, secret) in secrets.iter().enumerate() { (row(visitor, slug, place, secret)) } }
+            }
+        }
+    }
+}
+
+fn row(visitor: &Visitor, slug: &str, place: usize, secret: &Value) -> Markup {
+    let said = |name: &str| secret[name].as_str().unwrap_or_default();
+    let (name, id) = (said("name"), format!("value-{place}"));
+    let replace = html! {
+        input type="hidden" name="text:/name" value=(name);
+        input type="hidden" name="text:/visibility" value=(said("visibility"));
+        div.field.wide { label for=(id) { "New value of " (text::words(name)) } (value(&id)) }
+        button.primary { "Replace" }
+    };
+    let remove = html! {
+        input type="hidden" name="query:name" value=(name);
+        button.danger { "Remove " (text::words(name)) }
+    };
+    html! {
+        tr {
+            th scope="row" { code { (text::words(name)) } }
+            td { (text::line(who(said("visibility")))) }
+            td { (moment(&secret["createdAt"])) }
+            td { (moment(&secret["updatedAt"])) }
+            td {
+                details {
+                    summary { "Replace" span.aside { " " (text::words(name)) } }
+                    (form::of(visitor, "setSecret", &[("slug", slug)], &back(slug), replace))
+                }
+                details {
+                    summary { "Remove" span.aside { " " (text::words(name)) } }
+                    p { "Calls that start afterwards do not have it. Workers that may still know the value end." }
+                    (form::of(visitor, "removeSecret", &[("slug", slug)], &back(slug), remove))
+                }
+            }
+        }
+    }
+}
+
+/// Where a value is typed: nothing ever fills it in again.
+fn value(id: &str) -> Markup {
+    html! {
+        input #(id) name="text:/value" type="password" autocomplete="off" required spellcheck="false" aria-describedby="short" data-hidden-from="8";
+    }
+}
+
+fn set(visitor: &Visitor, slug: &str) -> Markup {
+    let fields = html! {
+        div.field {
+            label for="name" { "Name" }
+            input #name name="text:/name" required autocomplete="off" spellcheck="false" placeholder="API_TOKEN";
+        }
+        div.field.wide { label for="value" { "Value" } (value("value")) }
+        div.field {
+            label for="visibility" { "Who gets it" }
+            select #visibility name="text:/visibility" {
+                option value="env" { "the handler" }
+                option value="auth" { "only servers it asks" }
+            }
+        }
+        button.primary { "Set" }
+    };
+    html! {
+        section {
+            h2 { "Set a secret" }
+            (form::of(visitor, "setSecret", &[("slug", slug)], &back(slug), fields))
+            p.note #short role="status" {
+                "A value of fewer than 8 bytes is not hidden in results, errors and logs, since it may stand there by chance. "
+                "Setting a name again replaces its value; warm workers end, so that the next call has the new one."
+            }
+        }
+    }
+}

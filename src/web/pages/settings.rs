@@ -1,0 +1,154 @@
+//! `/dashboard/tools/{slug}/settings`: whether a tool takes calls, its limits and who narrows them, how it is kept apart, its end.
+
+mod limits;
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, Method, StatusCode, header},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::own;
+use crate::{
+    front::PathParams,
+    web::{
+        forms::{Posted, done},
+        page::{Back, Page},
+        parts::{code, form, state::state, tabs::Tab, text, time::moment},
+        shell::home,
+        visitor::{Refused, SignedIn, Visitor},
+    },
+};
+
+pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+    show(&visitor, &slug, None).await
+}
+
+/// Deletes the tool, where its name was typed.
+pub(in crate::web) async fn delete(PathParams(slug): PathParams<String>, Posted { visitor, fields }: Posted) -> Result<Response, Refused> {
+    let typed = fields.get("typed").unwrap_or_default().trim();
+    own::record(&visitor, &slug).await?;
+    if typed != slug {
+        return show(&visitor, &slug, Some(typed)).await;
+    }
+    let revision = fields.get("header:if-match").and_then(|revision| HeaderValue::from_str(revision).ok());
+    let headers = revision.into_iter().map(|revision| (header::IF_MATCH, revision)).collect();
+    let answer = visitor.send(Method::DELETE, &own::source(&slug), headers, Body::empty()).await;
+    if !answer.status().is_success() {
+        return Err(visitor.refused(answer).await.with(Back(back(&slug))));
+    }
+    let home = visitor.kind().map_or("/dashboard", home);
+    Ok(Redirect::to(&done(&visitor, home, "deleteEndpoint")).into_response())
+}
+
+/// The page; with what was typed where the tool's name should have been.
+async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<Response, Refused> {
+    let answer = own::record(visitor, slug).await?;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let tool = &answer["endpoint"];
+    let main = visitor
+        .made(|| {
+            html! {
+                section { h2 { "Calls" } (calls(visitor, slug, tool)) }
+                section { h2 { "Limits" } (limits::limits(visitor, slug, tool, &manifest["builders"]["limits"])) }
+                section { h2 { "Isolation" } (isolation(visitor, slug, tool)) }
+                section { h2 { "Delete" } (end(visitor, slug, tool, mistyped)) }
+            }
+        })
+        .await?;
+    let status = if mistyped.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    Ok(visitor.show(Page { status, ..own::page(visitor, slug, Tab::Settings, format!("Settings of {slug}"), &main) }).await)
+}
+
+fn back(slug: &str) -> String {
+    own::place(slug, "settings")
+}
+
+/// Why it takes no calls, where that is not its owner's doing.
+fn held(review: &str) -> Option<&'static str> {
+    match review {
+        "content_review" => Some("The scan found something that an admin looks at first."),
+        "content_blocked" => Some("The rules of today refuse what it holds. Publish it without that."),
+        "owner_suspended" => Some("Its builder is suspended. An admin restores builders."),
+        "taken_down" => Some("An admin has taken it down."),
+        _ => None,
+    }
+}
+
+fn calls(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
+    let (review, status) = (&tool["review"], tool["status"].as_str().unwrap_or_default());
+    let change = |to: &str, verb: &str| {
+        let fields = html! {
+            input type="hidden" name="text:/status" value=(to);
+            (own::if_match(tool))
+            button.primary { (verb) }
+        };
+        form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields)
+    };
+    html! {
+        p { (state(status)) }
+        @if let Some(why) = held(review["state"].as_str().unwrap_or_default()) {
+            p.words { (why) @if review["since"].is_string() { " Since " (moment(&review["since"])) "." } }
+            @if let Some(reason) = review["decision"]["reason"].as_str().filter(|reason| !reason.is_empty()) {
+                p.words { "The reason that was given: " (text::line(reason)) }
+            }
+        } @else if status == "active" {
+            p.words { "While it is paused, calls are refused and nothing is charged. Those that run now go on to their end." }
+            (change("paused", "Pause"))
+        } @else {
+            p.words { "It takes no calls: each is refused, and nothing is charged." }
+            (change("active", "Resume"))
+        }
+    }
+}
+
+fn isolation(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
+    let now = tool["isolation"].as_str().unwrap_or_default();
+    let fields = html! {
+        div.field {
+            label for="isolation" { "A process serves" }
+            select #isolation name="text:/isolation" {
+                option value="warm" selected[now == "warm"] { "one call after the other" }
+                option value="fresh" selected[now == "fresh"] { "one call, and ends" }
+            }
+        }
+        (own::if_match(tool))
+        button.primary { "Save isolation" }
+    };
+    html! {
+        p.words {
+            "A warm process answers sooner, and what the handler keeps in variables is there at the next call, whoever makes it. "
+            "A fresh one begins each call with nothing."
+        }
+        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields))
+    }
+}
+
+fn end(visitor: &Visitor, slug: &str, tool: &Value, mistyped: Option<&str>) -> Markup {
+    let command = format!("curl -s -X DELETE {}{} \\\n  -H \"x-builder-key: $BUILDER_KEY\"", visitor.base_url(), own::source(slug));
+    html! {
+        p.words {
+            "Its handler, its log, its secrets, and what it has kept in keys and files go, at once and for good. "
+            "Receipts of its calls stay, and so do revenue and payouts. The name " code { (text::words(slug)) }
+            " stays yours: nobody else can take it."
+        }
+        @if let Some(typed) = mistyped {
+            p.problem role="alert" {
+                "Nothing was deleted: "
+                @if typed.is_empty() { "the name was not typed." } @else { "the name is not " code { (text::first(typed, 100)) } "." }
+            }
+        }
+        form.ask method="post" action=(back(slug)) {
+            (form::token(visitor))
+            (own::if_match(tool))
+            div.field.wide {
+                label for="typed" { "Type " code { (text::words(slug)) } " to delete it" }
+                input #typed name="typed" required autocomplete="off" spellcheck="false" autocapitalize="off";
+            }
+            button.danger { "Delete" }
+        }
+        (code::block("With your key in BUILDER_KEY", "sh", &command))
+    }
+}

@@ -1,0 +1,172 @@
+//! `/dashboard/sign-in`: a credential is shown once, and kept as a session.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{RawQuery, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Redirect, Response},
+};
+use maud::{Markup, html};
+
+use crate::{
+    account::{
+        builder::KEY_PREFIX,
+        credential,
+        session::{Kind, Token},
+    },
+    base::aside::Bulk,
+    front::{Code, Fault},
+    web::{
+        forms::{self, Posted},
+        page::{Area, Page},
+        parts::form,
+        services::Services,
+        shell,
+        visitor::{Refused, Visitor, own},
+    },
+};
+
+/// Why nobody was signed in.
+const WRONG: &str = "This opens nothing here: it is mistyped, it was used or is too old, or another has taken its place.";
+
+/// What tokens of developer credits start with.
+const CREDIT_PREFIX: &str = "dc_";
+
+pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
+    let query = query.unwrap_or_default();
+    let asked = |wanted: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted).map(|(_, value)| value);
+    match asked("link") {
+        Some(link) => by_link(&visitor, &link).await,
+        None => shown(&visitor, asked("to").as_deref().unwrap_or_default(), None).await,
+    }
+}
+
+/// What a link leads to: it signs nobody in before they say so, since addresses are looked at by more than people.
+async fn by_link(visitor: &Visitor, link: &str) -> Response {
+    let token = link.parse::<Token>().ok();
+    let owner = token.as_ref().map(Token::account);
+    let main = html! {
+        p.lead {
+            "Whoever made this link signs you in by it: once, within a minute of making it. "
+            @if let Some(session) = visitor.session() { "You are signed in as " code { (session.owner) } ", which ends by that. " }
+            @if let Some(owner) = owner { "You are " code { (owner) } " then." }
+        }
+        form.form method="post" action="/dashboard/session" {
+            (form::token(visitor))
+            input type="hidden" name="link" value=(link);
+            button.primary { "Sign in" }
+        }
+    };
+    visitor.show(Page { unlisted: true, ..Page::new(Area::SignIn, "Sign in", main) }).await
+}
+
+/// `POST /dashboard/session`: begins one for who shows a credential, and leads to where they wanted to go.
+pub(in crate::web) async fn sign_in(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
+    let Posted { visitor, fields } = posted;
+    visitor.may_show_credential()?;
+    let link = match fields.get("link").map(str::parse::<Token>) {
+        Some(Ok(link)) => services.sessions.redeem(&link).await.map_err(Fault::from)?,
+        Some(Err(())) | None => None,
+    };
+    let shown_credential = link.as_ref().map_or_else(|| fields.get("credential").unwrap_or_default().trim(), |link| &link.credential);
+    let (kind, to) = (kind(shown_credential), fields.get("to").unwrap_or_default());
+    let Some(owner) = owner(&visitor.showing(kind, shown_credential), kind, shown_credential).await? else {
+        visitor.wrong_credential(&Code::Unauthorized.into());
+        return Ok(shown(&visitor, to, Some(WRONG)).await);
+    };
+    if let Some(before) = visitor.session() {
+        services.sessions.end(&before.owner, &before.name).await.map_err(Fault::from)?;
+    }
+    let browser = asked.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default();
+    let token = services.sessions.begin(&owner, kind, shown_credential, browser).await.map_err(Fault::from)?;
+    let to = if forms::is_page(to) { to } else { shell::home(kind) };
+    let mut response = Redirect::to(to).into_response();
+    response.headers_mut().insert(header::SET_COOKIE, services.cookie.keep(&token));
+    Ok(response)
+}
+
+/// `POST /dashboard/sign-out`: ends the session of this browser.
+pub(in crate::web) async fn sign_out(State(services): State<Arc<Services>>, posted: Posted) -> Result<Response, Refused> {
+    if let Some(session) = posted.visitor.session() {
+        services.sessions.end(&session.owner, &session.name).await.map_err(Fault::from)?;
+    }
+    Ok(forgotten(&services, Redirect::to("/dashboard").into_response()))
+}
+
+/// The answer, with which the browser forgets all that it kept of who was here.
+pub(super) fn forgotten(services: &Services, mut response: Response) -> Response {
+    for cookie in [services.cookie.clone(), services.cookie.beside("play"), services.cookie.beside("try")] {
+        response.headers_mut().append(header::SET_COOKIE, cookie.forget());
+    }
+    response
+}
+
+/// What a credential is, by its form.
+fn kind(credential: &str) -> Kind {
+    match credential {
+        key if key.starts_with(KEY_PREFIX) => Kind::Builder,
+        token if token.starts_with(CREDIT_PREFIX) => Kind::Holder,
+        _ => Kind::Admin,
+    }
+}
+
+/// Whose credential this is, as the API knows it; `None` where it is nobody's. Who is suspended signs in too: they read what they
+/// have earned.
+async fn owner(visitor: &Visitor, kind: Kind, credential: &str) -> Result<Option<String>, Refused> {
+    let answer = match visitor.get(own(kind)).await {
+        Err(refused) if refused.is(Code::Unauthorized) => return Ok(None),
+        Err(refused) if refused.is(Code::BuilderSuspended) => Bulk::default(),
+        answer => answer?,
+    };
+    Ok(match kind {
+        Kind::Admin => Some("admin".to_owned()),
+        Kind::Builder => credential::parts(KEY_PREFIX, credential).map(|(id, _)| format!("bld_{id}")),
+        Kind::Holder => answer["creditId"].as_str().map(str::to_owned),
+    })
+}
+
+async fn shown(visitor: &Visitor, to: &str, wrong: Option<&str>) -> Response {
+    let main = html! {
+        p.lead { "Sign in with what proves who you are. It is kept sealed on the host, and opened by this browser alone." }
+        form.form method="post" action="/dashboard/session" {
+            (form::token(visitor))
+            input type="hidden" name="to" value=(to);
+            @if let Some(wrong) = wrong { p.problem #wrong role="alert" { (wrong) } }
+            (form::field("credential", "Credential", None, html! {
+                input #credential name="credential" type="password" required autocomplete="off" spellcheck="false"
+                    aria-describedby=[wrong.map(|_| "wrong")] aria-invalid=[wrong.map(|_| "true")];
+            }))
+            button.primary { "Sign in" }
+        }
+        (kinds())
+    };
+    let status = if wrong.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::OK };
+    visitor.show(Page { status, unlisted: true, ..Page::new(Area::SignIn, "Sign in", main) }).await
+}
+
+/// What the three kinds are, and where they come from.
+fn kinds() -> Markup {
+    html! {
+        section aria-labelledby="kinds" {
+            h2 #kinds { "What opens what" }
+            dl.facts {
+                div { dt { code { "bk_…" } } dd { "A builder's key: your tools, what they earn, your payouts. It was shown once, when you " a href="/dashboard/register" { "registered" } "." } }
+                div { dt { code { "dc_…" } } dd { "The token of a developer credit: its balance and what was paid from it. An admin of this host mints credits." } }
+                div { dt { "Admin token" } dd { "All of the host. It is in the file " code { "admin-token" } " of the host's data folder, unless the host was started with another." } }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_known_by_its_form() {
+        for (credential, wanted) in [("bk_1_2", Kind::Builder), ("dc_1_2", Kind::Holder), ("abc", Kind::Admin), ("", Kind::Admin)] {
+            assert_eq!(kind(credential), wanted, "{credential}");
+        }
+    }
+}

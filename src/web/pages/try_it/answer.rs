@@ -1,0 +1,222 @@
+//! What a tool answered, and the page that shows it.
+
+use axum::{
+    body::{Body, to_bytes},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use maud::{Markup, html};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::{asked::Asked, call::Pays, step};
+use crate::{
+    base::{aside::Bulk, clock::Timestamp},
+    front::{Code, Fault, code_of},
+    web::{
+        doors::seal,
+        page::Page,
+        parts::{
+            facts, money,
+            schema_form::{minified, spread},
+            state::state,
+            text,
+            time::moment,
+        },
+        visitor::{Refused, segment},
+    },
+};
+
+/// Most bytes of an answer: above any tool's.
+const MOST_BYTES: usize = 8 << 20;
+
+/// Characters of a result that are shown.
+const SHOWN: usize = 20_000;
+
+/// Most bytes of JSON that is spread over lines.
+const SPREAD_BYTES: usize = 64 << 10;
+
+/// An answer, as it came.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    headers: HeaderMap,
+    pub(super) body: Bytes,
+    /// Of a refusal of the host's.
+    pub(super) code: Option<Code>,
+}
+
+impl Answer {
+    pub(super) async fn read(response: Response) -> Result<Self, Refused> {
+        let code = code_of(&response);
+        let (head, body) = response.into_parts();
+        let body = to_bytes(body, MOST_BYTES).await.map_err(|_| Fault::from(Code::Internal))?;
+        Ok(Self { status: head.status, headers: head.headers, body, code })
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// A header that is JSON in base64.
+    pub(super) fn decoded(&self, name: &str) -> Option<Value> {
+        serde_json::from_slice(&STANDARD.decode(self.header(name)?).ok()?).ok()
+    }
+
+    fn media(&self) -> &str {
+        self.header("content-type").unwrap_or_default()
+    }
+
+    /// The body, where it is text.
+    fn text(&self) -> Option<&str> {
+        let media = self.media().split(';').next().unwrap_or_default().trim();
+        let is_text = media.starts_with("text/") || media == "application/json" || media.ends_with("+json");
+        str::from_utf8(&self.body).ok().filter(|_| is_text)
+    }
+
+    /// As a file, which no browser takes for a page.
+    pub(super) fn saved(self, slug: &str) -> Response {
+        let kind = match self.text() {
+            Some(_) if self.media().contains("json") => "json",
+            Some(_) => "txt",
+            None => "bin",
+        };
+        let mut response = Response::new(Body::from(self.body));
+        let headers = response.headers_mut();
+        seal(headers);
+        let name: String = slug.chars().filter(|char| char.is_ascii_alphanumeric() || *char == '-').collect();
+        let told = [
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream")),
+            (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+            (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        ];
+        headers.extend(told);
+        if let Ok(value) = HeaderValue::try_from(format!("attachment; filename=\"{name}.{kind}\"")) {
+            headers.insert(header::CONTENT_DISPOSITION, value);
+        }
+        response
+    }
+}
+
+/// The page of an answer.
+pub(super) async fn show(asked: &Asked<'_>, pays: &Pays, answer: &Answer) -> Result<Response, Refused> {
+    let receipt = match answer.header("x-receipt-id") {
+        Some(id) => asked.visitor.unsigned().get(&format!("/ai/receipts/{}", segment(id))).await.unwrap_or_default(),
+        None => Bulk::default(),
+    };
+    let main = asked.visitor.made(|| view(asked, pays, answer, &receipt["receipt"])).await?;
+    let page = Page { unlisted: true, ..asked.tool.page("Answer of", main) };
+    Ok(asked.visitor.show(page).await)
+}
+
+fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value) -> Markup {
+    let (receipt_id, payment_id) = (answer.header("x-receipt-id"), answer.header("x-payment-id"));
+    let settled = answer.decoded("payment-response").unwrap_or_default();
+    html! {
+        (charged(receipt_id.is_some(), receipt, is_kept(asked, receipt)))
+        (facts::list(&[
+            ("Status", Some(html! { (answer.status.as_u16()) })),
+            ("Type", (!answer.media().is_empty()).then(|| text::first(answer.media(), 100))),
+            ("Size", Some(html! { (answer.body.len()) " bytes" })),
+            ("Receipt", receipt_id.map(|id| html! { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } })),
+            ("Payment", payment_id.map(|id| html! { a href={ "/dashboard/payments/" (segment(id)) } { code { (text::words(id)) } } })),
+            ("Transaction", settled["transaction"].as_str().filter(|id| !id.is_empty()).map(facts::id)),
+        ]))
+        section {
+            h2 { "Result" }
+            (result(answer))
+            div.buttons {
+                (step::again(asked, pays, "save", "Download"))
+                @if is_kept(asked, receipt) { (step::anew(asked)) }
+                (step::other(asked))
+            }
+            @if *pays == Pays::Nothing { p.note { "To download it, the tool is called again." } }
+        }
+    }
+}
+
+/// Whether the answer was bought before: this time it was only given again.
+fn is_kept(asked: &Asked, receipt: &Value) -> bool {
+    let issued = Timestamp::deserialize(&receipt["issuedAt"]).ok();
+    receipt["kind"] != "free" && issued.is_some_and(|issued| issued < asked.began)
+}
+
+/// Whether anything was charged, and how much.
+fn charged(has_receipt: bool, receipt: &Value, is_kept: bool) -> Markup {
+    let kind = receipt["kind"].as_str().unwrap_or_default();
+    html! {
+        p.figure {
+            @match kind {
+                "x402" | "credit" => {
+                    (money::usd(&receipt["priceUsd"])) " " (state("settled"))
+                    @if receipt["simulated"] == true { " " span.stamp { (state("simulated")) } }
+                }
+                "free" => (state("free")),
+                _ if has_receipt => (state("passed")),
+                _ => { (state("failed")) }
+            }
+        }
+        p {
+            @match kind {
+                "x402" | "credit" if is_kept => { "It was charged once, at " (moment(&receipt["issuedAt"])) ". This time nothing was charged." }
+                "x402" | "credit" => "It was charged once. The same form sent again is the same call, and is not charged again.",
+                "free" => "Nothing was charged.",
+                _ if has_receipt => "Its receipt says what was charged.",
+                _ => "The tool answered that it failed: nothing was charged.",
+            }
+        }
+    }
+}
+
+/// The result as text, or its size.
+fn result(answer: &Answer) -> Markup {
+    let Some(whole) = answer.text() else {
+        return html! { p { @if answer.body.is_empty() { "It has no body." } @else { "It is no text: " (answer.body.len()) " bytes." } } };
+    };
+    let spread =
+        (whole.len() <= SPREAD_BYTES && answer.media().contains("json")).then(|| minified(whole).map(|json| spread(&json))).flatten();
+    let shown = spread.as_deref().unwrap_or(whole);
+    html! {
+        div.code { pre tabindex="0" { code { (text::first(shown, SHOWN)) } } }
+        @if shown.chars().nth(SHOWN).is_some() { p.note { "These are the first " (SHOWN) " characters. The download has all of it." } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(media: &'static str, body: &'static str) -> Answer {
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(media))]);
+        Answer { status: StatusCode::OK, headers, body: Bytes::from_static(body.as_bytes()), code: None }
+    }
+
+    #[test]
+    fn a_result_is_text_or_a_size() {
+        let shown = |media, body| result(&answer(media, body)).into_string();
+        assert!(shown("application/json", r#"{"a":"<b>"}"#).contains("{\n  &quot;a&quot;: &quot;&lt;b&gt;&quot;\n}"));
+        assert!(shown("text/html; charset=utf-8", "<script>x</script>").contains("&lt;script&gt;x"));
+        assert!(shown("image/svg+xml", "<svg/>").contains("no text: 6 bytes"));
+        assert!(shown("application/json", "\u{202e}").contains("U+202E"));
+        assert!(shown("text/plain", "").contains("<code>"));
+    }
+
+    #[test]
+    fn a_long_result_is_cut_and_said_to_be() {
+        let long: &'static str = "x".repeat(SHOWN + 1).leak();
+        let shown = result(&answer("text/plain", long)).into_string();
+        assert!(shown.contains("The download has all of it") && shown.len() < SHOWN + 500);
+    }
+
+    #[test]
+    fn a_file_is_nothing_that_a_browser_runs() {
+        let response = answer("text/html", "<script>x</script>").saved("a-tool");
+        let header = |name| response.headers().get(name).unwrap().to_str().unwrap().to_owned();
+        assert_eq!(header("content-type"), "application/octet-stream");
+        assert_eq!(
+            (header("content-disposition"), header("x-content-type-options")),
+            ("attachment; filename=\"a-tool.txt\"".to_owned(), "nosniff".to_owned())
+        );
+    }
+}

@@ -1,0 +1,28 @@
+//! A call that is asked for, as the steps have it between them.
+
+use axum::http::HeaderMap;
+
+use super::tool::Tool;
+use crate::{
+    base::clock::Timestamp,
+    web::{forms::Fields, visitor::Visitor},
+};
+
+/// A call that is asked for.
+pub(super) struct Asked<'a> {
+    pub(super) visitor: &'a Visitor,
+    pub(super) tool: &'a Tool,
+    /// JSON on one line.
+    pub(super) input: &'a str,
+    pub(super) fields: &'a Fields,
+    pub(super) headers: &'a HeaderMap,
+    /// When this step began.
+    pub(super) began: Timestamp,
+}
+
+impl Asked<'_> {
+    /// How the input was typed.
+    pub(super) fn state(&self) -> &'static str {
+        if self.fields.get("as") == Some("json") { "json" } else { "form" }
+    }
+}

@@ -1,0 +1,134 @@
+//! A call that came to nothing: why, whether anything was charged, and what can be done that charges nothing twice.
+
+use axum::response::Response;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    answer::Answer,
+    asked::Asked,
+    call::Pays,
+    name::FormName,
+    step::{Edited, again, other},
+};
+use crate::{
+    base::aside::Bulk,
+    front::{Charged, Code},
+    web::{
+        page::Page,
+        parts::{facts, schema_form::Problem, state::state, text},
+        visitor::{Refused, segment},
+    },
+};
+
+/// Most problems of an input that are told.
+const PROBLEMS: usize = 20;
+
+/// What the tool says is wrong with its input.
+pub(super) fn problems(answer: &Answer) -> Vec<Problem> {
+    let error = error(answer);
+    let of =
+        |problem: &Value| Problem::new(problem["pointer"].as_str().unwrap_or_default(), problem["message"].as_str().unwrap_or_default());
+    error["problems"].as_array().into_iter().flatten().take(PROBLEMS).map(of).collect()
+}
+
+/// The error of the envelope; of a challenge, what that says.
+fn error(answer: &Answer) -> Value {
+    let mut body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    match &body["error"] {
+        Value::Object(_) => body["error"].take(),
+        reason => serde_json::json!({ "code": reason, "message": body["message"], "charged": false }),
+    }
+}
+
+/// The page of a refusal.
+pub(super) async fn show(asked: &Asked<'_>, pays: &Pays, code: Code, answer: &Answer) -> Result<Response, Refused> {
+    let error = error(answer);
+    let id = match pays {
+        Pays::Signed(payment) => Some(payment.id.clone()),
+        Pays::Credit(_) | Pays::Nothing => error["paymentId"].as_str().map(str::to_owned),
+    };
+    let payment = match &id {
+        Some(id) => asked.visitor.unsigned().get(&format!("/ai/payments/{}", segment(id))).await,
+        None => Ok(Bulk::default()),
+    };
+    let state = match &payment {
+        Ok(payment) => payment["payment"]["state"].as_str(),
+        Err(refused) if refused.is(Code::UnknownPayment) => Some("released"),
+        Err(_) => None,
+    };
+    let failure = Failure { asked, pays, code, error: &error, id: id.as_deref(), state };
+    let main = asked.visitor.made(|| failure.view()).await?;
+    let page = Page { status: answer.status, unlisted: true, ..asked.tool.page("No answer of", main) };
+    Ok(asked.visitor.show(page).await)
+}
+
+struct Failure<'a> {
+    asked: &'a Asked<'a>,
+    pays: &'a Pays,
+    code: Code,
+    error: &'a Value,
+    /// The payment's id, where it is known.
+    id: Option<&'a str>,
+    /// What became of the payment.
+    state: Option<&'a str>,
+}
+
+impl Failure<'_> {
+    /// Whether it may yet turn out that it was charged.
+    fn is_open(&self) -> bool {
+        let is_told = self.code.row().charged == Charged::No && self.code != Code::PaymentInProgress;
+        match self.state {
+            Some("reserved" | "settling") => true,
+            Some("released" | "refused" | "settled") => false,
+            _ => !is_told && *self.pays != Pays::Nothing,
+        }
+    }
+
+    fn view(&self) -> Markup {
+        let said = |name: &str| self.error[name].as_str().filter(|words| !words.is_empty());
+        let message = said("message").unwrap_or(self.code.row().sentence);
+        html! {
+            div.problem role="alert" { p { (text::line(message)) } p { (self.charged()) } }
+            @if let Some(hint) = said("hint").or(self.code.row().hint) { p.lead { (text::line(hint)) } }
+            (facts::list(&[
+                ("Code", Some(facts::id(self.code.row().name))),
+                ("Reason", said("code").filter(|reason| *reason != self.code.row().name).map(facts::id)),
+                ("Request", said("requestId").map(facts::id)),
+                ("Payment", self.id.map(|id| html! { a href={ "/dashboard/payments/" (segment(id)) } { code { (text::words(id)) } } })),
+                ("State", self.state.filter(|_| self.id.is_some()).map(state)),
+            ]))
+            (self.next())
+            section aria-labelledby="happens" data-happens="" hidden { h2 #happens { "What happens" } }
+        }
+    }
+
+    fn charged(&self) -> &'static str {
+        match self.state {
+            Some("settled") if *self.pays != Pays::Nothing => "It was charged, once: ask again with the same payment for the answer.",
+            _ if self.is_open() => "Not known yet: it was charged at most once.",
+            _ => "Nothing was charged.",
+        }
+    }
+
+    /// What can be done next. While a payment is open there is nothing but that payment.
+    fn next(&self) -> Markup {
+        let is_paid = *self.pays != Pays::Nothing;
+        html! {
+            div.buttons {
+                @if !is_paid {
+                    (again(self.asked, self.pays, "call", "Call again"))
+                } @else if !matches!(self.code, Code::PaymentRequired | Code::PaymentReused) {
+                    (again(self.asked, self.pays, "pay", "Ask again with the same payment · cannot be charged twice"))
+                }
+                @if !self.is_open() {
+                    @if is_paid && self.state != Some("settled") {
+                        @let name = FormName::of(self.asked.fields, self.asked.visitor.now());
+                        (Edited { label: "See the terms again", step: "call", anew: false }.form(self.asked, &name))
+                    }
+                    (other(self.asked))
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What a tool is called with: in fields or as JSON, which are one state.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::web::{
+    forms::Fields,
+    parts::{
+        sample,
+        schema_form::{Draft, Form, Problem, initial, minified, spread},
+        text,
+    },
+};
+
+/// How an input is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Form,
+    Json,
+}
+
+/// What was typed, and the input that it is.
+#[derive(Debug)]
+pub(super) struct Given {
+    typed: Typed,
+    /// On one line; `None` where it is none yet.
+    pub(super) input: Option<String>,
+    pub(super) problems: Vec<Problem>,
+    /// Whether somebody asked for more than to see it.
+    pub(super) refused: bool,
+}
+
+#[derive(Debug)]
+enum Typed {
+    Fields(Draft),
+    Json(String),
+}
+
+/// Most bytes of an input: forms hold it several times.
+const MOST_BYTES: usize = 256 << 10;
+
+/// Most lines of the field for JSON.
+const MOST_ROWS: usize = 20;
+
+impl Given {
+    /// What a schema has to begin with.
+    pub(super) fn initial(schema: &Value, state: State) -> Self {
+        let given = initial(schema);
+        let begun = match state {
+            // In a field of JSON there are no labels: what has to be there stands in it.
+            State::Json if given == "{}" => sample::input(schema).to_string(),
+            State::Json | State::Form => given,
+        };
+        Self { input: None, ..Self::of(schema, &begun, state) }
+    }
+
+    /// What a form sent, shown `anew` where that is asked for. Then what is missing may stay so.
+    pub(super) fn sent(schema: &Value, fields: &Fields, anew: Option<State>) -> Self {
+        let form = Form::of(schema);
+        match (fields.get("input"), form.filter(|_| fields.get("as") != Some("json"))) {
+            (Some(input), _) => Self::shown(schema, Self::json(input), anew),
+            (None, None) => Self::shown(schema, Self::json(fields.get("json").unwrap_or_default()), anew),
+            (None, Some(form)) => {
+                let draft = Draft::sent(fields.all());
+                let made = form.typed(&draft);
+                let mut problems = made.wrong;
+                if anew == Some(State::Json) && problems.is_empty() {
+                    return Self::of(schema, &made.json, State::Json);
+                }
+                if anew.is_none() {
+                    problems.extend(made.missing);
+                }
+                let input = problems.is_empty().then_some(made.json).and_then(|json| line(&json));
+                Self { typed: Typed::Fields(draft), input, problems, refused: false }.bounded()
+            }
+        }
+    }
+
+    /// An input, and what the tool says is wrong with it.
+    pub(super) fn wrong(schema: &Value, input: &str, state: State, problems: Vec<Problem>) -> Self {
+        Self { problems, refused: true, ..Self::of(schema, input, state) }
+    }
+
+    /// The same, refused.
+    pub(super) fn refused(self) -> Self {
+        Self { refused: true, ..self }
+    }
+
+    /// Text that is to be JSON.
+    fn json(text: &str) -> Self {
+        let text = if text.trim().is_empty() { "{}" } else { text };
+        let input = line(text);
+        let problems = if input.is_some() { vec![] } else { vec![Problem::new("", "this is no JSON")] };
+        Self { typed: Typed::Json(text.to_owned()), input, problems, refused: false }.bounded()
+    }
+
+    /// The same, if it is no longer than a page can take.
+    fn bounded(mut self) -> Self {
+        if self.input.take_if(|input| input.len() > MOST_BYTES).is_some() {
+            let kib = MOST_BYTES >> 10;
+            self.problems
+                .push(Problem::new("", format!("it is longer than the {kib} KiB that a page takes: call the tool by a line of its page")));
+        }
+        self
+    }
+
+    fn shown(schema: &Value, given: Self, anew: Option<State>) -> Self {
+        match (anew, given.input.as_deref()) {
+            (Some(state), Some(input)) => Self::of(schema, input, state),
+            _ => given,
+        }
+    }
+
+    /// An input in fields, where it is an object that a form is for; else as JSON.
+    fn of(schema: &Value, input: &str, state: State) -> Self {
+        let input = line(input);
+        let text = input.as_deref().unwrap_or_default();
+        let draft = Form::of(schema).filter(|_| state == State::Form).and_then(|form| form.draft(text));
+        let typed = draft.map_or_else(|| Typed::Json(spread(text)), Typed::Fields);
+        Self { typed, input, problems: vec![], refused: false }
+    }
+
+    /// What is typed into, and what is wrong with it.
+    pub(super) fn view(&self, schema: &Value) -> Markup {
+        let form = Form::of(schema);
+        html! {
+            @if !self.problems.is_empty() { (self.told(form.as_ref())) }
+            @match (&self.typed, &form) {
+                (Typed::Fields(draft), Some(form)) => {
+                    input type="hidden" name="as" value="form";
+                    (form.shown(draft, &self.problems))
+                }
+                (Typed::Fields(_), None) => {}
+                (Typed::Json(json), form) => {
+                    input type="hidden" name="as" value="json";
+                    div.field {
+                        label for="json" { "Input, as JSON" }
+                        textarea.mono #json name="json" rows=(json.lines().count().clamp(6, MOST_ROWS)) spellcheck="false" autocomplete="off"
+                            aria-invalid=[(!self.problems.is_empty()).then_some("true")] { "\n" (json) }
+                    }
+                    @if form.is_none() { p.note { "No fields can be made of what this tool takes." } }
+                }
+            }
+        }
+    }
+
+    fn told(&self, form: Option<&Form>) -> Markup {
+        let place = |pointer: &str| match (&self.typed, form) {
+            (Typed::Fields(_), Some(form)) => form.place(pointer),
+            _ => "json".to_owned(),
+        };
+        html! {
+            div.problem role="alert" {
+                p { "The input does not fit. " @if self.refused { "Nothing was charged." } }
+                ul.plain {
+                    @for problem in &self.problems {
+                        li {
+                            a href={ "#" (place(&problem.pointer)) } {
+                                @if problem.pointer.is_empty() { "The input" } @else { code { (text::first(&problem.pointer, 100)) } }
+                            }
+                            ": " (text::line(&problem.message))
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether it can be shown the other way, and what the button for that says.
+    pub(super) fn other(&self, schema: &Value) -> Option<(&'static str, &'static str)> {
+        match self.typed {
+            Typed::Fields(_) => Some(("json", "Edit as JSON")),
+            Typed::Json(_) if Form::of(schema).is_some() => Some(("form", "Edit in fields")),
+            Typed::Json(_) => None,
+        }
+    }
+}
+
+/// JSON on one line, in which everything can be seen.
+fn line(text: &str) -> Option<String> {
+    minified(text).map(|json| sample::visible(&json))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({ "required": ["a"], "properties": { "a": { "type": "string" }, "n": { "type": "number" } } })
+    }
+
+    fn sent(body: &str, anew: Option<State>) -> Given {
+        Given::sent(&schema(), &Fields::read(body.as_bytes()), anew)
+    }
+
+    fn pointers(given: &Given) -> Vec<&str> {
+        given.problems.iter().map(|problem| problem.pointer.as_str()).collect()
+    }
+
+    #[test]
+    fn an_input_goes_from_fields_to_json_and_back_without_a_loss() {
+        let fields = sent("as=form&f/a=&f/n=1.10&f={\"x\":[1.0]}", Some(State::Json));
+        let Typed::Json(json) = &fields.typed else { panic!("{fields:?}") };
+        assert_eq!(json, "{\n  \"n\": 1.10,\n  \"x\": [\n    1.0\n  ]\n}");
+        let body = form_urlencoded::Serializer::new(String::new()).append_pair("as", "json").append_pair("json", json).finish();
+        let back = sent(&body, Some(State::Form));
+        let Typed::Fields(draft) = &back.typed else { panic!("{back:?}") };
+        assert_eq!(draft, &Draft::sent([("f/n", "1.10"), ("f", r#"{"x":[1.0]}"#)].into_iter()));
+        assert_eq!((back.input.as_deref(), back.problems.len()), (Some(r#"{"n":1.10,"x":[1.0]}"#), 0));
+    }
+
+    #[test]
+    fn what_cannot_be_shown_the_other_way_stays_as_it_was_typed() {
+        let number = sent("as=form&f/n=x", Some(State::Json));
+        assert!(matches!(&number.typed, Typed::Fields(_)));
+        assert_eq!(pointers(&number), ["/n"]);
+        let broken = sent("as=json&json={", Some(State::Form));
+        assert!(matches!(&broken.typed, Typed::Json(json) if json == "{"));
+        assert_eq!((pointers(&broken), broken.input.as_deref()), (vec![""], None));
+        let list = sent("as=json&json=[1]", Some(State::Form));
+        assert!(matches!(list.typed, Typed::Json(_)));
+    }
+
+    #[test]
+    fn a_call_has_what_has_to_be_there() {
+        assert_eq!(pointers(&sent("as=form&f/n=1", None)), ["/a"]);
+        assert_eq!(sent("as=form&f/a=x", None).input.as_deref(), Some(r#"{"a":"x"}"#));
+        assert_eq!(sent("as=json&json=+", None).input.as_deref(), Some("{}"));
+        let long = sent(&format!("as=json&json=\"{}\"", "x".repeat(MOST_BYTES)), None);
+        assert_eq!((pointers(&long), long.input.as_deref()), (vec![""], None));
+        assert_eq!(sent("as=form&f/a=y&input={ \"a\": 1.0 }", None).input.as_deref(), Some(r#"{"a":1.0}"#), "what was asked for is sent");
+    }
+}

@@ -1,0 +1,118 @@
+//! Which forms a browser was given last: the same call, asked for on a page that was loaded anew, is the same call.
+
+use std::{fmt, str::FromStr};
+
+use sha2::{Digest as _, Sha256};
+
+use super::name::FormName;
+use crate::{base::clock::Timestamp, web::play::is_id};
+
+/// Most forms that are remembered.
+const MOST: usize = 4;
+
+/// Hex digits of what a call is known by.
+const DIGITS: usize = 16;
+
+/// The forms, the last one at the end.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Vec<Form>);
+
+/// A form that was given to pay with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Form {
+    pub(super) name: FormName,
+    /// What it is the call of.
+    pub(super) call: String,
+    /// The payment in it, if one is.
+    pub(super) payment: Option<String>,
+}
+
+/// What a call of a tool with this input is known by.
+pub(super) fn call(slug: &str, input: &str) -> String {
+    let mut digits = hex::encode(Sha256::digest(format!("{slug}\n{input}")));
+    digits.truncate(DIGITS);
+    digits
+}
+
+impl Memory {
+    /// The name of the form that was given for a call, while it is good.
+    pub(super) fn name(&self, call: &str, now: Timestamp) -> Option<FormName> {
+        self.0.iter().rev().find(|form| form.call == call && form.name.is_good(now)).map(|form| form.name.clone())
+    }
+
+    /// The payments of other calls than this.
+    pub(super) fn payments_beside(&self, call: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |form| form.call != call).filter_map(|form| form.payment.as_deref())
+    }
+
+    /// Remembers a form, in place of the oldest one.
+    pub(super) fn remember(&mut self, form: Form) {
+        self.0.retain(|known| known.name != form.name || known.call != form.call);
+        self.0.push(form);
+        let oldest = self.0.len().saturating_sub(MOST);
+        self.0.drain(..oldest);
+    }
+}
+
+impl fmt::Display for Memory {
+    /// As the browser keeps it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, Form { name, call, payment }) in self.0.iter().enumerate() {
+            write!(f, "{}{name}-{call}-{}", if place == 0 { "" } else { "." }, payment.as_deref().unwrap_or_default())?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Memory {
+    type Err = ();
+
+    /// What of it reads.
+    fn from_str(kept: &str) -> Result<Self, ()> {
+        Ok(Self(kept.split('.').take(MOST).filter_map(form).collect()))
+    }
+}
+
+fn form(kept: &str) -> Option<Form> {
+    let (rest, payment) = kept.rsplit_once('-')?;
+    let (name, call) = rest.rsplit_once('-')?;
+    let is_call = call.len() == DIGITS && call.bytes().all(|b| b.is_ascii_hexdigit());
+    let payment = Some(payment).filter(|id| is_id(id)).map(str::to_owned);
+    Some(Form { name: name.parse().ok()?, call: Some(call).filter(|_| is_call)?.to_owned(), payment })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+    fn form(tool: &str, payment: Option<char>) -> Form {
+        let payment = payment.map(|digit| format!("pmt_{}", digit.to_string().repeat(32)));
+        Form { name: FormName::new(NOW), call: call(tool, "{}"), payment }
+    }
+
+    #[test]
+    fn a_call_that_is_asked_for_again_has_the_name_that_it_had() {
+        let mut memory = Memory::default();
+        let forms = [form("a", Some('1')), form("b", None), form("a", Some('2'))];
+        forms.iter().for_each(|form| memory.remember(form.clone()));
+        let kept: Memory = memory.to_string().parse().unwrap();
+        assert_eq!(kept.0, forms);
+        assert_eq!(kept.name(&call("a", "{}"), NOW), Some(forms[2].name.clone()), "the last one");
+        assert_eq!(kept.name(&call("a", "[]"), NOW), None);
+        assert_eq!(kept.name(&call("a", "{}"), NOW.plus_millis(60 * 60 * 1_000)), None, "it is too old to pay with");
+        assert_eq!(kept.payments_beside(&call("b", "{}")).count(), 2);
+        assert_eq!(kept.payments_beside(&call("a", "{}")).count(), 0);
+    }
+
+    #[test]
+    fn few_forms_are_remembered_and_of_what_was_kept_what_reads() {
+        let mut memory = Memory::default();
+        let forms: Vec<_> = "abcdef".chars().map(|tool| form(&tool.to_string(), Some('3'))).collect();
+        forms.iter().chain([&forms[4]]).for_each(|form| memory.remember(form.clone()));
+        assert_eq!(memory.0, [2, 3, 5, 4].map(|place| forms[place].clone()));
+        let broken: Memory = format!("x..-.{}-x.{memory}", forms[0].name).parse().unwrap();
+        assert!(broken.0.len() < MOST && "".parse::<Memory>().unwrap().0.is_empty());
+    }
+}

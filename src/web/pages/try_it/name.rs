@@ -1,0 +1,102 @@
+//! What a form is called: its payment, and its call on credit, are made of that.
+
+use std::{fmt, str::FromStr};
+
+use maud::{Markup, html};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    base::clock::Timestamp,
+    web::{forms::Fields, play::VALID_SECS},
+};
+
+/// How long a form is as good as new, in seconds: what it pays with can be shown for some minutes more.
+const FRESH_SECS: u64 = VALID_SECS - 10 * 60;
+
+/// Hex digits of the name behind the time.
+const DIGITS: usize = 32;
+
+/// A form's name: when it was made, and chance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::web) struct FormName {
+    /// In seconds since 1970.
+    pub(in crate::web) made_secs: u64,
+    pub(in crate::web) name: String,
+}
+
+impl FormName {
+    /// A new one.
+    pub(in crate::web) fn new(now: Timestamp) -> Self {
+        let mut chance = [0; DIGITS / 2];
+        // Without randomness two forms of a second have one name: a call of the same input is the same call then.
+        let _ = getrandom::fill(&mut chance);
+        Self { made_secs: now.as_secs(), name: hex::encode(chance) }
+    }
+
+    /// That of the form that was sent, while it is good; else a new one.
+    pub(in crate::web) fn of(fields: &Fields, now: Timestamp) -> Self {
+        fields.get("try").and_then(|sent| sent.parse::<Self>().ok()).filter(|name| name.is_good(now)).unwrap_or_else(|| Self::new(now))
+    }
+
+    pub(in crate::web) fn is_good(&self, now: Timestamp) -> bool {
+        now.as_secs().checked_sub(self.made_secs).is_some_and(|age| age < FRESH_SECS)
+    }
+
+    /// As the form holds it.
+    pub(in crate::web) fn field(&self) -> Markup {
+        html! { input type="hidden" name="try" value=(self); }
+    }
+
+    /// What names a call of a tool with this input, for who pays it on credit: sent again, it is the same call.
+    pub(in crate::web) fn key(&self, slug: &str, input: &str) -> String {
+        let hash = Sha256::digest(format!("{self}\n{slug}\n{input}"));
+        format!("try-{}", &hex::encode(hash)[..DIGITS])
+    }
+}
+
+impl fmt::Display for FormName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.made_secs, self.name)
+    }
+}
+
+impl FromStr for FormName {
+    type Err = ();
+
+    fn from_str(sent: &str) -> Result<Self, ()> {
+        let (made, name) = sent.split_once('-').ok_or(())?;
+        let is_name = name.len() == DIGITS && name.bytes().all(|b| b.is_ascii_hexdigit());
+        let made_secs = made.parse().map_err(|_| ())?;
+        is_name.then(|| Self { made_secs, name: name.to_owned() }).ok_or(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_keeps_its_name_while_what_it_pays_with_can_be_shown() {
+        let now = Timestamp(1_800_000_000_000);
+        let name = FormName::new(now);
+        let sent = name.to_string();
+        let of = |sent: &str, secs: u64| FormName::of(&Fields::read(format!("try={sent}").as_bytes()), now.plus_millis(secs * 1_000));
+        assert_eq!(of(&sent, 0), name);
+        assert_eq!(of(&sent, FRESH_SECS - 1), name);
+        assert_ne!(of(&sent, FRESH_SECS), name);
+        for none in ["", "-", "1800000001-0123456789abcdef0123456789abcdef", "1800000000-0123", &format!("{sent}0"), &format!("x{sent}")] {
+            let made = of(none, 0);
+            assert!(made != name && made.to_string() != none && made.is_good(now), "{none}");
+        }
+        assert_ne!(FormName::new(now).name, name.name);
+    }
+
+    #[test]
+    fn a_call_is_named_by_its_form_its_tool_and_its_input() {
+        let name = FormName::new(Timestamp(0));
+        assert_eq!(name.key("a", "{}"), name.key("a", "{}"));
+        assert_ne!(name.key("a", "{}"), name.key("b", "{}"));
+        assert_ne!(name.key("a", "{}"), name.key("a", "[]"));
+        assert_ne!(name.key("a", "{}"), FormName::new(Timestamp(0)).key("a", "{}"));
+    }
+}

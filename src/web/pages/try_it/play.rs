@@ -1,0 +1,63 @@
+//! A payment of play money, signed for the form that is shown.
+
+use axum::http::HeaderValue;
+use serde_json::Value;
+
+use super::{asked::Asked, name::FormName, terms::Terms};
+use crate::{
+    front::Code,
+    web::{
+        play::{Payment, Purpose, Wallet, fund},
+        visitor::{Visitor, segment},
+    },
+};
+
+/// What the play wallet offers.
+pub(super) enum Play {
+    /// A payment for these terms, out of a wallet that has the money; and what became of it, if it was sent before.
+    Signed { payment: Payment, accepted: Value, state: Option<String> },
+    /// A payment of another call is open: until it has ended, nothing is signed.
+    Open { id: String, state: String },
+    /// It cannot pay, for this reason.
+    Away(String),
+}
+
+/// What it offers, and what the browser is to keep of it.
+pub(super) async fn offered(asked: &Asked<'_>, name: &FormName, terms: &Terms, beside: &[&str]) -> (Play, Option<HeaderValue>) {
+    let Asked { visitor, tool, input, headers, .. } = *asked;
+    for id in beside {
+        if let Some(state) = state(visitor, id).await.filter(|state| is_open(state)) {
+            return (Play::Open { id: (*id).to_owned(), state }, None);
+        }
+    }
+    let cookie = visitor.services.cookie.beside("play");
+    let Some(wallet) = cookie.kept::<Wallet>(headers).or_else(Wallet::new) else {
+        return (Play::Away("the host could not make a key".to_owned()), None);
+    };
+    let purpose = Purpose { form: &name.name, made_secs: name.made_secs, slug: tool.slug(), input };
+    let signed = terms.signable().and_then(|accepted| Some((wallet.pay(purpose, accepted, terms.resource())?, accepted)));
+    let Some((payment, accepted)) = signed else {
+        return (Play::Away("what is asked for cannot be signed here".to_owned()), None);
+    };
+    let state = state(visitor, &payment.id).await;
+    if state.is_none()
+        && let Err(why) = fund(visitor, &wallet, accepted, terms.price()).await
+    {
+        return (Play::Away(why), None);
+    }
+    (Play::Signed { payment, accepted: accepted.clone(), state }, Some(cookie.keep(&wallet)))
+}
+
+/// What became of a payment; `None` of one that was never sent. Where it cannot be told, it may be under way.
+async fn state(visitor: &Visitor, id: &str) -> Option<String> {
+    match visitor.unsigned().get(&format!("/ai/payments/{}", segment(id))).await {
+        Ok(answer) => answer["payment"]["state"].as_str().map(str::to_owned),
+        Err(refused) if refused.is(Code::UnknownPayment) => None,
+        Err(_) => Some("unknown".to_owned()),
+    }
+}
+
+/// Whether a payment has not ended, as far as is known.
+pub(super) fn is_open(state: &str) -> bool {
+    !matches!(state, "settled" | "released" | "refused")
+}

@@ -1,0 +1,87 @@
+//! The first step: what the tool is called with.
+
+use axum::{http::StatusCode, response::Response};
+use maud::{Markup, html};
+
+use super::{
+    input::Given,
+    name::FormName,
+    tool::{Costs, Tool},
+};
+use crate::web::{
+    page::Page,
+    parts::{form, money, state::state, text},
+    visitor::{Refused, Visitor},
+};
+
+/// The form, with what was typed.
+pub(super) async fn show(visitor: &Visitor, tool: &Tool, given: &Given) -> Result<Response, Refused> {
+    let costs = tool.costs(visitor).await;
+    let manifest = visitor.get("/ai/manifest").await?;
+    let simulated = manifest["payment"]["simulated"] == true;
+    let start = Start { visitor, tool, given, costs, simulated };
+    let main = visitor.made(|| start.view()).await?;
+    let status = if given.refused { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    Ok(visitor.show(Page { status, heading: Some(heading(tool, simulated)), ..tool.page("Try", main) }).await)
+}
+
+/// What is called, and what it costs.
+fn heading(tool: &Tool, simulated: bool) -> Markup {
+    html! {
+        h1 { "Try " (text::words(tool.title())) }
+        p.marks {
+            code { (tool.slug()) } (state(tool.record()["status"].as_str().unwrap_or_default())) (money::price(tool.record(), simulated))
+        }
+    }
+}
+
+struct Start<'a> {
+    visitor: &'a Visitor,
+    tool: &'a Tool,
+    given: &'a Given,
+    costs: Costs,
+    simulated: bool,
+}
+
+impl Start<'_> {
+    fn view(&self) -> Markup {
+        let schema = self.tool.schema();
+        html! {
+            (self.lead())
+            form.form.try method="post" action=(self.tool.here()) data-call[self.costs == Costs::Nothing] {
+                (form::token(self.visitor))
+                (FormName::new(self.visitor.now()).field())
+                input type="hidden" name="step" value="call";
+                (self.given.view(schema))
+                div.buttons {
+                    @match self.costs {
+                        Costs::Nothing => button.primary { "Call" },
+                        Costs::Something => button.primary { "See the terms" },
+                        Costs::Refused(_) => button.primary disabled { "Call" },
+                    }
+                    @if let Some((step, label)) = self.given.other(schema) {
+                        button name="step" value=(step) formnovalidate { (label) }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What pressing the button comes to.
+    fn lead(&self) -> Markup {
+        let is_paid = self.tool.record()["pricingMode"] != "free_public_utility";
+        html! {
+            p.lead {
+                @match self.costs {
+                    Costs::Nothing if is_paid => "You call it as its owner: nothing is charged.",
+                    Costs::Nothing => "It costs nothing.",
+                    Costs::Something => {
+                        "You see the terms first, and nothing is charged for that. Only a result that fits what it promises is charged."
+                        @if self.simulated { " This host gives you the play money." }
+                    }
+                    Costs::Refused(code) => { "It takes no calls now: " (code.row().sentence) "." }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Forms that go on from a page: the same call again, its terms, and its input to be changed.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{
+    asked::Asked,
+    call::{OnCredit, Pays},
+    name::FormName,
+};
+use crate::web::parts::form;
+
+/// A signed payment, and what it pays.
+pub(super) fn signed(header: &str, accepted: &Value) -> Markup {
+    html! {
+        input type="hidden" name="payment" value=(header);
+        @for name in ["amount", "asset", "network"] {
+            input type="hidden" name=(name) value=(accepted[name].as_str().unwrap_or_default());
+        }
+    }
+}
+
+/// The terms of another answer for the same input than that which is paid for. The button's page names what it pays with, so that it can
+/// be loaded again.
+pub(super) fn anew(asked: &Asked) -> Markup {
+    let name = FormName::new(asked.visitor.now());
+    Edited { label: "See the terms of a new answer", step: "call", anew: true }.form(asked, &name)
+}
+
+/// A step with the same input, which pays nothing.
+pub(super) struct Edited {
+    pub(super) label: &'static str,
+    pub(super) step: &'static str,
+    /// Whether another answer is wanted than that which is paid for.
+    pub(super) anew: bool,
+}
+
+impl Edited {
+    pub(super) fn form(&self, asked: &Asked, name: &FormName) -> Markup {
+        html! {
+            form.form method="post" action=(asked.tool.here()) {
+                (form::token(asked.visitor))
+                (name.field())
+                input type="hidden" name="as" value=(asked.state());
+                input type="hidden" name="input" value=(asked.input);
+                @if self.anew { input type="hidden" name="anew" value="1"; }
+                button name="step" value=(self.step) { (self.label) }
+            }
+        }
+    }
+}
+
+/// The same call, paid by the same payment.
+pub(super) fn again(asked: &Asked, pays: &Pays, step: &str, label: &str) -> Markup {
+    let said = |name: &str| html! { input type="hidden" name=(name) value=(asked.fields.get(name).unwrap_or_default()); };
+    html! {
+        form.form.try method="post" action=(asked.tool.here()) data-call[step != "save"] data-payment=[payment(pays)] {
+            (form::token(asked.visitor))
+            @for name in ["try", "as", "usd"] { (said(name)) }
+            input type="hidden" name="input" value=(asked.input);
+            input type="hidden" name="step" value=(step);
+            @match pays {
+                Pays::Nothing => {}
+                Pays::Signed(_) => { @for name in ["way", "payment", "amount", "asset", "network"] { (said(name)) } }
+                Pays::Credit(OnCredit { token, .. }) => {
+                    @for name in ["way", "key", "quote"] { (said(name)) }
+                    @if token.is_some() {
+                        @let id = format!("credit-{step}");
+                        (form::field(&id, "Token of the same credit", None, html! {
+                            input id=(id) name="credit" type="password" required autocomplete="off" spellcheck="false";
+                        }))
+                    }
+                }
+            }
+            button { (label) }
+        }
+    }
+}
+
+fn payment(pays: &Pays) -> Option<&str> {
+    match pays {
+        Pays::Signed(payment) => Some(&payment.id),
+        Pays::Nothing | Pays::Credit(_) => None,
+    }
+}
+
+/// Another call, which begins with this one's input.
+pub(super) fn other(asked: &Asked) -> Markup {
+    let name = FormName::new(asked.visitor.now());
+    Edited { label: "Call with another input", step: asked.state(), anew: false }.form(asked, &name)
+}

@@ -1,0 +1,58 @@
+//! What is to be paid for a call: as the tool asks for it, at a price that holds for a while.
+
+use serde_json::{Value, json};
+
+use super::{answer::Answer, tool::Tool};
+use crate::{
+    base::aside::Bulk,
+    web::visitor::{Refused, Visitor},
+};
+
+/// The terms of a call.
+pub(super) struct Terms {
+    /// x402's own words.
+    challenge: Value,
+    pub(super) quote: Bulk,
+    pub(super) manifest: Bulk,
+}
+
+impl Terms {
+    /// Out of the answer that asks for a payment.
+    pub(super) async fn read(visitor: &Visitor, tool: &Tool, answer: &Answer) -> Result<Self, Refused> {
+        let challenge = answer.decoded("payment-required").unwrap_or_default();
+        let quote = visitor.unsigned().ask_about("/ai/quote", &json!({ "slug": tool.slug() })).await?;
+        let manifest = visitor.get("/ai/manifest").await?;
+        Ok(Self { challenge, quote, manifest })
+    }
+
+    /// The ways to pay that are asked for at the price that is told: the same in both.
+    pub(super) fn accepts(&self) -> Vec<&Value> {
+        let quoted = self.quote["accepts"].as_array().map(Vec::as_slice).unwrap_or_default();
+        self.challenge["accepts"].as_array().into_iter().flatten().filter(|accepted| quoted.contains(accepted)).collect()
+    }
+
+    /// The first of them that a wallet of Ethereum's kind can sign for.
+    pub(super) fn signable(&self) -> Option<&Value> {
+        let signs = |accepted: &&Value| accepted["network"].as_str().is_some_and(|network| network.starts_with("eip155:"));
+        self.accepts().into_iter().find(signs)
+    }
+
+    /// What is paid for.
+    pub(super) fn resource(&self) -> &Value {
+        &self.challenge["resource"]
+    }
+
+    /// In dollars.
+    pub(super) fn price(&self) -> &Value {
+        &self.quote["priceUsd"]
+    }
+
+    /// Whether the price is the most, and a call may cost less.
+    pub(super) fn is_most(&self) -> bool {
+        self.quote["accepts"].as_array().into_iter().flatten().any(|accepted| accepted["scheme"] == "upto")
+    }
+
+    pub(super) fn simulated(&self) -> bool {
+        self.manifest["payment"]["simulated"] == true
+    }
+}

@@ -1,0 +1,93 @@
+//! The tool that is called.
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, Method},
+    response::Response,
+};
+use maud::Markup;
+use serde_json::Value;
+
+use crate::{
+    account::session::Kind,
+    base::aside::Bulk,
+    front::{Code, code_of},
+    web::{
+        page::{Area, Page},
+        parts::text,
+        visitor::{Refused, Visitor, segment},
+    },
+};
+
+/// A tool as the API tells of it.
+pub(super) struct Tool {
+    slug: String,
+    answer: Bulk,
+}
+
+/// What a call costs who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Costs {
+    Nothing,
+    Something,
+    /// No call is taken.
+    Refused(Code),
+}
+
+impl Tool {
+    pub(super) async fn find(visitor: &Visitor, slug: &str) -> Result<Self, Refused> {
+        let answer = visitor.get(&format!("/ai/endpoints/{}", segment(slug))).await?;
+        Ok(Self { slug: slug.to_owned(), answer })
+    }
+
+    pub(super) fn slug(&self) -> &str {
+        &self.slug
+    }
+
+    pub(super) fn record(&self) -> &Value {
+        &self.answer["endpoint"]
+    }
+
+    pub(super) fn schema(&self) -> &Value {
+        &self.record()["inputSchema"]
+    }
+
+    pub(super) fn title(&self) -> &str {
+        self.record()["title"].as_str().unwrap_or_default()
+    }
+
+    /// Where it is called.
+    pub(super) fn address(&self) -> String {
+        format!("/tools/{}", segment(&self.slug))
+    }
+
+    /// This page of it.
+    pub(super) fn here(&self) -> String {
+        format!("/dashboard/tools/{}/try", segment(&self.slug))
+    }
+
+    /// What a call costs: asked by a request that is never a call, and shows no credit.
+    pub(super) async fn costs(&self, visitor: &Visitor) -> Costs {
+        let response = send_unpaid(visitor, Method::HEAD, &self.address(), HeaderMap::new(), Body::empty()).await;
+        match code_of(&response) {
+            None => Costs::Nothing,
+            Some(Code::PaymentRequired) => Costs::Something,
+            Some(code) => Costs::Refused(code),
+        }
+    }
+
+    /// A page about it.
+    pub(super) fn page(&self, heading: &str, main: Markup) -> Page {
+        let below = format!("/dashboard/tools/{}", segment(&self.slug));
+        let page = Page::new(Area::Tools, format!("{heading} {}", text::plain(self.title())), main);
+        Page { script: Some("try.js"), ..page.under("/dashboard", "Tools").under(&below, &self.slug) }
+    }
+}
+
+/// A request that nothing is paid with: owners call their own tools for nothing, and a credit is shown by nobody.
+pub(super) async fn send_unpaid(visitor: &Visitor, method: Method, path: &str, headers: HeaderMap, body: Body) -> Response {
+    match visitor.kind() {
+        Some(Kind::Admin | Kind::Builder) => visitor.send(method, path, headers, body).await,
+        Some(Kind::Holder) | None => visitor.unsigned().send(method, path, headers, body).await,
+    }
+}

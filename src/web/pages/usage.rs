@@ -1,0 +1,130 @@
+//! How a tool was called in 30 days, on its page: for its owner and for admins, whom the API tells it.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::{
+    account::session::Kind,
+    front::Code,
+    web::{
+        parts::{
+            chart::{Bar, Chart, Step},
+            places,
+            since::day,
+            table::{Column, table},
+        },
+        visitor::{Refused, Visitor, segment, with_query},
+    },
+};
+
+/// As far as the charts go, in buckets of a day.
+const SINCE: &str = "30d";
+
+/// Charts of a tool's calls and of how long they took; `None` for strangers.
+///
+/// # Errors
+///
+/// Where the visitor has had more than their share of the processor.
+pub(super) async fn of(visitor: &Visitor, slug: &str) -> Result<Option<Markup>, Refused> {
+    if !matches!(visitor.kind(), Some(Kind::Admin | Kind::Builder)) {
+        return Ok(None);
+    }
+    let path = with_query(&format!("/ai/endpoints/{}/metrics", segment(slug)), [("since", SINCE), ("step", "1d")]);
+    let series = match visitor.get(&path).await {
+        // Another builder's; and who is suspended reads what they earned, and no more.
+        Err(refused) if refused.is(Code::NotOwner) || refused.is(Code::BuilderSuspended) => return Ok(None),
+        Err(refused) if refused.code().is_some() => return Ok(Some(html! { p.note { "Its figures are not to be had now." } })),
+        series => series?,
+    };
+    let buckets = series["buckets"].as_array().map(Vec::as_slice).unwrap_or_default();
+    visitor.made(|| Some(view(slug, &buckets.iter().map(Day::of).collect::<Vec<_>>()))).await
+}
+
+/// A day of a tool.
+struct Day {
+    name: String,
+    calls: u64,
+    failed: u64,
+    /// Half of the calls, and 95 of 100, took no longer.
+    millis: [Option<f64>; 2],
+}
+
+impl Day {
+    fn of(bucket: &Value) -> Self {
+        Self {
+            name: day(bucket["at"].as_str().unwrap_or_default()).to_owned(),
+            calls: bucket["calls"].as_u64().unwrap_or_default(),
+            failed: bucket["failed"].as_object().into_iter().flatten().filter_map(|(_, calls)| calls.as_u64()).sum(),
+            millis: ["p50Ms", "p95Ms"].map(|name| bucket[name].as_f64()),
+        }
+    }
+}
+
+fn view(slug: &str, days: &[Day]) -> Markup {
+    let sum = |of: fn(&Day) -> u64| days.iter().map(of).sum::<u64>();
+    let (calls, failed) = (sum(|day| day.calls), sum(|day| day.failed));
+    let millis = |millis: Option<f64>| html! { @if let Some(millis) = millis { (told(millis)) } };
+    let latest = || days.iter().rev();
+    let most = days.iter().map(|day| day.calls).max().unwrap_or_default();
+    let slowest = days.iter().filter_map(|day| day.millis[1]).fold(0.0, f64::max);
+    let bars: Vec<_> = days.iter().map(|day| Bar { name: day.name.clone(), value: day.calls as f64, bad: day.failed as f64 }).collect();
+    let steps: Vec<_> = days.iter().map(|day| Step { name: day.name.clone(), values: day.millis }).collect();
+    let by_calls = Chart {
+        id: "by-calls",
+        says: format!("{calls} calls in 30 days, {failed} of them failed. The most in a day were {most}."),
+        keys: [Some("calls"), Some("failed")],
+        most: most.to_string(),
+        table: table(
+            "Calls by day",
+            [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
+            latest().map(|day| [html! { (day.name) }, html! { (day.calls) }, html! { (day.failed) }]),
+        ),
+    };
+    let by_time = Chart {
+        id: "by-time",
+        says: format!(
+            "How long calls took: of a day's, half no longer than the lower line, 95 of 100 no longer than the upper one. At the most {} ms.",
+            told(slowest)
+        ),
+        keys: [Some("p50"), Some("p95")],
+        most: format!("{} ms", told(slowest)),
+        table: table(
+            "Time by day",
+            [Column::Words("Day"), Column::Number("p50, ms"), Column::Number("p95, ms")],
+            latest().map(|day| [html! { (day.name) }, millis(day.millis[0]), millis(day.millis[1])]),
+        ),
+    };
+    html! {
+        section {
+            h2 { "In 30 days" }
+            @if calls == 0 { p.muted { "Nobody has called it." } } @else {
+                (by_calls.bars(&bars))
+                (by_time.steps(&steps))
+                p { a href=(places::of_tool(slug, "/calls")) { "Each of them" } }
+            }
+        }
+    }
+}
+
+fn told(millis: f64) -> String {
+    format!("{millis:.1}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_tool_that_was_called_has_its_figures_in_the_sentence_and_in_the_table() {
+        let day = |at: &str, calls: u64| json!({ "at": at, "calls": calls, "failed": { "handler_failed": 1, "error_status": 1 }, "p50Ms": 1.25, "p95Ms": 9.0 });
+        let days = [day("2026-11-21T00:00:00.000Z", 5), day("2026-11-22T00:00:00.000Z", 2)].map(|bucket| Day::of(&bucket));
+        let told = view("a-tool", &days).into_string();
+        assert!(told.contains("7 calls in 30 days, 4 of them failed. The most in a day were 5."), "{told}");
+        assert!(told.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\">2</td><td class=\"number\">2</td>"), "{told}");
+        assert_eq!(told.matches("<svg").count(), 2);
+        let idle = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 0, "failed": {} }))];
+        assert!(!view("a-tool", &idle).into_string().contains("<svg"));
+    }
+}

@@ -1,0 +1,226 @@
+//! `/dashboard/tools/{slug}/versions`: the sources that a tool has run, any one of them by its lines, any two of them compared.
+
+use axum::{extract::RawQuery, response::Response};
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::own;
+use crate::{
+    front::PathParams,
+    web::{
+        parts::{
+            diff::{Names, diff},
+            facts, form,
+            source::part,
+            state::state,
+            tabs::Tab,
+            text,
+            time::moment,
+        },
+        visitor::{Refused, SignedIn, Visitor, with_query},
+    },
+};
+
+/// Digits of a hash that a version is called by.
+const DIGITS: usize = 12;
+
+/// What is looked at.
+#[derive(Default)]
+struct Wanted {
+    /// The version that is shown, or what another one is compared with.
+    a: String,
+    b: String,
+    /// The first line of it.
+    from: usize,
+}
+
+impl Wanted {
+    fn read(query: &str) -> Self {
+        let mut wanted = Self::default();
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "a" => wanted.a = value.into_owned(),
+                "b" => wanted.b = value.into_owned(),
+                "from" => wanted.from = value.parse().unwrap_or_default(),
+                _ => {}
+            }
+        }
+        wanted
+    }
+}
+
+/// A version with its source.
+struct Read {
+    version: String,
+    source: String,
+}
+
+pub(in crate::web) async fn page(
+    SignedIn(visitor): SignedIn,
+    PathParams(slug): PathParams<String>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Refused> {
+    let mut wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    let answer = own::record(&visitor, &slug).await?;
+    let tool = &answer["endpoint"];
+    if wanted.a.is_empty() {
+        tool["version"].as_str().unwrap_or_default().clone_into(&mut wanted.a);
+    }
+    let has_source = ["js_request_response", "static_json"].iter().any(|kind| tool["handlerType"] == *kind);
+    let a = if has_source { Some(read(&visitor, &slug, &wanted.a).await?) } else { None };
+    let b = if has_source && !wanted.b.is_empty() { Some(read(&visitor, &slug, &wanted.b).await?) } else { None };
+    let main = visitor
+        .made(|| {
+            html! {
+                @match (&a, &b) {
+                    (Some(a), Some(b)) => (compared(&slug, a, b)),
+                    (Some(a), None) => (shown(&visitor, &slug, tool, a, wanted.from)),
+                    (None, _) => p.lead { "What it answers is the host's own code: it has no source of its own, and no versions." },
+                }
+                @if has_source { (list(&slug, tool, &wanted)) }
+            }
+        })
+        .await?;
+    Ok(visitor.show(own::page(&visitor, &slug, Tab::Versions, format!("Versions of {slug}"), &main)).await)
+}
+
+/// Asks for a version's source; of a fixed answer, its JSON.
+async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<Read, Refused> {
+    let answer = visitor.get(&with_query(&format!("{}/source", own::source(slug)), [("version", version)])).await?;
+    let handler = &answer["handler"];
+    let source = match handler["source"].as_str() {
+        Some(source) => source.to_owned(),
+        None => visitor.made(|| serde_json::to_string_pretty(&handler["response"]).unwrap_or_default()).await?,
+    };
+    Ok(Read { version: version.to_owned(), source })
+}
+
+/// What a version is called: the first digits of its hash.
+pub(in crate::web) fn name(version: &str) -> String {
+    version.trim_start_matches("sha256:").chars().take(DIGITS).collect()
+}
+
+/// Where the versions of a tool are.
+fn place(slug: &str) -> String {
+    own::place(slug, "versions")
+}
+
+fn compared(slug: &str, a: &Read, b: &Read) -> Markup {
+    let (old, new) = (name(&a.version), name(&b.version));
+    html! {
+        section {
+            h2 { "From " code { (text::plain(&old)) } " to " code { (text::plain(&new)) } }
+            (diff(Names { old: &text::plain(&old), new: &text::plain(&new) }, &a.source, &b.source))
+            p.marks {
+                a href=(with_query(&place(slug), [("a", &*b.version), ("b", &*a.version)])) { "The other way round" }
+                a href=(with_query(&place(slug), [("a", &*a.version)])) { "Source of " (text::plain(&old)) }
+                a href=(with_query(&place(slug), [("a", &*b.version)])) { "Source of " (text::plain(&new)) }
+            }
+        }
+    }
+}
+
+fn shown(visitor: &Visitor, slug: &str, tool: &Value, a: &Read, from: usize) -> Markup {
+    let runs = tool["version"] == a.version;
+    let findings = tool["review"]["findings"].as_array().into_iter().flatten();
+    let found: Vec<_> = findings.filter(|finding| runs && finding["field"] == "/handler/source").collect();
+    let lines: Vec<_> = found.iter().filter_map(|finding| finding["line"].as_u64()).collect();
+    let name = name(&a.version);
+    let at = |from: usize| with_query(&place(slug), [("a", &*a.version), ("from", &from.to_string())]);
+    html! {
+        section {
+            h2 { "Source of " code { (text::plain(&name)) } @if runs { " " (state("running")) } }
+            @if !found.is_empty() {
+                p { "The scan found something in it:" }
+                ul.plain {
+                    @for finding in &found {
+                        @let line = finding["line"].as_u64().unwrap_or(1);
+                        li {
+                            a href={ (at(usize::try_from(line).unwrap_or(1))) "#L" (line) } { "Line " (line) } ": "
+                            code { (text::words(finding["rule"].as_str().unwrap_or_default())) }
+                            " (" (text::words(finding["severity"].as_str().unwrap_or_default())) ")"
+                        }
+                    }
+                }
+            }
+            (part(&a.source, from).shown(&format!("source of {}", text::plain(&name)), &lines, at))
+            @if !runs { (run_again(visitor, slug, tool, &a.version)) }
+        }
+    }
+}
+
+/// Goes back to a version, and says what does not.
+fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Markup {
+    let fields = html! {
+        input type="hidden" name="text:/version" value=(version);
+        (own::if_match(tool))
+        button.primary { "Run this version again" }
+    };
+    html! {
+        h3 { "Go back to it" }
+        p.words {
+            "Calls that start afterwards run this source. It is scanned again, and its answers must fit the schema of today. "
+            "Nothing else changes: title, price, schemas, secrets, limits, and what it may touch stay as they are now; "
+            "what it has kept in keys and files stays too."
+        }
+        (form::of(visitor, "updateEndpoint", &[("slug", slug)], &place(slug), fields))
+    }
+}
+
+fn list(slug: &str, tool: &Value, wanted: &Wanted) -> Markup {
+    let versions = tool["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let said = |entry: &Value| entry["version"].as_str().unwrap_or_default().to_owned();
+    let choice = |name: &'static str, chosen: &str| {
+        html! {
+            select #(name) name=(name) {
+                @for entry in versions {
+                    @let version = said(entry);
+                    option value=(version) selected[version == chosen] { (text::plain(&self::name(&version))) }
+                }
+            }
+        }
+    };
+    let before = versions.get(1).or(versions.first()).map(&said).unwrap_or_default();
+    let (old, new) = if wanted.b.is_empty() { (&before, &wanted.a) } else { (&wanted.a, &wanted.b) };
+    html! {
+        section {
+            h2 { "Kept versions" }
+            p.muted { "The last 50 sources that were published are kept, newest first." }
+            form.filters action=(place(slug)) {
+                div.field { label for="a" { "From" } (choice("a", old)) }
+                div.field { label for="b" { "To" } (choice("b", new)) }
+                button { "Compare" }
+            }
+            div.scroll role="group" aria-label="Kept versions" tabindex="0" {
+                table {
+                    thead { tr { th scope="col" { "Version" } th scope="col" { "Published" } th scope="col" { "State" } th scope="col" { "Look" } } }
+                    tbody { @for (place, entry) in versions.iter().enumerate() { (row(slug, tool, entry, versions.get(place + 1))) } }
+                }
+            }
+        }
+    }
+}
+
+fn row(slug: &str, tool: &Value, entry: &Value, before: Option<&Value>) -> Markup {
+    let version = entry["version"].as_str().unwrap_or_default();
+    html! {
+        tr {
+            th scope="row" { (facts::id(version)) }
+            td { (moment(&entry["createdAt"])) }
+            td {
+                span.marks {
+                    @if tool["version"] == version { (state("running")) }
+                    @if tool["review"]["approvedVersion"] == version { span { "approved by an admin" } }
+                }
+            }
+            td {
+                span.marks {
+                    a href=(with_query(&place(slug), [("a", version)])) { "Source" }
+                    @if let Some(before) = before.and_then(|before| before["version"].as_str()) {
+                        a href=(with_query(&place(slug), [("a", before), ("b", version)])) { "What it changed" }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! What a builder's pages say of calls and money, held against the API that they are made of.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{browser::Browser, html, text, texts, values};
+use crate::{
+    docs,
+    harness::{Host, Payer, eventually},
+    revenue::tool,
+};
+
+/// A handler that fails as it is asked to.
+const SOMETIMES: &str = "export default async (req) => {
+    if (req.input.fail === 'throws') throw new Error('came to nothing');
+    if (req.input.fail === 'status') return new Response('no', { status: 404 });
+    return { n: req.input.n ?? null };
+};";
+
+/// Rows of the tables on a page, without their headings.
+fn rows(html: &str) -> usize {
+    html.matches("<th scope=\"row\">").count()
+}
+
+/// The rows of a page and of those that follow it.
+async fn all_rows(browser: &Browser<'_>, path: &str) -> usize {
+    let (mut next, mut found) = (Some(path.to_owned()), 0);
+    while let Some(path) = next {
+        let html = browser.page(&path).await;
+        // The table of events, or of calls, is the last one.
+        found += rows(html.rsplit("<table").next().unwrap());
+        let behind = html.split("rel=\"next\"").next().filter(|before| before.len() < html.len());
+        next = behind.map(|before| values(&before[before.rfind('<').unwrap()..], "href")[0].clone());
+    }
+    found
+}
+
+/// Where the numbers of a row lead, by the row's name, with what they say.
+fn links(html: &str, table: &str, row: &str) -> Vec<(String, String)> {
+    let begin = format!("aria-label=\"{table}\"");
+    let rows = html.split(begin.as_str()).nth(1).unwrap_or_else(|| panic!("no {table}: {html}")).split("</table>").next().unwrap();
+    let row = rows
+        .split("<tr>")
+        .find(|rest| text(rest.split("</th>").next().unwrap()).contains(row))
+        .unwrap_or_else(|| panic!("no {row}: {rows}"));
+    let cells = row.split("<td").skip(1);
+    cells
+        .filter(|cell| cell.contains("<a href"))
+        .map(|cell| (values(cell, "href")[0].clone(), text(cell.split_once('>').unwrap().1)))
+        .collect()
+}
+
+/// What the API adds up for a builder, once it has so many calls.
+async fn report(host: &Host, key: &str, calls: u64) -> Value {
+    eventually("all calls are counted", Duration::from_secs(10), || async {
+        let report = host.as_builder(key, Method::GET, "/ai/builders/revenue?since=30d", &Value::Null).await.is(200).json();
+        (report["totals"]["calls"] == calls).then_some(report)
+    })
+    .await
+}
+
+/// A builder with two tools, of which one was called nine times for money, and the other four times for nothing.
+async fn sold(host: &Host) -> (String, Value) {
+    let (_, key) = host.register("Earner").await;
+    for (slug, price) in [("earns", 0.012_345), ("is-free", 0.0)] {
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(slug, price, SOMETIMES)).await.is(200);
+    }
+    let (payer, credit) = (Payer::funded(host, 1.0).await, host.mint(1.0).await);
+    let challenge = host.challenge("earns").await;
+    for n in 0..9 {
+        let input = json!({ "n": n, "fail": if n % 3 == 2 { "throws" } else { "" } });
+        if n % 2 == 0 {
+            host.call_credit("earns", &input, &credit).await;
+        } else {
+            host.call_paid("earns", &input, &payer.pay(&challenge)).await;
+        }
+    }
+    for n in 0..4 {
+        host.call("is-free", &json!({ "n": n, "fail": if n == 0 { "status" } else { "" } })).await;
+    }
+    let report = report(host, &key, 13).await;
+    (key, report)
+}
+
+fn usd(amount: &Value) -> String {
+    format!("${}", amount.as_f64().unwrap())
+}
+
+#[tokio::test]
+async fn revenue_is_told_as_the_api_tells_it_and_each_sum_opens_what_it_adds_up() {
+    let host = Host::builder().flag("--fee-bps", 333).start().await;
+    let (key, report) = sold(&host).await;
+    let totals = &report["totals"];
+    let browser = Browser::signed_in(&host, &key).await;
+    let page = browser.page("/dashboard/revenue").await;
+    let shown = text(&page);
+    let sum = format!("{} gross − {} fees = {} net", usd(&totals["grossUsd"]), usd(&totals["feesUsd"]), usd(&totals["netUsd"]));
+    assert!(shown.contains(&sum), "{sum}: {shown}");
+    assert!(shown.contains("simulated"), "whether it is real is said");
+    let sentence = texts(&page, "figcaption").concat();
+    assert!(sentence.contains("31 days") && sentence.contains(&usd(&totals["netUsd"])), "{sentence}");
+    assert_eq!(page.matches("<rect").count(), 1, "a bar, of today");
+
+    let told = |list: &str, name: &str| report[list].as_array().unwrap().iter().find(|line| line["endpointSlug"] == name).unwrap().clone();
+    for (slug, line) in [("earns", told("byEndpoint", "earns")), ("is-free", told("byEndpoint", "is-free"))] {
+        let cells = links(&page, "Revenue by tool", slug);
+        let wanted = ["calls", "paidCalls", "failedCalls"].map(|sum| line[sum].as_u64().unwrap());
+        for ((path, number), wanted) in cells.iter().zip(wanted) {
+            assert_eq!(number, &wanted.to_string(), "{slug}");
+            assert_eq!(all_rows(&browser, path).await as u64, wanted, "{slug}: {path}");
+        }
+        let amounts: Vec<_> = cells.iter().skip(3).map(|(_, amount)| amount.clone()).collect();
+        assert_eq!(amounts, ["grossUsd", "refundedUsd", "feesUsd", "netUsd"].map(|sum| usd(&line[sum])), "{slug}");
+    }
+    let sums = page.split("gross − ").next().unwrap();
+    let path = values(sums, "href").pop().unwrap();
+    assert_eq!(all_rows(&browser, &path).await as u64, totals["paidCalls"].as_u64().unwrap(), "{path}");
+
+    for (by, list, name) in [("day", "byDay", "day"), ("tool", "byEndpoint", "endpointSlug")] {
+        let link = format!("/dashboard/revenue.csv?by={by}");
+        assert!(values(&page, "href").contains(&link), "{:?}", values(&page, "href"));
+        let csv = browser.get(&link).await.is(200);
+        assert_eq!(csv.has("content-type"), "text/csv; charset=utf-8");
+        assert!(csv.has("content-disposition").contains(&format!("revenue-by-{by}.csv")) && csv.has("cache-control").contains("no-store"));
+        let csv = String::from_utf8(csv.body.to_vec()).unwrap();
+        let (heading, lines) = csv.split_once("\r\n").unwrap();
+        let wanted: Vec<_> = report[list]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| {
+                heading
+                    .split(',')
+                    .map(|member| line[member].as_str().map_or_else(|| line[member].as_f64().unwrap().to_string(), str::to_owned))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            })
+            .collect();
+        assert!(heading.starts_with(&format!("{name},calls,")) && heading.ends_with(",netUsd"), "{heading}");
+        assert_eq!(lines.split_terminator("\r\n").collect::<Vec<_>>(), wanted);
+    }
+    for since in ["7d", "365d"] {
+        let page = browser.page(&format!("/dashboard/revenue?since={since}")).await;
+        assert!(text(&page).contains(&sum) && page.matches("<rect").count() == 1, "{since}");
+    }
+    assert!(html(&browser.get("/dashboard/revenue?since=soon").await.is(400)).contains("invalid_request"));
+}
+
+#[tokio::test]
+async fn nobody_reads_what_another_earned() {
+    let host = Host::start().await;
+    let (builder, key) = host.register("Earner").await;
+    let (_, other) = host.register("Other").await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 0.5, SOMETIMES)).await.is(200);
+    let pages = ["/dashboard/home", "/dashboard/revenue", "/dashboard/revenue.csv", "/dashboard/payouts", "/dashboard/events"];
+    let others = Browser::signed_in(&host, &other).await;
+    for path in pages {
+        let theirs = html(&others.get(&format!("{path}?builderId={builder}")).await.is(403));
+        assert!(theirs.contains("not_owner"), "{path}: {theirs}");
+        let sent = Browser::new(&host).get(path).await.is(303);
+        assert!(sent.has("location").starts_with("/dashboard/sign-in?to="), "{path}: {sent:?}");
+    }
+    assert!(html(&others.get("/dashboard/tools/earns/calls").await.is(403)).contains("not_owner"));
+    html(&others.get("/dashboard/tools/none-such/calls").await.is(404));
+    // An admin names whose they are.
+    let admin = Browser::signed_in(&host, &host.admin).await;
+    for path in pages {
+        admin.get(&format!("{path}?builderId={builder}")).await.is(200);
+    }
+    assert_eq!(admin.get("/dashboard/home").await.is(303).has("location"), "/dashboard/admin");
+    admin.get("/dashboard/tools/earns/calls").await.is(200);
+    let holder = Browser::signed_in(&host, &host.mint(1.0).await).await;
+    assert_eq!(holder.get("/dashboard/home").await.is(303).has("location"), "/dashboard/credit");
+    for path in &pages[1..] {
+        let refused = holder.get(path).await.is(401);
+        assert!(html(&refused).contains("unauthorized"), "{path}");
+    }
+    // What their credential is not for ends no session.
+    assert!(holder.page("/dashboard/credit").await.contains("$1"));
+}
+
+#[tokio::test]
+async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common() {
+    let host = Host::start().await;
+    let (key, _) = sold(&host).await;
+    let browser = Browser::signed_in(&host, &key).await;
+    let api = async |query: &str| {
+        let path = format!("/ai/endpoints/earns/calls?limit=200{query}");
+        host.as_builder(&key, Method::GET, &path, &Value::Null).await.is(200).json()["calls"].as_array().unwrap().clone()
+    };
+    let calls =
+        eventually("all calls are stored", Duration::from_secs(10), || async { Some(api("").await).filter(|calls| calls.len() == 9) })
+            .await;
+    let page = browser.page("/dashboard/tools/earns/calls").await;
+    let table = page.split("aria-label=\"Calls\"").nth(1).unwrap().split("</table>").next().unwrap();
+    let shown: Vec<_> = table.split("<tr>").skip(2).collect();
+    assert_eq!(shown.len(), calls.len());
+    for (row, call) in shown.iter().zip(&calls) {
+        let (seen, links) = (text(row), values(row, "href"));
+        assert!(seen.contains(call["outcome"].as_str().unwrap()), "{seen}");
+        match call["receiptId"].as_str() {
+            Some(id) => assert!(links.contains(&format!("/dashboard/receipts/{id}")) && seen.contains("$0.012345 by"), "{seen}"),
+            None => assert!(seen.contains("handler_failed") && seen.contains("not charged"), "{seen}"),
+        }
+        assert!(links.contains(&format!("/dashboard/tools/earns/log?callId={}", call["callId"].as_str().unwrap())), "{links:?}");
+    }
+    assert_eq!(links(&page, "Why calls failed", "handler_failed").len(), 1);
+    let (path, number) = links(&page, "Why calls failed", "handler_failed").remove(0);
+    assert_eq!((number.as_str(), all_rows(&browser, &path).await), ("3", 3));
+    let counted: BTreeMap<_, _> = texts(&page, "dt").into_iter().zip(texts(&page, "dd")).collect();
+    assert_eq!(["Calls", "Succeeded", "Failed", "Charged"].map(|name| counted[name].as_str()), ["9", "6", "3", "6"]);
+    assert_eq!(all_rows(&browser, "/dashboard/tools/earns/calls?code=succeeded&since=1h").await, 6);
+    let other = browser.page("/dashboard/tools/is-free/calls").await;
+    let (path, number) = links(&other, "Why calls failed", "error_status").remove(0);
+    assert_eq!((number.as_str(), all_rows(&browser, &path).await), ("1", 1));
+    let none = html(&browser.get("/dashboard/tools/earns/calls?code=timeout").await.is(400));
+    assert!(none.contains("invalid_request"), "what is no code is refused as the API refuses it");
+    let none = text(&browser.page("/dashboard/tools/earns/calls?code=invalid_output").await);
+    assert!(none.contains("No call fits."), "{none}");
+}
+
+#[tokio::test]
+async fn a_long_list_of_calls_comes_in_pages() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Earner").await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("is-free", 0.0, SOMETIMES)).await.is(200);
+    let browser = Browser::signed_in(&host, &key).await;
+    let empty = browser.page("/dashboard/tools/is-free/calls").await;
+    assert!(
+        text(&empty).contains("Nobody has called it yet.") && values(&empty, "href").contains(&"/dashboard/tools/is-free/try".to_owned())
+    );
+    for n in 0..95 {
+        host.call("is-free", &json!({ "n": n })).await.is(200);
+    }
+    report(&host, &key, 95).await;
+    for path in ["/dashboard/tools/is-free/calls", "/dashboard/events?kind=call.succeeded&tool=is-free"] {
+        let first = browser.get(path).await.is(200);
+        assert!(first.body.len() < 48 << 10, "{path}: {} bytes", first.body.len());
+        eventually("all calls are stored", Duration::from_secs(10), || async { (all_rows(&browser, path).await == 95).then_some(()) })
+            .await;
+    }
+}
+
+#[tokio::test]
+async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Earner").await;
+    let browser = Browser::signed_in(&host, &key).await;
+    let first = browser.page("/dashboard/home").await;
+    assert!(text(&first).contains("There are three ways to a first one."));
+    for path in ["/dashboard/new", "/guides/build-a-tool"] {
+        assert!(values(&first, "href").contains(&path.to_owned()), "{path}");
+    }
+    let line = first.split("<code class=\"language-sh\">").nth(1).map(|rest| text(rest.split("</code>").next().unwrap())).unwrap();
+    let folder = docs::checkout(&host);
+    let done = docs::run(&format!("BUILDER_KEY={key}\n{line}"), folder.path()).await;
+    assert!(String::from_utf8_lossy(&done.stderr).contains("HTTP 200"), "{line}: {done:?}");
+    host.call("my-first-tool", &json!({ "a": 1 })).await.is(200);
+
+    let builder = host.as_builder(&key, Method::GET, "/ai/builders/me", &Value::Null).await.is(200).json()["builder"]["builderId"].clone();
+    let mut odd = tool("is-odd", 0.0, SOMETIMES);
+    odd["title"] = json!("<img src=x onerror=alert(1)>\u{202e}odd");
+    let path = format!("/ai/endpoints/create?builderId={}", builder.as_str().unwrap());
+    host.manage(Method::POST, &path, &odd).await.is(200);
+    for slug in ["earns", "asks", "is-held"] {
+        let mut one = tool(slug, 0.25, SOMETIMES);
+        if slug == "asks" {
+            one["capabilities"] = json!({ "httpGetJson": true });
+            one["allowedHosts"] = json!(["api.example.com"]);
+        }
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &one).await.is(200);
+    }
+    host.manage(Method::POST, "/ai/admin/reviews/is-held", &json!({ "decision": "takedown", "reason": "not <b>here</b>" })).await.is(200);
+    let credit = host.mint(10.0).await;
+    for fail in ["", "throws", "", ""] {
+        host.call_credit("earns", &json!({ "fail": fail }), &credit).await;
+    }
+    report(&host, &key, 5).await;
+    let page = browser.page("/dashboard/home").await;
+    let needs = page.split("id=\"needs\"").nth(1).unwrap().split("</section>").next().unwrap();
+    let seen = text(needs);
+    for told in [
+        "is-held was taken down",
+        "not <b>here</b>",
+        "earns ✕ failed in 1 of 4 calls",
+        "asks asks for",
+        "api.example.com",
+        "where payouts go",
+    ] {
+        assert!(seen.contains(told), "{told}: {seen}");
+    }
+    assert!(!seen.contains("my-first-tool"), "{seen}");
+    assert!(text(&page).contains("<img src=x onerror=alert(1)>U+202Eodd") && !page.contains("<img"), "a title is text");
+    let failures = values(needs, "href").into_iter().find(|path| path.contains("code=failed")).unwrap();
+    assert_eq!(all_rows(&browser, &failures).await, 1);
+    let cells = links(&page, "Your tools", "earns");
+    assert_eq!(cells.iter().map(|(_, told)| told.as_str()).collect::<Vec<_>>(), ["4", "1", "$0.7125"]);
+    assert!(texts(&page, "figcaption").concat().contains("5 calls of your tools in 30 days, 1 of them failed."));
+    assert!(text(&page).contains("a payment was taken") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
+}
+
+#[tokio::test]
+async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
+    let host = Host::start().await;
+    let (key, _) = sold(&host).await;
+    let (_, other) = host.register("Other").await;
+    let path = "/dashboard/tools/earns";
+    for browser in [Browser::new(&host), Browser::signed_in(&host, &other).await] {
+        let page = browser.page(path).await;
+        assert!(!page.contains("figure class=\"chart\"") && !page.contains("class=\"tabs\""));
+    }
+    for credential in [&key, &host.admin] {
+        let page = Browser::signed_in(&host, credential).await.page(path).await;
+        assert!(values(&page, "href").contains(&"/dashboard/tools/earns/calls".to_owned()), "the tabs");
+        let charts = texts(&page, "figcaption");
+        assert!(charts.iter().any(|says| says.contains("9 calls in 30 days, 3 of them failed. The most in a day were 9.")), "{charts:?}");
+        assert_eq!((page.matches("class=\"col\"").count(), page.matches("class=\"col bad\"").count()), (1, 1), "one bar, a part of it bad");
+        assert_eq!((page.matches("class=\"step\"").count(), page.matches("class=\"step bad\"").count()), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn pages_of_what_is_earned_are_plain_documents() {
+    let host = Host::start().await;
+    let (key, _) = sold(&host).await;
+    let (builder, holder) = (Browser::signed_in(&host, &key).await, Browser::signed_in(&host, &host.mint(1.0).await).await);
+    let of_builders = ["home", "revenue", "revenue?since=365d", "payouts", "events", "tools/earns/calls", "tools/earns"];
+    for (browser, path) in of_builders.map(|path| (&builder, path)).into_iter().chain([(&holder, "credit")]) {
+        let answer = browser.get(&format!("/dashboard/{path}")).await.is(200);
+        assert_eq!(answer.has("cache-control"), "no-store", "{path}");
+        let page = html(&answer);
+        assert!(page.len() < 40 << 10, "{path}: {} bytes", page.len());
+        assert_eq!((page.matches("<h1").count(), page.matches(" style=").count(), page.matches("<script>").count()), (1, 0, 0), "{path}");
+        let ids = values(&page, "id");
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{path}: {ids:?}");
+        for name in ["for", "aria-labelledby", "aria-describedby"] {
+            assert!(values(&page, name).iter().all(|id| ids.contains(id)), "{path}: {name}");
+        }
+    }
+}

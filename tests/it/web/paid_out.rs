@@ -1,0 +1,156 @@
+//! Payouts, events and credit as pages, and the forms on them.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{browser::Browser, html, text, values};
+use crate::{
+    harness::{Host, eventually, micros},
+    revenue::tool,
+};
+
+const ADDRESS: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+const SOURCE: &str = "export default async () => ({ done: true });";
+const HOSTILE: &str = "<script>alert(1)</script>\u{202e}\"><img src=x onerror=alert(1)>";
+
+#[tokio::test]
+async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
+    let host = Host::builder().flag("--fee-bps", 1_000).start().await;
+    let (_, key) = host.register("Earner").await;
+    let (_, other) = host.register("Other").await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 0.25, SOURCE)).await.is(200);
+    let credit = host.mint(10.0).await;
+    let mut receipts = vec![];
+    for n in 0..4 {
+        receipts.push(host.call_credit("earns", &json!({ "n": n }), &credit).await.is(200).receipt_id());
+    }
+    let browser = Browser::signed_in(&host, &key).await;
+    let page = browser.page("/dashboard/payouts").await;
+    assert!(text(&page).contains("It is not said yet where payouts go.") && text(&page).contains("No packet was made yet."));
+    let saves = async |address: &str, minimum: &str| {
+        let fields = [("text:/address", address), ("some:/network", ""), ("some:/asset", ""), ("number:/minimumUsd", minimum)];
+        browser.fill("/dashboard/payouts", "/dashboard/do/setPayoutSettings", &fields).await
+    };
+    let wrong = saves(&ADDRESS.replace("Cb", "cb"), "").await.is(422);
+    assert!(html(&wrong).contains("invalid_payout"), "an address whose checksum is wrong");
+    let saved = saves(ADDRESS, "").await.is(303);
+    assert!(saved.has("location").starts_with("/dashboard/payouts?done=setPayoutSettings."), "{saved:?}");
+    let page = browser.page(saved.has("location")).await;
+    assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "what is set is in the form");
+    let below = html(&browser.fill("/dashboard/payouts", "/dashboard/do/makePayout", &[]).await.is(409));
+    assert!(text(&below).contains("0.9 USD wait to be paid out, the minimum is 1 USD"), "{below}");
+    saves(ADDRESS, "0.5").await.is(303);
+    browser.fill("/dashboard/payouts", "/dashboard/do/makePayout", &[]).await.is(303);
+
+    let made = host.as_builder(&key, Method::GET, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payouts"][0].clone();
+    let id = made["id"].as_str().unwrap();
+    let (list, path) = (browser.page("/dashboard/payouts").await, format!("/dashboard/payouts/{id}"));
+    assert!(values(&list, "href").contains(&path) && text(&list).contains("◐ created") && text(&list).contains("$0.9"));
+    let packet = browser.page(&path).await;
+    for member in ["digest", "signature", "address", "asset", "network", "id"] {
+        assert!(text(&packet).contains(made[member].as_str().unwrap()), "{member}");
+    }
+    let linked: BTreeSet<_> =
+        values(&packet, "href").into_iter().filter_map(|link| link.strip_prefix("/dashboard/receipts/").map(str::to_owned)).collect();
+    assert_eq!(linked, receipts.iter().cloned().collect());
+    assert_eq!(micros(&made["amountUsd"]), 900_000);
+
+    for body in [json!({ "decision": "approve" }), json!({ "decision": "failed", "reason": HOSTILE.replace('\u{202e}', "") })] {
+        host.manage(Method::POST, &format!("/ai/admin/payouts/{id}"), &body).await.is(200);
+    }
+    let failed = browser.page(&path).await;
+    assert!(text(&failed).contains("✕ failed") && text(&failed).contains("<script>alert(1)"), "the reason is read");
+    assert_eq!((failed.matches("<img").count(), failed.matches("<script>").count()), (0, 0), "and is text");
+    let others = Browser::signed_in(&host, &other).await;
+    assert!(html(&others.get(&path).await.is(403)).contains("not_owner"));
+    assert!(html(&browser.get("/dashboard/payouts/pay_none").await.is(404)).contains("unknown_payout"));
+}
+
+#[tokio::test]
+async fn events_are_told_by_kind_and_by_tool() {
+    let host = Host::start().await;
+    let (builder, key) = host.register("Earner").await;
+    let browser = Browser::signed_in(&host, &key).await;
+    let quiet = browser.page("/dashboard/events?kind=payout.paid").await;
+    assert!(text(&quiet).contains("Nothing that fits has happened."));
+    for slug in ["one", "two"].map(|name| format!("tool-{name}")) {
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(&slug, 0.0, SOURCE)).await.is(200);
+        host.call(&slug, &json!({})).await.is(200);
+    }
+    host.manage(Method::POST, "/ai/admin/reviews/tool-two", &json!({ "decision": "takedown", "reason": HOSTILE })).await.is(200);
+    let rows = async |query: &str| browser.page(&format!("/dashboard/events{query}")).await.matches("<th scope=\"row\">").count();
+    eventually("calls are told of", Duration::from_secs(10), || async { (rows("?kind=call.succeeded").await == 2).then_some(()) }).await;
+    assert_eq!(
+        (rows("?tool=tool-one").await, rows("?kind=endpoint.created").await, rows("?tool=tool-one&kind=endpoint.created").await),
+        (2, 2, 1)
+    );
+    let page = browser.page("/dashboard/events").await;
+    let seen = text(&page);
+    for told in ["a tool was published", "a call succeeded", "a tool was decided about", "takedown", "<script>alert(1)"] {
+        assert!(seen.contains(told), "{told}: {seen}");
+    }
+    assert!(!page.contains("<script>") && !page.contains("<img") && !page.contains('\u{202e}'), "{page}");
+
+    // Every kind that the API knows can be chosen, and has words.
+    let select = page.split("<select id=\"kind\"").nth(1).unwrap().split("</select>").next().unwrap();
+    let offered: BTreeSet<_> = values(select, "value").into_iter().filter(|kind| !kind.is_empty()).collect();
+    let refused =
+        host.as_builder(&key, Method::GET, "/ai/builders/events?kind=none", &Value::Null).await.fails(400, "invalid_request", "caller");
+    let known: BTreeSet<_> = refused["message"].as_str().unwrap().split('`').filter(|word| word.contains('.')).map(str::to_owned).collect();
+    assert!(known.len() > 20, "{refused}");
+    assert_eq!(offered, known);
+    assert!(html(&browser.get("/dashboard/events?kind=none").await.is(400)).contains("invalid_request"));
+    let admin = Browser::signed_in(&host, &host.admin).await;
+    let seen = text(&admin.page(&format!("/dashboard/events?builderId={builder}&kind=endpoint.created")).await);
+    assert!(seen.contains("tool-one") && seen.contains("tool-two"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
+    let host = Host::start().await;
+    host.publish(&tool("earns", 0.25, SOURCE)).await;
+    let minted =
+        host.manage(Method::POST, "/ai/credits", &json!({ "amountUsd": 5, "label": HOSTILE.replace('\u{202e}', "") })).await.is(200).json();
+    let token = minted["credit"].as_str().unwrap();
+    let browser = Browser::signed_in(&host, token).await;
+    let bought: Vec<_> = {
+        let mut bought = vec![];
+        for n in 0..3 {
+            bought.push(host.call_credit("earns", &json!({ "n": n }), token).await.is(200).receipt_id());
+        }
+        bought
+    };
+    let page = browser.page("/dashboard/credit").await;
+    let seen = text(&page);
+    for told in ["$4.25", "Today $0.75 was spent", "−$0.25", "+$5", "<script>alert(1)", "simulated"] {
+        assert!(seen.contains(told), "{told}: {seen}");
+    }
+    assert!(!page.contains("<img") && !page.contains("<script>"), "a label is text");
+    assert!(!page.contains(token), "the token is told nowhere");
+    for id in &bought {
+        assert!(values(&page, "href").contains(&format!("/dashboard/receipts/{id}")), "{id}");
+    }
+    assert_eq!(page.matches("<th scope=\"row\">").count(), 4);
+
+    let bounds = |per_day: &'static str, frozen: &'static str| {
+        [("number:/perCallUsd", ""), ("number:/perDayUsd", per_day), ("flag:/frozen", frozen)]
+    };
+    let set = browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("1", "false")).await.is(303);
+    assert!(set.has("location").starts_with("/dashboard/credit?done=setBudget."), "{set:?}");
+    let told = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", token)).await.is(200).json();
+    assert_eq!((micros(&told["budgets"]["holder"]["perDayUsd"]), &told["budgets"]["holder"]["perCallUsd"]), (1_000_000, &Value::Null));
+    let page = browser.page("/dashboard/credit").await;
+    assert!(text(&page).contains("$0.25 more may be") && page.contains("value=\"1\""), "{page}");
+    host.call_credit("earns", &json!({ "n": 4 }), token).await.is(200);
+    host.call_credit("earns", &json!({ "n": 5 }), token).await.fails(403, "budget_exceeded", "caller");
+    browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("", "true")).await.is(303);
+    assert!(text(&browser.page("/dashboard/credit").await).contains("✕ frozen"));
+    browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("-1", "false")).await.is(422);
+
+    let (_, key) = host.register("Earner").await;
+    assert!(html(&Browser::signed_in(&host, &key).await.get("/dashboard/credit").await.is(403)).contains("not_owner"));
+    let admin = Browser::signed_in(&host, &host.admin).await;
+    assert_eq!(admin.get("/dashboard/credit").await.is(303).has("location"), "/dashboard/admin/credits");
+}

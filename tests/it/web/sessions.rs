@@ -1,0 +1,248 @@
+//! Who signs in, what a session is good for, and when it ends.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::{
+    browser::{Browser, form, forms},
+    html, text,
+};
+use crate::harness::{Host, js};
+
+#[tokio::test]
+async fn each_credential_opens_what_is_its_own() {
+    let host = Host::start().await;
+    let (id, key) = host.register("A builder").await;
+    let credit = host.mint(1.0).await;
+    for (credential, home, said) in [
+        (key.as_str(), "/dashboard/home", vec!["builder", "A builder", id.as_str()]),
+        (credit.as_str(), "/dashboard/credit", vec!["holder of a developer credit"]),
+        (host.admin.as_str(), "/dashboard/admin", vec!["admin of this host"]),
+    ] {
+        let answer = Browser::new(&host).post("/dashboard/session", &[("credential", credential)]).await.is(303);
+        assert_eq!(answer.has("location"), home);
+        let cookie = answer.has("set-cookie");
+        assert!(cookie.ends_with("; Path=/dashboard; HttpOnly; SameSite=Lax") && !cookie.contains(credential), "{cookie}");
+        let browser = Browser { host: &host, cookie: cookie.split(';').next().map(str::to_owned) };
+        let page = browser.get("/dashboard/account").await.is(200);
+        assert_eq!(page.has("cache-control"), "no-store");
+        let page = html(&page);
+        assert!(said.iter().all(|said| text(&page).contains(said)), "{page}");
+        assert!(!page.contains(credential), "a page has the credential in it");
+    }
+}
+
+#[tokio::test]
+async fn who_is_not_signed_in_is_asked_to_and_comes_back() {
+    let host = Host::start().await;
+    let browser = Browser::new(&host);
+    let sent = browser.get("/dashboard/account?a=b").await.is(303);
+    assert_eq!(sent.has("location"), "/dashboard/sign-in?to=%2Fdashboard%2Faccount%3Fa%3Db");
+    let page = browser.page(sent.has("location")).await;
+    let answer = browser.submit(&form(&page, "/dashboard/session"), &[("credential", &host.admin)]).await.is(303);
+    assert_eq!(answer.has("location"), "/dashboard/account?a=b");
+    for elsewhere in [
+        "https://evil.example",
+        "//evil.example/dashboard",
+        "/dashboard/../tools/x",
+        "/dashboard/%2e%2e/tools/x",
+        "/dashboard\\..",
+        "/assets/x",
+        "javascript:alert(1)",
+    ] {
+        let answer = browser.post("/dashboard/session", &[("credential", &host.admin), ("to", elsewhere)]).await.is(303);
+        assert_eq!(answer.has("location"), "/dashboard/admin", "{elsewhere}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_credential_opens_nothing_and_is_counted() {
+    let host = Host::builder().flag("--auth-failures", 5).start().await;
+    let (_, key) = host.register("A builder").await;
+    let browser = Browser::new(&host);
+    for wrong in ["bk_no_key", "dc_no_credit", "no token", "", &format!("{key}x")] {
+        let answer = browser.post("/dashboard/session", &[("credential", wrong)]).await.is(401);
+        assert_eq!(answer.header("set-cookie"), None);
+        assert!(text(&html(&answer)).contains("opens nothing here"));
+    }
+    let answer = browser.post("/dashboard/session", &[("credential", &key)]).await.is(429);
+    assert!(answer.header("retry-after").is_some() && answer.header("set-cookie").is_none(), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_its_key_and_when_it_is_told_to() {
+    let host = Host::start().await;
+    let (_, key) = host.register("A builder").await;
+    let (here, there, third) =
+        (Browser::signed_in(&host, &key).await, Browser::signed_in(&host, &key).await, Browser::signed_in(&host, &key).await);
+    let page = here.page("/dashboard/account").await;
+    assert_eq!(page.matches("action=\"/dashboard/sessions/end\"").count(), 3, "two others, and all of them");
+    here.submit(&form(&page, "/dashboard/sessions/end"), &[]).await.is(303);
+    let open = [there.get("/dashboard/account").await.status, third.get("/dashboard/account").await.status];
+    assert!(open == [200, 303] || open == [303, 200], "{open:?}");
+    here.fill("/dashboard/account", "/dashboard/sign-out", &[]).await.is(303);
+    here.get("/dashboard/account").await.is(303);
+
+    let left = if open[0] == 200 { there } else { third };
+    let answer = left.fill("/dashboard/account", "/dashboard/do/rotateBuilderKey", &[]).await.is(200);
+    assert_eq!(answer.has("cache-control"), "no-store");
+    let shown = text(&html(&answer));
+    let new = shown.split("bk_").nth(1).map(|rest| format!("bk_{}", rest.split("Copy").next().unwrap())).unwrap();
+    host.as_builder(&new, Method::GET, "/ai/builders/me", &json!(null)).await.is(200);
+    assert_eq!(left.get("/dashboard/account").await.is(303).has("location"), "/dashboard/sign-in?to=%2Fdashboard%2Faccount");
+    let again = Browser::signed_in(&host, &new).await;
+    assert!(again.page("/dashboard/account").await.contains("Sessions"));
+    again.post("/dashboard/sessions/end", &[]).await.is(403);
+    let page = again.page("/dashboard/account").await;
+    let csrf = form(&page, "/dashboard/sign-out").fields;
+    again.post("/dashboard/sessions/end", &[("csrf", &csrf[0].1)]).await.is(303);
+    again.get("/dashboard/account").await.is(303);
+}
+
+#[tokio::test]
+async fn sessions_outlive_a_restart_and_not_another_admin_token() {
+    let mut host = Host::start().await;
+    let cookie = Browser::signed_in(&host, &host.admin).await.cookie;
+    host.restart().await;
+    // The port is another, and so is the name of the cookie.
+    let (_, token) = cookie.as_deref().unwrap().split_once('=').unwrap();
+    let port = host.url.rsplit(':').next().unwrap().to_owned();
+    let browser = Browser { host: &host, cookie: Some(format!("tollhouse-{port}={token}")) };
+    assert!(browser.page("/dashboard/account").await.contains("admin of this host"));
+}
+
+/// Requests that a page of another site has a browser make, or that somebody makes who read no page of the session.
+#[tokio::test]
+async fn forged_requests_change_nothing() {
+    let host = Host::start().await;
+    host.publish(&js("victim", 0.0, "async function handler() { return 1; }")).await;
+    let browser = Browser::signed_in(&host, &host.admin).await;
+    let page = browser.page("/dashboard/account").await;
+    let token = form(&page, "/dashboard/sign-out").fields[0].1.clone();
+    let other = Browser::signed_in(&host, &host.admin).await.page("/dashboard/account").await;
+    let of_other = form(&other, "/dashboard/sign-out").fields[0].1.clone();
+    let fields = format!("csrf={token}&name=x");
+    let forged: [(&str, Vec<(&str, &str)>, &str); 10] = [
+        ("cross-site", vec![("sec-fetch-site", "cross-site")], &fields),
+        ("another port", vec![("sec-fetch-site", "same-site")], &fields),
+        ("no page at all", vec![("sec-fetch-site", "none")], &fields),
+        ("sandboxed", vec![("sec-fetch-site", "cross-site"), ("origin", "null")], &fields),
+        ("no headers", vec![], &fields),
+        ("another origin", vec![("origin", "http://evil.example")], &fields),
+        ("the origin of another port", vec![("origin", "http://127.0.0.1:1")], &fields),
+        ("rebound", vec![("sec-fetch-site", "same-origin"), ("host", "evil.example")], &fields),
+        ("no token", vec![("sec-fetch-site", "same-origin")], "name=x"),
+        ("the token of another session", vec![("sec-fetch-site", "same-origin")], &format!("csrf={of_other}&name=x")),
+    ];
+    for (what, headers, body) in &forged {
+        for path in ["/dashboard/sign-out", "/dashboard/sessions/end", "/dashboard/do/deleteEndpoint", "/dashboard/api/do/deleteEndpoint"] {
+            let mut request = browser.request(Method::POST, path).header("content-type", "application/x-www-form-urlencoded");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            host.send(request.body((*body).to_owned())).await.is(403);
+            browser.get("/dashboard/account").await.is(200);
+            assert!(!what.is_empty());
+        }
+    }
+    // As GET, and by the way of scripts.
+    browser.get("/dashboard/sign-out").await.is(405);
+    let script = |headers: &[(&str, &str)]| {
+        let request = browser.request(Method::DELETE, "/dashboard/api/ai/endpoints/victim");
+        headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
+    };
+    for headers in [
+        &[("sec-fetch-site", "cross-site"), ("x-csrf-token", &*token)][..],
+        &[("sec-fetch-site", "same-origin")],
+        &[("sec-fetch-site", "same-origin"), ("x-csrf-token", &*of_other)],
+    ] {
+        host.send(script(headers)).await.is(403);
+    }
+    host.get("/ai/endpoints/victim").await.is(200);
+    let audit = host.manage(Method::GET, "/ai/admin/audit", &json!(null)).await.is(200).json();
+    assert!(!audit.to_string().contains("DELETE"), "{audit}");
+    host.send(script(&[("sec-fetch-site", "same-origin"), ("x-csrf-token", &token)])).await.is(200);
+    host.get("/ai/endpoints/victim").await.is(404);
+}
+
+#[tokio::test]
+async fn scripts_reach_the_api_of_management_with_the_session_alone() {
+    let host = Host::start().await;
+    let (_, key) = host.register("A builder").await;
+    let browser = Browser::signed_in(&host, &key).await;
+    let answer = browser.get("/dashboard/api/ai/builders/me").await.is(200);
+    assert_eq!((answer.json()["builder"]["name"].as_str(), answer.has("cache-control")), (Some("A builder"), "no-store"));
+    assert_eq!(answer.header("access-control-allow-origin"), None, "no page of another origin reads it");
+    browser.get("/dashboard/api/ai/admin/policy").await.fails(403, "not_owner", "caller");
+    for path in [
+        "/dashboard/api/tools/x",
+        "/dashboard/api/ai/invoke",
+        "/dashboard/api/ai/mcp",
+        "/dashboard/api/dev/faucet",
+        "/dashboard/api/dashboard",
+    ] {
+        browser.get(path).await.fails(404, "not_found", "caller");
+    }
+    let nobody = Browser::new(&host);
+    nobody.get("/dashboard/api/ai/builders/me").await.fails(401, "unauthorized", "caller");
+    browser.get("/dashboard/api/ai/nothing").await.fails(404, "not_found", "caller");
+    browser.post("/dashboard/api/do/getHealth", &[]).await.fails(403, "forbidden", "caller");
+}
+
+#[tokio::test]
+async fn a_builder_registers_once_by_a_form_and_signs_in() {
+    let host = Host::start().await;
+    let credit = host.mint(2.0).await;
+    let browser = Browser::new(&host);
+    let page = browser.page("/dashboard/register").await;
+    assert!(text(&page).contains("Registering costs $1 simulated, once"), "{page}");
+    let who = [("text:/name", "Somebody <b>"), ("some:/contact", "")];
+    let terms = html(&browser.submit(&form(&page, "/dashboard/register"), &who).await.is(200));
+    let ways: Vec<_> = forms(&terms).into_iter().filter(|form| form.action == "/dashboard/do/registerBuilder").collect();
+    let [play, credited] = ways.try_into().unwrap();
+    let filled = [("header:x-developer-credit", &*credit)];
+    let wrong = browser.submit(&credited, &[("header:x-developer-credit", "dc_none_x")]).await;
+    assert_eq!((wrong.status, host.credit_balance(&credit).await), (402, 2_000_000), "{wrong:?}");
+    assert!(text(&html(&wrong)).contains("no developer credit has this token"), "{wrong:?}");
+    let answers = [browser.submit(&credited, &filled).await.is(200), browser.submit(&credited, &filled).await.is(200)];
+    assert_eq!(host.credit_balance(&credit).await, 1_000_000, "sent twice, it is paid once");
+    let shown = text(&html(&answers[1]));
+    let key = shown.split("bk_").nth(1).map(|rest| format!("bk_{}", rest.split("Copy").next().unwrap())).unwrap();
+    let account = Browser::signed_in(&host, &key).await.page("/dashboard/account").await;
+    assert!(text(&account).contains("Somebody <b>") && !account.contains("<b>"), "{account}");
+
+    for _ in 0..2 {
+        let shown = text(&html(&browser.submit(&play, &[]).await.is(200)));
+        assert!(shown.contains("bk_"), "{shown}");
+    }
+    let builders = host.manage(Method::GET, "/ai/admin/builders", &json!(null)).await.is(200).json();
+    assert_eq!(builders["builders"].as_array().unwrap().len(), 2, "one by credit, one by play money: {builders}");
+
+    let free = Host::builder().flag("--registration-price-usd", 0).start().await;
+    let browser = Browser::new(&free);
+    let answer = browser.fill("/dashboard/register", "/dashboard/do/registerBuilder", &[("text:/name", "Free")]).await.is(200);
+    assert!(text(&html(&answer)).contains("bk_"));
+}
+
+#[tokio::test]
+async fn a_link_signs_one_browser_in() {
+    let host = Host::start().await;
+    let (_, key) = host.register("A builder").await;
+    let link = host.as_builder(&key, Method::POST, "/ai/builders/sign-in-links", &json!(null)).await.is(200).json();
+    let path = link["url"].as_str().unwrap().strip_prefix(&host.url).unwrap().to_owned();
+    assert!(!path.contains(&key));
+    let browser = Browser::new(&host);
+    let page = browser.page(&path).await;
+    browser.page(&path).await;
+    let form = form(&page, "/dashboard/session");
+    let answer = browser.submit(&form, &[]).await.is(303);
+    assert_eq!(answer.has("location"), "/dashboard/home");
+    let signed_in = Browser { host: &host, cookie: answer.has("set-cookie").split(';').next().map(str::to_owned) };
+    assert!(text(&signed_in.page("/dashboard/account").await).contains("A builder"));
+    browser.submit(&form, &[]).await.is(401);
+    // What a link is made of is no session's cookie.
+    let (name, _) = signed_in.cookie.as_deref().unwrap().split_once('=').unwrap();
+    let other = host.manage(Method::POST, "/ai/builders/sign-in-links", &json!(null)).await.is(200).json();
+    let (_, token) = other["url"].as_str().unwrap().split_once("link=").unwrap();
+    Browser { host: &host, cookie: Some(format!("{name}={token}")) }.get("/dashboard/account").await.is(303);
+}

@@ -1,0 +1,272 @@
+//! A call is paid for once, however often its form is sent.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use super::{
+    super::{html, text, values},
+    ECHO,
+    browser::{Browser, Form, form, forms, labels},
+};
+use crate::harness::{Answer, Facilitator, Host, Payer, Settles, eventually, js};
+
+/// The address of the browser's play wallet.
+pub(super) fn payer(browser: &Browser<'_>) -> String {
+    Payer::of(&browser.cookie("-play").expect("it has a wallet")).address
+}
+
+fn receipt(answer: &Answer) -> String {
+    let links = values(&html(answer), "href");
+    links.into_iter().find_map(|link| link.strip_prefix("/dashboard/receipts/").map(str::to_owned)).expect("it has a receipt")
+}
+
+async fn host(price: f64) -> Host {
+    let host = Host::start().await;
+    host.publish(&js("echo", price, ECHO)).await;
+    host
+}
+
+#[tokio::test]
+async fn play_money_pays_once_for_a_form_that_is_sent_a_hundred_times() {
+    let host = host(0.003).await;
+    let browser = Browser::new(&host);
+    let terms = browser.terms("echo", r#"{"text":"hi"}"#).await;
+    let shown = text(&html(&terms));
+    for told in ["$0.003", "simulated", "eip155:84532", "3000", "Nothing is charged before you press a button."] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    let pays = form(&terms, "Call for $0.003 of play money");
+    let payer = payer(&browser);
+    assert_eq!(host.balance(&payer).await, 1_000_000, "nothing was taken for the terms");
+    // Pressed twice, loaded again, asked for again after it was lost.
+    let (first, others) = tokio::join!(browser.press(&pays, "Call"), join_all((0..49).map(|_| browser.press(&pays, "Call"))));
+    let mut receipts = vec![receipt(&first.is(200))];
+    for answer in others {
+        receipts.push(receipt(&answer.is(200)));
+    }
+    for _ in 0..50 {
+        receipts.push(receipt(&browser.press(&pays, "Call").await.is(200)));
+    }
+    receipts.dedup();
+    assert_eq!(receipts.len(), 1, "one answer");
+    assert_eq!(host.balance(&payer).await, 997_000, "1 charge in 100");
+    let kept = text(&html(&browser.press(&pays, "Call").await.is(200)));
+    assert!(kept.contains("This time nothing was charged."), "{kept}");
+}
+
+#[tokio::test]
+async fn whoever_goes_back_pays_with_the_same_payment() {
+    let host = host(0.01).await;
+    let browser = Browser::new(&host);
+    let page = browser.get("/dashboard/tools/echo/try").await.is(200);
+    let asks = form(&page, "See the terms");
+    let (terms, again) = (browser.press(&asks, "See the terms").await.is(200), browser.press(&asks, "See the terms").await.is(200));
+    let payment = |terms: &Answer| form(terms, "play money").get("payment").to_owned();
+    assert_eq!(payment(&terms), payment(&again), "the page of the terms, loaded again");
+    browser.press_on(&terms, "of play money").await.is(200);
+    // The form itself, loaded again: its answer may have been lost.
+    let anew = browser.press_on(&browser.get("/dashboard/tools/echo/try").await, "See the terms").await.is(200);
+    assert!(text(&html(&anew)).contains("This call is paid for"));
+    assert_eq!(labels(&anew)[..2], ["Show its answer · cannot be charged twice", "See the terms of a new answer"]);
+    browser.press_on(&anew, "Show its answer").await.is(200);
+    assert_eq!(host.balance(&payer(&browser)).await, 990_000);
+    // Who wants another answer says so, and that is one more call, once.
+    let wants = form(&anew, "See the terms of a new answer");
+    for _ in 0..2 {
+        let terms = browser.press(&wants, "See the terms").await.is(200);
+        let label = if labels(&terms)[0].starts_with("Call for") { "of play money" } else { "Show its answer" };
+        browser.press_on(&terms, label).await.is(200);
+    }
+    assert_eq!(host.balance(&payer(&browser)).await, 980_000);
+    // Another input is another call.
+    browser.press_on(&browser.terms("echo", r#"{"other":1}"#).await, "of play money").await.is(200);
+    assert_eq!(host.balance(&payer(&browser)).await, 970_000);
+}
+
+#[tokio::test]
+async fn nothing_is_signed_while_a_payment_is_open() {
+    let host = Host::start().await;
+    let source = "export default async () => { await new Promise((done) => setTimeout(done, 60_000)); return {}; };";
+    let mut tool = js("slow", 0.01, source);
+    tool["limits"] = json!({ "wallMs": 60_000 });
+    host.publish(&tool).await;
+    let browser = Browser::new(&host);
+    let terms = browser.terms("slow", "{}").await;
+    let pays = form(&terms, "of play money");
+    let id = values(&html(&terms), "data-payment")[0].clone();
+    let lost = tokio::spawn(browser.request(&pays, "Call").send());
+    eventually("it runs", Duration::from_secs(20), async || host.payment(&id).await.filter(|payment| payment["state"] == "reserved")).await;
+    lost.abort();
+    let same = browser.terms("slow", "{}").await;
+    assert!(text(&html(&same)).contains("This call is under way"));
+    assert_eq!(form(&same, "Ask again with the same payment").get("payment"), pays.get("payment"));
+    let other = browser.terms("slow", r#"{"n":1}"#).await;
+    assert!(text(&html(&other)).contains("A payment of yours is still open") && text(&html(&other)).contains(&id));
+    assert!(forms(&other).iter().all(|form| form.get("payment").is_empty() && form.get("key").is_empty()), "there is nothing to pay with");
+}
+
+#[tokio::test]
+async fn a_form_pays_what_it_says_and_nothing_else() {
+    let host = host(0.01).await;
+    let browser = Browser::new(&host);
+    let pays = form(&browser.terms("echo", "{}").await, "of play money");
+    for (name, value) in
+        [("amount", "1"), ("amount", ""), ("asset", "0x1"), ("network", "eip155:1"), ("payment", "e30="), ("way", "any"), ("way", "own")]
+    {
+        let refused = browser.press(&pays.clone().with(name, value), "Call").await.is(400);
+        assert!(html(&refused).contains("nothing was charged"), "{name}");
+    }
+    let other = form(&browser.terms("echo", r#"{"n":1}"#).await, "of play money");
+    browser.press(&pays.clone().with("input", other.get("input")), "Call").await.is(200);
+    let refused = browser.press(&pays, "Call").await.is(409);
+    assert!(text(&html(&refused)).contains("payment_reused"), "what was paid for is another input");
+    assert_eq!(host.balance(&payer(&browser)).await, 990_000);
+}
+
+#[tokio::test]
+async fn a_price_that_has_changed_is_told_before_it_is_paid() {
+    let host = host(0.01).await;
+    let browser = Browser::new(&host);
+    let terms = browser.terms("echo", "{}").await;
+    host.change("echo", &json!({ "priceUsd": 0.02 })).await;
+    let refused = browser.press_on(&terms, "of play money").await.is(402);
+    assert!(text(&html(&refused)).contains("Nothing was charged."));
+    let told = browser.press_on(&refused, "See the terms again").await.is(200);
+    browser.press_on(&told, "Call for $0.02 of play money").await.is(200);
+    assert_eq!(host.balance(&payer(&browser)).await, 980_000);
+}
+
+#[tokio::test]
+async fn what_says_itself_what_it_costs_is_paid_up_to_the_most() {
+    let host = Host::start().await;
+    let mut tool = js("meter", 0.0, "export default async (req, ctx) => { await ctx.charge('0.0123'); return {}; };");
+    tool["maxPriceUsd"] = json!(0.05);
+    host.publish(&tool).await;
+    let browser = Browser::new(&host);
+    let terms = browser.terms("meter", "{}").await;
+    let pays = form(&terms, "Call for up to $0.05 of play money");
+    for _ in 0..2 {
+        let answer = browser.press(&pays, "Call").await.is(200);
+        assert!(text(&html(&answer)).contains("$0.0123"));
+    }
+    assert_eq!(host.balance(&payer(&browser)).await, 987_700);
+}
+
+#[tokio::test]
+async fn a_credit_pays_once_and_its_token_is_not_kept() {
+    let host = host(0.01).await;
+    let (browser, credit) = (Browser::new(&host), host.mint(1.0).await);
+    let terms = browser.terms("echo", "{}").await;
+    let pays = form(&terms, "on this credit").with("credit", &credit);
+    for answer in join_all((0..5).map(|_| browser.press(&pays, "Call"))).await {
+        assert!(!html(&answer.is(200)).contains(&credit));
+    }
+    assert_eq!(host.credit_balance(&credit).await, 990_000);
+    // The same call, from pages that were loaded anew.
+    let anew = form(&browser.terms("echo", "{}").await, "on this credit").with("credit", &credit);
+    let kept = browser.press(&anew, "Call").await.is(200);
+    assert!(text(&html(&kept)).contains("This time nothing was charged."));
+    assert_eq!(host.credit_balance(&credit).await, 990_000);
+    let more = form(&browser.press_on(&kept, "See the terms of a new answer").await.is(200), "on this credit").with("credit", &credit);
+    browser.press(&more, "Call").await.is(200);
+    assert_eq!(host.credit_balance(&credit).await, 980_000);
+    // The price is that of the page.
+    host.change("echo", &json!({ "priceUsd": 0.5 })).await;
+    let quoted = form(&browser.terms("echo", r#"{"n":1}"#).await, "on this credit").with("credit", &credit);
+    host.change("echo", &json!({ "priceUsd": 0.9 })).await;
+    browser.press(&quoted, "Call").await.is(200);
+    assert_eq!(host.credit_balance(&credit).await, 480_000);
+    let wrong = form(&terms, "on this credit").with("credit", "dc_1_wrong");
+    let refused = browser.press(&wrong, "Call").await.is(402);
+    assert!(text(&html(&refused)).contains("no developer credit has this token"));
+}
+
+#[tokio::test]
+async fn who_signed_in_with_a_credit_pays_by_the_button_that_says_so_alone() {
+    let host = host(0.01).await;
+    let (browser, credit) = (Browser::new(&host), host.mint(1.0).await);
+    browser.sign_in(&credit).await;
+    let page = browser.get("/dashboard/tools/echo/try").await.is(200);
+    let terms = browser.press_on(&page, "See the terms").await.is(200);
+    assert_eq!(host.credit_balance(&credit).await, 1_000_000, "the terms cost nothing");
+    let pays = form(&terms, "Call for $0.01 on your credit");
+    for _ in 0..3 {
+        browser.press(&pays, "Call").await.is(200);
+    }
+    assert_eq!(host.credit_balance(&credit).await, 990_000);
+    browser.press(&pays.without("csrf"), "Call").await.is(403);
+    assert_eq!(page.has("cache-control"), "no-store");
+}
+
+#[tokio::test]
+async fn what_happens_is_told_as_it_happens() {
+    let host = Host::start().await;
+    host.publish(&js("says", 0.01, "export default async (req, ctx) => { ctx.progress('half'); return { done: true }; };")).await;
+    let browser = Browser::new(&host);
+    let pays = form(&browser.terms("says", "{}").await, "of play money");
+    let asks = || async {
+        let answer = browser.host.send(browser.request(&pays, "Call").header("accept", "text/event-stream")).await.is(200);
+        assert_eq!(answer.has("cache-control"), "no-store");
+        answer.events()
+    };
+    let told = asks().await;
+    let names: Vec<_> = told.iter().map(|event| event.name.as_str()).collect();
+    assert_eq!((names.first(), names.last()), (Some(&"accepted"), Some(&"result")), "{names:?}");
+    assert!(told.iter().any(|event| event.data["message"] == "half"));
+    let last = &told.last().unwrap().data;
+    assert_eq!((&last["result"]["done"], &last["settlement"]["success"]), (&json!(true), &json!(true)));
+    assert_eq!(asks().await.last().unwrap().data["receipt"], last["receipt"], "the same call");
+    assert_eq!(host.balance(&payer(&browser)).await, 990_000);
+}
+
+/// A host where money is real, as far as it knows, and the wallet's form with a payment in it.
+async fn of_a_wallet(facilitator: &Facilitator) -> (Host, Payer) {
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    (host, Payer::new())
+}
+
+fn signed(terms: &Answer, payer: &Payer) -> Form {
+    let offer: Value = serde_json::from_str(&values(&html(terms), "data-wallet")[0]).unwrap();
+    let challenge = json!({ "accepts": [offer["accepted"]], "resource": offer["resource"] });
+    let form = forms(terms).into_iter().find(|form| form.get("amount") == "10000").unwrap();
+    form.with("payment", &payer.pay(&challenge).encoded()).pressed_by_script("Call")
+}
+
+#[tokio::test]
+async fn where_money_is_real_the_host_signs_nothing() {
+    let facilitator = Facilitator::start(Settles::Well).await;
+    let (host, payer) = of_a_wallet(&facilitator).await;
+    let browser = Browser::new(&host);
+    let terms = browser.terms("echo", "{}").await;
+    assert!(!text(&html(&terms)).contains("play money") && browser.cookie("-play").is_none());
+    let pays = signed(&terms, &payer);
+    for _ in 0..3 {
+        browser.press(&pays, "Call").await.is(200);
+    }
+    assert_eq!(facilitator.asked(), 1);
+}
+
+#[tokio::test]
+async fn an_unknown_settlement_leaves_nothing_to_pay_with_but_the_same_payment() {
+    let facilitator = Facilitator::start(Settles::Unanswered).await;
+    let (host, payer) = of_a_wallet(&facilitator).await;
+    let browser = Browser::new(&host);
+    let pays = signed(&browser.terms("echo", "{}").await, &payer);
+    let unknown = browser.press(&pays, "Call").await.is(502);
+    let shown = text(&html(&unknown));
+    for told in ["settlement_unknown", "Not known yet: it was charged at most once.", "settling"] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    assert_eq!(labels(&unknown), ["Ask again with the same payment · cannot be charged twice"]);
+    assert_eq!(form(&unknown, "Ask again").get("payment"), pays.get("payment"));
+    // It turns out well.
+    facilitator.tell(Settles::Well);
+    eventually("it is resolved", Duration::from_secs(60), async || {
+        let again = browser.press_on(&unknown, "Ask again").await;
+        (again.status == 200).then_some(())
+    })
+    .await;
+}
