@@ -22,8 +22,14 @@ pub(crate) struct Args {
     pub(crate) rounds: Option<u32>,
     /// How handlers run that `hostile` calls, as `--sandbox-tier` has it. Default: as the host has it.
     pub(crate) tier: Option<String>,
-    /// The short form of `soak`, whatever its minutes.
+    /// The short form of `soak`, whatever its minutes, and of `faces`.
     pub(crate) short: bool,
+    /// The long form of `faces`.
+    pub(crate) full: bool,
+    /// A host as tests have it, for `faces`.
+    pub(crate) debug: bool,
+    /// Whether `vendor` writes nothing.
+    pub(crate) check: bool,
     /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
     pub(crate) words: Vec<String>,
     /// All after `--`, untouched.
@@ -49,6 +55,9 @@ impl Args {
                 "--rounds" => args.rounds = Some(value()?.parse().map_err(|_| "`--rounds` wants a whole number".to_owned())?),
                 "--tier" => args.tier = Some(value()?),
                 "--short" => args.short = true,
+                "--full" => args.full = true,
+                "--debug" => args.debug = true,
+                "--check" => args.check = true,
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
                 _ => args.words.push(name),
@@ -91,6 +100,9 @@ mod tests {
             "--rounds=9",
             "--tier=jitless",
             "--short",
+            "--full",
+            "--debug",
+            "--check",
             "--",
             "--listen",
             "127.0.0.1:0",
@@ -98,6 +110,7 @@ mod tests {
         .unwrap();
         assert_eq!(args.engine, Some(Asked::QuickJs));
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
+        assert_eq!((args.full, args.debug, args.check), (true, true, true));
         assert_eq!(args.tier.as_deref(), Some("jitless"));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);

@@ -52,11 +52,33 @@ pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// The same for what pages are looked at with, out of `fixtures/browser`, but for the browser itself.
+pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copied("browser")?;
+        once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
+/// The same for what the editor of pages is made of, out of `xtask/vendor`.
+pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copied_from(&place::root().join("xtask/vendor"), "vendor")?;
+        once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// A folder of the fixtures, copied into the target folder. Each time: module look-up starts at the script's own folder.
 fn copied(name: &str) -> Result<PathBuf, Failure> {
-    let (from, to) = (place::root().join("fixtures").join(name), place::target().join(name));
+    copied_from(&place::root().join("fixtures").join(name), name)
+}
+
+fn copied_from(from: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let to = place::target().join(name);
     fs::create_dir_all(&to).map_err(|why| format!("cannot make {}: {why}", to.display()))?;
-    for entry in fs::read_dir(&from).map_err(|why| format!("cannot read {}: {why}", from.display()))?.flatten() {
+    for entry in fs::read_dir(from).map_err(|why| format!("cannot read {}: {why}", from.display()))?.flatten() {
         if entry.path().is_file() {
             fs::copy(entry.path(), to.join(entry.file_name())).map_err(|why| format!("cannot copy {}: {why}", entry.path().display()))?;
         }

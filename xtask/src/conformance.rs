@@ -3,9 +3,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::Instant,
 };
@@ -13,11 +12,10 @@ use std::{
 use crate::{
     Failure,
     args::{Args, from_env},
-    clients, engine, place, shell, workers,
+    clients, engine,
+    host::Host,
+    place, shell, workers,
 };
-
-/// What a host says once it answers.
-const READY: &str = "listening on ";
 
 /// Builds everything in release, but a worker that `TOLLHOUSE_WORKER` names, and holds it against suite and clients.
 ///
@@ -50,22 +48,23 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
     let mut table = Table::default();
     let fixtures = place::root().join("fixtures");
     {
-        let host = Host::start(host, worker, "--mcp-conformance-tools", &fixtures.join("mcp-conformance"))?;
+        let host = Host::start(host, worker, &[("--mcp-conformance-tools", &fixtures.join("mcp-conformance"))])?;
+        let url = host.mcp();
         for (what, package, words, baseline) in [
             ("suite 0.1.16", "conformance-0.1", ["--suite", "all"], "baseline-0.1.yaml"),
             ("suite 0.2.0-alpha.12, 2025-11-25", "conformance-0.2", ["--requirements", "2025-11-25"], "baseline-2025-11-25.yaml"),
             ("suite 0.2.0-alpha.12, 2026-07-28", "conformance-0.2", ["--requirements", "2026-07-28"], "baseline-2026-07-28.yaml"),
         ] {
             let mut suite = Command::new(node(packages)?);
-            suite.arg(packages.join("node_modules").join(package).join("dist/index.js")).args(["server", "--url", &host.url]);
+            suite.arg(packages.join("node_modules").join(package).join("dist/index.js")).args(["server", "--url", &url]);
             suite.args(words).arg("--expected-failures").arg(packages.join(baseline)).current_dir(packages);
             suite.arg("--output-dir").arg(packages.join("results"));
             table.add(what, suite_row(&mut suite));
         }
     }
     {
-        let host = Host::start(host, worker, "--tools", &fixtures.join("tools"))?;
-        let site = host.url.trim_end_matches("/ai/mcp");
+        let host = Host::start(host, worker, &[("--tools", &fixtures.join("tools"))])?;
+        let site = &*host.url;
         let pages = ["agents", "builders", "operators", "tools", "endpoints", "errors"].map(|page| format!("{site}/docs/{page}")).join(",");
         let mut documents = Command::new(node(packages)?);
         documents.arg(packages.join("node_modules/afdocs/bin/afdocs.mjs")).args(["check", site, "--urls", &pages]);
@@ -73,28 +72,29 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
         // It ends badly where one of its checks fails.
         table.add("afdocs 0.22, documents for agents", client_row(&mut documents, &["\"id\":\"llms-txt-exists\""]));
     }
-    let host = Host::start(host, worker, "--tools", &fixtures.join("mcp-clients/tools"))?;
+    let host = Host::start(host, worker, &[("--tools", &fixtures.join("mcp-clients/tools"))])?;
+    let url = host.mcp();
     let inspector = inspector(packages)?;
     let (python_1, python_2) = (packages.join("venv-1/bin/python"), packages.join("venv-2/bin/python"));
     let node = node(packages)?;
     let rows: [(&str, &Path, Vec<&str>, &[&str]); 11] = [
-        ("@modelcontextprotocol/sdk 1.32", &node, vec!["use.mjs", "sdk", &host.url, "free"], FREE_LEGACY),
-        ("@modelcontextprotocol/client 2.4, legacy", &node, vec!["use.mjs", "client-legacy", &host.url, "free"], FREE_LEGACY),
-        ("@modelcontextprotocol/client 2.4, modern", &node, vec!["use.mjs", "client-modern", &host.url, "free"], FREE_MODERN),
-        ("@modelcontextprotocol/inspector 2.12, legacy", &node, inspect(&inspector, &host.url, "legacy"), INSPECTED),
-        ("@modelcontextprotocol/inspector 2.12, modern", &node, inspect(&inspector, &host.url, "modern"), INSPECTED),
-        ("PyPI mcp 1.30", &python_1, vec!["use_v1.py", &host.url, "free"], FREE),
-        ("PyPI mcp 2.3", &python_2, vec!["use_v2.py", &host.url, "free"], FREE),
-        ("PyPI x402[mcp] 2.25, pays", &python_1, vec!["use_v1.py", &host.url, "paid", "pay"], PAID),
-        ("agents 0.32, pays", &node, vec!["pay-agents.mjs", &host.url, "paid"], PAID),
-        ("@apify/mcpc 0.2, pays twice", &node, vec!["pay-mcpc.mjs", &host.url, "paid"], PAID_TWICE),
-        ("x402-mcp 0.0.5, pays", &node, vec!["pay-x402-mcp.mjs", &host.url, "paid"], PAID),
+        ("@modelcontextprotocol/sdk 1.32", &node, vec!["use.mjs", "sdk", &url, "free"], FREE_LEGACY),
+        ("@modelcontextprotocol/client 2.4, legacy", &node, vec!["use.mjs", "client-legacy", &url, "free"], FREE_LEGACY),
+        ("@modelcontextprotocol/client 2.4, modern", &node, vec!["use.mjs", "client-modern", &url, "free"], FREE_MODERN),
+        ("@modelcontextprotocol/inspector 2.12, legacy", &node, inspect(&inspector, &url, "legacy"), INSPECTED),
+        ("@modelcontextprotocol/inspector 2.12, modern", &node, inspect(&inspector, &url, "modern"), INSPECTED),
+        ("PyPI mcp 1.30", &python_1, vec!["use_v1.py", &url, "free"], FREE),
+        ("PyPI mcp 2.3", &python_2, vec!["use_v2.py", &url, "free"], FREE),
+        ("PyPI x402[mcp] 2.25, pays", &python_1, vec!["use_v1.py", &url, "paid", "pay"], PAID),
+        ("agents 0.32, pays", &node, vec!["pay-agents.mjs", &url, "paid"], PAID),
+        ("@apify/mcpc 0.2, pays twice", &node, vec!["pay-mcpc.mjs", &url, "paid"], PAID_TWICE),
+        ("x402-mcp 0.0.5, pays", &node, vec!["pay-x402-mcp.mjs", &url, "paid"], PAID),
     ];
     for (what, program, words, wanted) in rows {
         table.add(what, client_row(Command::new(program).args(words).current_dir(packages), wanted));
     }
     for era in ["legacy", "modern"] {
-        let words = ["--cli", &host.url, "--transport", "http", "--protocol-era", era, "--method", "tools/list"];
+        let words = ["--cli", &url, "--transport", "http", "--protocol-era", era, "--method", "tools/list"];
         let mut list = Command::new(&node);
         list.arg(&inspector).args(words).current_dir(packages);
         table.add(&format!("inspector 2.12, {era}, lists"), client_row(&mut list, &["\"name\":\"free\"", "\"name\":\"paid\""]));
@@ -181,41 +181,5 @@ impl Table {
     fn end(self, began: Instant) -> Result<(), Failure> {
         println!("{} of {} rows pass, {} s", self.rows - self.failed, self.rows, began.elapsed().as_secs());
         if self.failed == 0 { Ok(()) } else { Err(format!("{} rows did not pass", self.failed)) }
-    }
-}
-
-/// A host with tools of a folder. Dropping it kills it and removes its data.
-struct Host {
-    child: Child,
-    data: PathBuf,
-    url: String,
-}
-
-impl Host {
-    fn start(binary: &Path, worker: &Path, flag: &str, tools: &Path) -> Result<Self, Failure> {
-        let data = std::env::temp_dir().join(format!("tollhouse-conformance-{}-{flag}", std::process::id()));
-        fs::create_dir_all(&data).map_err(|why| format!("cannot make {}: {why}", data.display()))?;
-        let log = fs::File::create(data.join("host.log")).map_err(|why| why.to_string())?;
-        let mut command = Command::new(binary);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.join("data")).arg(flag).arg(tools);
-        command.env("TOLLHOUSE_WORKER", worker).current_dir(&data).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let child = command.spawn().map_err(|why| format!("cannot start {}: {why}", binary.display()))?;
-        let mut host = Self { child, data, url: String::new() };
-        let mut line = String::new();
-        if let Some(stdout) = host.child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).map_err(|why| why.to_string())?;
-        }
-        let url = line.trim().strip_prefix(READY).ok_or_else(|| {
-            format!("the host did not start: {line}\n{}", fs::read_to_string(host.data.join("host.log")).unwrap_or_default())
-        })?;
-        host.url = format!("{url}/ai/mcp");
-        Ok(host)
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        self.child.kill().and_then(|()| self.child.wait()).ok();
-        fs::remove_dir_all(&self.data).ok();
     }
 }

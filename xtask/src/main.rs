@@ -7,13 +7,16 @@
 
 mod args;
 mod bench;
+mod browser;
 mod clients;
 mod conformance;
 mod deny;
 mod docs;
 mod engine;
+mod faces;
 mod failure;
 mod fuzz;
+mod host;
 mod lint;
 mod long;
 mod mutants;
@@ -25,6 +28,7 @@ mod soak;
 mod strip;
 mod test;
 mod tools;
+mod vendor;
 mod workers;
 
 use std::process::ExitCode;
@@ -47,6 +51,8 @@ cargo xtask crash [--rounds 200]                         kills under paid calls 
 cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
+cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: axe, weight, policy, stories of who uses them
+cargo xtask vendor [--check]                             makes the editor of pages of the packages that xtask/vendor locks
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code
 cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       bytes of strangers that break something, looked for by coverage
@@ -66,6 +72,8 @@ fn main() -> ExitCode {
         Some("crash") => args::Args::parse(words).and_then(|args| long::crash(&args)),
         Some("hostile") => args::Args::parse(words).and_then(|args| long::hostile(&args)),
         Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),
+        Some("faces") => args::Args::parse(words).and_then(|args| faces::run(&args)),
+        Some("vendor") => args::Args::parse(words).and_then(|args| vendor::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
         Some("docs") => args::Args::parse(words).and_then(|args| docs::run(&args)),
         Some("fuzz") => args::Args::parse(words).and_then(|args| fuzz::run(&args)),

@@ -11,7 +11,7 @@ use crate::{
     args::{Args, Asked},
     clients, conformance,
     engine::{self, Engine},
-    place, shell, soak, workers,
+    faces, place, shell, soak, workers,
 };
 
 /// The tests of what a live host does with hostile code.
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         one => vec![engine::pick(one)?],
     };
     let (clients, contract) = (clients::prepare(), clients::prepare_contract());
-    let mcp_clients = conformance::prepare();
+    let (mcp_clients, browser) = (conformance::prepare(), faces::prepare());
     let worker = workers::build(engines[0])?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
     contract.join().map_err(|_| "the installation of the compiler broke")??;
@@ -64,6 +64,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let host = place::target().join("debug/tollhouse");
         if let Err(why) = conformance::check(&host, &worker, &mcp_clients) {
             eprintln!("conformance: {why}");
+            tally.broken += 1;
+        }
+        let browser = browser.join().map_err(|_| "the installation of what looks at pages broke")??;
+        if let Err(why) = faces::check(&host, &worker, &browser) {
+            eprintln!("faces: {why}");
             tally.broken += 1;
         }
         if let Err(why) = soak::check(&host, &worker) {

@@ -1,0 +1,147 @@
+//! `cargo xtask faces`: what people see of a host, looked at and used in a real browser.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+use crate::{
+    Failure,
+    args::{Args, from_env},
+    browser, clients, engine,
+    host::Host,
+    place, shell, vendor, workers,
+};
+
+/// A script of `fixtures/browser`, and a host of its own that it is run against.
+struct Story {
+    name: &'static str,
+    script: &'static str,
+    words: &'static [&'static str],
+    /// What its host sells at first.
+    catalogue: Catalogue,
+}
+
+#[derive(PartialEq, Eq)]
+enum Catalogue {
+    Shipped,
+    Empty,
+}
+
+impl Story {
+    const fn new(name: &'static str) -> Self {
+        Self { name, script: name, words: &[], catalogue: Catalogue::Shipped }
+    }
+}
+
+const STORIES: &[Story] = &[
+    Story::new("pages"),
+    Story { script: "pages", words: &["--empty"], catalogue: Catalogue::Empty, ..Story::new("empty") },
+    Story::new("editor"),
+    Story::new("newcomer"),
+    Story::new("without-script"),
+    Story::new("forged"),
+    Story::new("hostile"),
+    Story::new("keyboard"),
+    Story::new("lost"),
+    Story::new("live-log"),
+    Story::new("speed"),
+];
+
+/// Takes pictures, and holds nothing to anything: only where it is asked for by name.
+const PICTURES: Story = Story::new("pictures");
+
+/// Builds in release, or with `--debug` as tests do, and runs all stories, or those that are named.
+///
+/// # Errors
+///
+/// What kept it from being built, and how many stories did not end well.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let packages = clients::prepare_browser();
+    let all = || STORIES.iter().chain([&PICTURES]);
+    if let Some(unknown) = args.words.iter().find(|word| all().all(|story| story.name != **word)) {
+        let names: Vec<_> = all().map(|story| story.name).collect();
+        return Err(format!("no story `{unknown}`; there are {}", names.join(", ")));
+    }
+    let worker = match from_env("TOLLHOUSE_WORKER") {
+        Some(built) => PathBuf::from(built),
+        None => workers::build(engine::pick(args.engine)?)?,
+    };
+    let host = if args.debug { debug_host()? } else { workers::build_host()? };
+    let packages = packages.join().map_err(|_| "the installation of what looks at pages broke")??;
+    let stories: Vec<_> = match args.words.as_slice() {
+        [] => {
+            vendor::check()?;
+            STORIES.iter().collect()
+        }
+        words => all().filter(|story| words.iter().any(|word| *word == story.name)).collect(),
+    };
+    let place = Place { host: &host, worker: &worker, packages: &packages, browser: &browser::find()? };
+    let asked = [(args.full, "--full"), (args.short, "--short"), (args.debug, "--debug")];
+    let words: Vec<_> = asked.into_iter().filter_map(|(is_asked, word)| is_asked.then_some(word)).collect();
+    place.run(&stories, &words)
+}
+
+/// Begins to install what [`check`] needs.
+pub(crate) fn prepare() -> std::thread::JoinHandle<Result<PathBuf, Failure>> {
+    clients::prepare_browser()
+}
+
+/// The short form, on a host that is built already; and whether the vendored editor is what its sources make.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), Failure> {
+    vendor::check()?;
+    Place { host, worker, packages, browser: &browser::find()? }.run(&STORIES.iter().collect::<Vec<_>>(), &["--short"])
+}
+
+fn debug_host() -> Result<PathBuf, Failure> {
+    shell::run_behind("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
+    Ok(place::target().join("debug/tollhouse"))
+}
+
+/// What stories are run with.
+struct Place<'a> {
+    host: &'a Path,
+    worker: &'a Path,
+    packages: &'a Path,
+    browser: &'a Path,
+}
+
+impl Place<'_> {
+    fn run(&self, stories: &[&Story], words: &[&str]) -> Result<(), Failure> {
+        let began = Instant::now();
+        let mut failed = 0;
+        for story in stories {
+            if let Err(why) = self.tell(story, words) {
+                eprintln!("{}: {why}", story.name);
+                failed += 1;
+            }
+        }
+        println!("{} of {} stories end well, {} s", stories.len() - failed, stories.len(), began.elapsed().as_secs());
+        if failed == 0 { Ok(()) } else { Err(format!("{failed} stories did not end well")) }
+    }
+
+    /// One story, which prints a line for each bar, on a new host.
+    fn tell(&self, story: &Story, words: &[&str]) -> Result<(), Failure> {
+        let nothing = self.packages.join("nothing");
+        fs::create_dir_all(&nothing).map_err(|why| format!("cannot make {}: {why}", nothing.display()))?;
+        // Nobody pays to become a builder.
+        let mut flags = vec![("--registration-price-usd", OsStr::new("0"))];
+        if story.catalogue == Catalogue::Empty {
+            flags.push(("--tools", nothing.as_os_str()));
+        }
+        let host = Host::start(self.host, self.worker, &flags)?;
+        println!("{}", story.name);
+        let mut node = Command::new("node");
+        node.arg(format!("{}.mjs", story.script)).arg(&host.url).args(story.words).args(words).current_dir(self.packages);
+        node.env("TOLLHOUSE_ADMIN_TOKEN_FILE", host.admin_token()).env("CHROMIUM", self.browser);
+        node.env("PICTURES", place::target().join("pictures"));
+        shell::run(&mut node)
+    }
+}

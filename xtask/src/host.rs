@@ -1,0 +1,75 @@
+//! A host that a command looks at from outside: on a free port, with data of its own.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use crate::Failure;
+
+/// What a host says once it answers.
+const READY: &str = "listening on ";
+
+/// A host with its data in a temporary folder. Dropping it kills it and removes them.
+pub(crate) struct Host {
+    child: Child,
+    folder: PathBuf,
+    /// Without a slash at its end.
+    pub(crate) url: String,
+}
+
+impl Host {
+    /// Starts one, and waits until it answers.
+    ///
+    /// # Errors
+    ///
+    /// What it said in place of its address.
+    pub(crate) fn start<T: AsRef<OsStr>>(binary: &Path, worker: &Path, flags: &[(&str, T)]) -> Result<Self, Failure> {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("tollhouse-xtask-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        let log = fs::File::create(folder.join("host.log")).map_err(|why| why.to_string())?;
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
+        for (flag, value) in flags {
+            command.arg(flag).arg(value);
+        }
+        command.env("TOLLHOUSE_WORKER", worker).current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let child = command.spawn().map_err(|why| format!("cannot start {}: {why}", binary.display()))?;
+        let mut host = Self { child, folder, url: String::new() };
+        let mut line = String::new();
+        if let Some(stdout) = host.child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).map_err(|why| why.to_string())?;
+        }
+        let url = line.trim().strip_prefix(READY).ok_or_else(|| format!("the host did not start: {line}\n{}", host.log()))?;
+        host.url = url.to_owned();
+        Ok(host)
+    }
+
+    /// Where it speaks MCP.
+    pub(crate) fn mcp(&self) -> String {
+        format!("{}/ai/mcp", self.url)
+    }
+
+    /// The file that its admin token is in.
+    pub(crate) fn admin_token(&self) -> PathBuf {
+        self.folder.join("data/admin-token")
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("host.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).ok();
+        fs::remove_dir_all(&self.folder).ok();
+    }
+}
