@@ -48,7 +48,8 @@ pub(in crate::money) struct Patience {
     pub(in crate::money) verify: Duration,
     /// Above the confirmation time of slow chains. Default: 60 s.
     pub(in crate::money) settle: Duration,
-    /// For asking again after a failure that may pass, while the caller waits. Default: 10 s.
+    /// For asking again after a failure that may pass, while the caller waits, beside waiting until the facilitator is not
+    /// busy with others. Default: 10 s.
     pub(in crate::money) again: Duration,
 }
 
@@ -162,10 +163,13 @@ impl Facilitator for HttpFacilitator {
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let until = Instant::now() + self.patience.again;
+        let began = Instant::now();
+        let (mut until, last) = (began + self.patience.again, began + self.patience.again.max(self.patience.settle));
         let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
         loop {
-            let why = match self.window.ask(until, self.settle_once(payment)).await {
+            let (said, queued) = self.window.ask(last, self.settle_once(payment)).await;
+            until = last.min(until + queued);
+            let why = match said {
                 Said::Settled(transaction) => {
                     self.window.succeeded();
                     return SettleOutcome::Settled(settlement(payment, transaction));

@@ -1,5 +1,5 @@
-//! How many settlements a facilitator is sent at once: fewer while it fails them because they come together, as one does whose
-//! only signer gives two transactions the same nonce.
+//! How many settlements a facilitator is sent at once. It begins with one and finds out how many the facilitator takes: fewer, and
+//! each for longer, while it fails them because they come together, as one does whose only signer gives two transactions the same nonce.
 
 use std::{
     pin::pin,
@@ -16,10 +16,13 @@ use tokio::{
 const MOST: usize = 256;
 /// How long one counts as being sent. What comes after is the chain's time, in which others disturb nothing.
 const SENDING: Duration = Duration::from_millis(250);
-/// Successes in a row after which more are tried.
+/// What a busy facilitator may take to send one that has it to itself.
+const LONGEST_SENDING: Duration = Duration::from_secs(8);
+/// Successes in a row after which more are tried, once it has failed some.
 const ENOUGH: u32 = 8;
 
-/// Half as many after each failure, twice as many after so many successes in a row.
+/// Twice as many after each success, until the first failure; half as many after each failure, twice as many after so many successes in a row.
+/// Where one at a time fails as well, it is twice as long alone.
 #[derive(Debug)]
 pub(super) struct Window {
     seats: Semaphore,
@@ -31,37 +34,47 @@ struct Size {
     seats: usize,
     /// Successes since the last failure, and since it was widened.
     in_row: u32,
+    /// Successes in a row after which more are tried.
+    enough: u32,
     /// Seats that are taken away as soon as whoever has them leaves.
     owed: usize,
+    /// How long one has its seat at most.
+    sending: Duration,
 }
 
 impl Window {
     pub(super) fn new() -> Self {
-        Self { seats: Semaphore::new(MOST), size: Mutex::new(Size { seats: MOST, in_row: 0, owed: 0 }) }
+        Self { seats: Semaphore::new(1), size: Mutex::new(Size { seats: 1, in_row: 0, enough: 1, owed: 0, sending: SENDING }) }
     }
 
-    /// Asks when there is a seat, and at `until` without one.
-    pub(super) async fn ask<T>(&self, until: Instant, question: impl Future<Output = T>) -> T {
+    /// Asks when there is a seat, and at `until` without one. With the answer comes how long the seat was waited for.
+    pub(super) async fn ask<T>(&self, until: Instant, question: impl Future<Output = T>) -> (T, Duration) {
+        let came = Instant::now();
         let seat = timeout_at(until, self.seats.acquire()).await;
+        let waited = came.elapsed();
         let mut question = pin!(question);
-        let answered = timeout(SENDING, &mut question).await;
+        let answered = timeout(self.with(|size| size.sending), &mut question).await;
         if let Ok(Ok(seat)) = seat {
             match self.with(Size::pay) {
                 true => seat.forget(),
                 false => drop(seat),
             }
         }
-        match answered {
+        let answer = match answered {
             Ok(answer) => answer,
             Err(_) => question.await,
-        }
+        };
+        (answer, waited)
     }
 
     pub(super) fn failed(&self) {
         self.with(|size| {
+            if size.seats == 1 {
+                size.sending = LONGEST_SENDING.min(2 * size.sending);
+            }
             let fewer = size.seats / 2;
             size.seats -= fewer;
-            size.in_row = 0;
+            (size.in_row, size.enough) = (0, ENOUGH);
             size.owed += fewer - self.seats.forget_permits(fewer);
         });
     }
@@ -69,11 +82,12 @@ impl Window {
     pub(super) fn succeeded(&self) {
         self.with(|size| {
             size.in_row += 1;
-            if size.in_row == ENOUGH {
+            if size.in_row == size.enough {
                 let more = size.seats.min(MOST - size.seats);
                 let paid = more.min(size.owed);
                 self.seats.add_permits(more - paid);
-                *size = Size { seats: size.seats + more, in_row: 0, owed: size.owed - paid };
+                (size.seats, size.in_row, size.owed) = (size.seats + more, 0, size.owed - paid);
+                size.sending = SENDING.max(size.sending / 2);
             }
         });
     }
@@ -130,9 +144,28 @@ mod tests {
         count
     }
 
+    /// As wide as it becomes.
+    fn wide() -> Window {
+        let window = Window::new();
+        (0..MOST.ilog2()).for_each(|_| window.succeeded());
+        window
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_success_widens_it_until_the_first_failure() {
+        let window = Arc::new(Window::new());
+        for wide in [1, 2, 4, 8] {
+            assert_eq!(at_once(&window, 2 * MOST).await, wide);
+            window.succeeded();
+        }
+        window.failed();
+        window.succeeded();
+        assert_eq!(at_once(&window, 2 * MOST).await, 8);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn failures_halve_it_down_to_one_and_successes_widen_it_up_to_its_most() {
-        let window = Arc::new(Window::new());
+        let window = Arc::new(wide());
         assert_eq!(at_once(&window, 2 * MOST).await, MOST);
         window.failed();
         assert_eq!(at_once(&window, 2 * MOST).await, MOST / 2);
@@ -152,7 +185,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn seats_in_use_are_taken_away_when_they_are_left() {
-        let window = Window::new();
+        let window = wide();
         let mut first: Vec<_> = (0..MOST).map(|_| Box::pin(unconstrained(window.ask(soon(), pending::<()>())))).collect();
         first.iter_mut().for_each(|asking| assert!(asking.now_or_never().is_none()));
         (0..20).for_each(|_| window.failed());
@@ -162,26 +195,46 @@ mod tests {
         assert_eq!(window.seats.available_permits(), 2);
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_next_is_asked_when_one_is_sent_though_not_answered() {
-        let window = Window::new();
-        (0..20).for_each(|_| window.failed());
+    /// How long a question waits behind one that is never answered.
+    async fn behind_another(window: &Window) -> Duration {
         let mut first = Box::pin(window.ask(soon(), pending::<()>()));
         assert!((&mut first).now_or_never().is_none());
         let began = Instant::now();
-        tokio::select! {
-            () = window.ask(soon(), async {}) => {}
-            () = first => unreachable!(),
-        }
-        assert_eq!(began.elapsed().as_millis(), SENDING.as_millis());
+        let waited = tokio::select! {
+            ((), waited) = window.ask(soon(), async {}) => waited,
+            _ = first => unreachable!(),
+        };
+        assert_eq!(began.elapsed(), waited);
+        Duration::from_millis(waited.as_millis().try_into().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_one_at_a_time_fails_too_each_has_longer_for_itself() {
+        let window = Window::new();
+        window.failed();
+        assert_eq!(behind_another(&window).await, 2 * SENDING);
+        (0..20).for_each(|_| window.failed());
+        assert_eq!(behind_another(&window).await, LONGEST_SENDING);
+        (0..ENOUGH).for_each(|_| window.succeeded());
+        window.failed();
+        assert_eq!(behind_another(&window).await, LONGEST_SENDING / 2);
+        (0..8 * ENOUGH).for_each(|_| window.succeeded());
+        (0..8).for_each(|_| window.failed());
+        assert_eq!(behind_another(&window).await, SENDING);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_is_asked_when_one_is_sent_though_not_answered() {
+        let window = Window::new();
+        assert_eq!(behind_another(&window).await, SENDING);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_can_wait_no_longer_asks_without_a_seat() {
         let window = Window::new();
-        _ = window.seats.forget_permits(MOST);
+        _ = window.seats.forget_permits(1);
         let until = Instant::now() + Duration::from_secs(10);
-        assert_eq!(window.ask(until, async { 7 }).await, 7);
+        assert_eq!(window.ask(until, async { 7 }).await.0, 7);
         assert_eq!(Instant::now(), until);
     }
 }
