@@ -83,7 +83,7 @@ fn stock(facilitator: &str, chain: &Chain) -> HostBuilder {
 
 #[tokio::test]
 async fn every_stock_payer_pays_on_a_chain_through_the_stock_facilitator() {
-    let chain = Chain::start().await;
+    let chain = Chain::ticking().await;
     let facilitator = chain.stock_facilitator().await;
     every_payer_pays(&chain, stock(&facilitator.url, &chain)).await;
 }
@@ -91,7 +91,7 @@ async fn every_stock_payer_pays_on_a_chain_through_the_stock_facilitator() {
 /// The facilitator has one signer, and gave several payments the same nonce of it: three of eight were served.
 #[tokio::test]
 async fn eight_different_payments_at_once_are_served_through_the_stock_facilitator() {
-    let chain = Chain::start().await;
+    let chain = Chain::ticking().await;
     let facilitator = chain.stock_facilitator().await;
     eight_at_once_are_served(&chain, stock(&facilitator.url, &chain)).await;
 }

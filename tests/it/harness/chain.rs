@@ -102,6 +102,12 @@ impl Chain {
         Self::with(&[]).await
     }
 
+    /// A chain that makes a block of each transaction at once, and one every two seconds beside, as chains do: who waits for the next
+    /// block, as viem does where it finds no receipt at once, comes to one.
+    pub async fn ticking() -> Self {
+        Self::with(&["--mixed-mining", "--block-time", "2"]).await
+    }
+
     /// A chain with more arguments for anvil. What has a block behind it is safe.
     pub async fn with(args: &[&str]) -> Self {
         Self::of(BASE_SEPOLIA, args).await
