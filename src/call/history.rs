@@ -39,6 +39,9 @@ use crate::{
 
 const CALLS: Table<(Ended<EndpointId>, Timestamp, RequestId, u32), Pack> = schema::CALLS.holding();
 
+/// The calls of a pack ended within one such span, counted from 1970: who looks for those before some time reads no other.
+const PACK_MS: u64 = 3_600 * 1_000;
+
 /// How many calls are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistorySettings {
@@ -219,15 +222,28 @@ fn chapter(endpoint: EndpointId, mut calls: Vec<CallRecord>, name: &RequestId, b
     calls.sort_by_key(|call| call.at);
     let values: Vec<_> = calls.iter().map(|call| serde_json::to_vec(call).expect("a call has text keys")).collect();
     let items: Vec<_> = values.iter().map(|value| Item { name: b"", value }).collect();
+    let mut rest = items.as_slice();
+    let together = calls.chunk_by(|one, next| end_of_pack(one.at) == end_of_pack(next.at)).map(<[_]>::len);
+    let packed = together.flat_map(|count| {
+        let (some, behind) = rest.split_at(count);
+        rest = behind;
+        packs(some)
+    });
+    let packed: Vec<_> = packed.collect();
     let mut placed = Vec::with_capacity(calls.len());
     let mut rest = calls.into_iter();
-    for (part, (count, pack)) in (0_u32..).zip(packs(&items)) {
+    for (part, (count, pack)) in (0_u32..).zip(packed) {
         let some: Vec<_> = rest.by_ref().take(count).collect();
         let last = some.last().map_or(Timestamp(0), |call| call.at);
         batch.put(&CALLS, &(Ended(endpoint.clone()), last, name.clone(), part), &pack);
         placed.extend((0..).zip(some).map(|(number, call)| Placed { place: CallPlace::within(last, name.clone(), part, number), call }));
     }
     Chapter { endpoint, calls: placed }
+}
+
+/// Calls that ended before `at` lie in packs before then.
+fn end_of_pack(at: Timestamp) -> Timestamp {
+    Timestamp((at.0 / PACK_MS + 1).saturating_mul(PACK_MS))
 }
 
 fn all_of(endpoint: &EndpointId) -> Range<(Ended<EndpointId>, Timestamp, RequestId, u32)> {

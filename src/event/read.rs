@@ -17,6 +17,8 @@ const SCAN: usize = 250;
 pub struct EventQuery {
     /// Only events from then on.
     pub since: Option<Timestamp>,
+    /// Only events from before then.
+    pub until: Option<Timestamp>,
     /// Only those of this endpoint.
     pub slug: Option<Slug>,
     /// Only events of this kind.
@@ -41,6 +43,7 @@ impl EventQuery {
     #[must_use]
     pub fn wants(&self, event: &Event) -> bool {
         self.since.is_none_or(|since| event.at >= since)
+            && self.until.is_none_or(|until| event.at < until)
             && self.slug.as_ref().is_none_or(|slug| event.endpoint_slug.as_ref() == Some(slug))
             && self.kind.is_none_or(|kind| event.kind == kind)
     }
@@ -58,6 +61,8 @@ impl Events {
         let mut range = EVENTS.under(&own).from(&(own.clone(), EventPlace::start_of(oldest).0));
         if let Some(cursor) = &query.cursor {
             range = range.before(&(own, cursor.0.clone()));
+        } else if let Some(until) = query.until {
+            range = range.before(&(own, EventPlace::start_of(until).0));
         }
         let (mut page, mut seen) = (EventPage::default(), 0);
         while !range.is_empty() {

@@ -42,6 +42,8 @@ async fn events_come_back_newest_first_by_time_endpoint_and_kind_and_only_their_
     assert_eq!(numbers(&events, &owner, EventQuery::default()).await, (0..20).rev().collect::<Vec<_>>());
     let since = EventQuery { since: Some(Timestamp(NOW.0 + 17)), ..EventQuery::default() };
     assert_eq!(numbers(&events, &owner, since).await, [19, 18, 17]);
+    let between = EventQuery { since: Some(Timestamp(NOW.0 + 7)), until: Some(Timestamp(NOW.0 + 17)), ..EventQuery::default() };
+    assert_eq!(numbers(&events, &owner, between).await, (7..17).rev().collect::<Vec<_>>());
     let of_one = EventQuery { slug: Some(one), ..EventQuery::default() };
     assert_eq!(numbers(&events, &owner, of_one).await, [15, 10, 5, 0]);
     let failed = EventQuery { kind: Some(Kind::CallFailed), ..EventQuery::default() };

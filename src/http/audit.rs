@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::{
     auth::Admin,
-    page::{Limit, Span, bad_cursor, paged},
+    page::{Limit, When, bad_cursor, paged},
     route::{Route, get},
     services::Auditing,
 };
@@ -172,7 +172,7 @@ impl<'de> Visitor<'de> for Members {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Query {
-    since: Option<Span>,
+    since: Option<When>,
     actor: Option<String>,
     slug: Option<Slug>,
     #[serde(default)]
@@ -187,7 +187,7 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn list(Admin(asked): Admin<Query>, State(auditing): State<Arc<Auditing>>) -> Result<Json<Value>, Fault> {
     let query = AuditQuery {
-        since: asked.since.map(|since| since.before(auditing.clock.now())),
+        since: asked.since.map(|since| since.at(auditing.clock.now())),
         by: asked.actor.map(|actor| actor.parse()).transpose().map_err(Fault::bad_request)?,
         slug: asked.slug,
         limit: asked.limit.0,

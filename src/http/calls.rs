@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{
     auth::{Admin, Managed},
     follow::{self, Entry, Source},
-    page::{Limit, Span, bad_cursor, paged},
+    page::{Limit, When, bad_cursor, no_end, paged},
     route::{Route, get},
     services::Watching,
 };
@@ -28,13 +28,14 @@ use crate::{
 };
 
 /// How far back metrics go when the query does not say, and how wide their buckets are.
-const DEFAULT_SINCE: Span = Span::days(1);
+const DEFAULT_SINCE: When = When::days(1);
 const DEFAULT_STEP: Step = Step::Hour;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CallsQuery {
-    since: Option<Span>,
+    since: Option<When>,
+    until: Option<When>,
     outcome: Option<Ending>,
     #[serde(default)]
     limit: Limit,
@@ -44,7 +45,8 @@ struct CallsQuery {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MetricsQuery {
-    since: Option<Span>,
+    since: Option<When>,
+    until: Option<When>,
     step: Option<String>,
 }
 
@@ -63,16 +65,18 @@ pub(super) fn routes() -> Vec<Route> {
 async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
     let Managed { live, asked, .. } = managed;
     let endpoint = live.endpoint.id.clone();
-    let since = asked.since.map(|since| since.before(watching.clock.now()));
+    let now = watching.clock.now();
+    let (since, until) = (asked.since.map(|since| since.at(now)), asked.until.map(|until| until.at(now)));
     let ending = asked.outcome.map(known).transpose()?;
     if sse::wanted(&headers) {
+        no_end(until)?;
         let from = follow::from(&headers, since, CallPlace::from_cursor, "a call of this stream")?;
         // A reader that comes back has its place; what it asked to begin with is past.
         let query = CallQuery { ending, ..CallQuery::default() };
         return follow::stream(&watching.shared.shutdown, Calls { history: Arc::clone(&watching.history), endpoint, query }, from);
     }
     let cursor = asked.cursor.map(|cursor| CallPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
-    let page = watching.history.list(&endpoint, &CallQuery { since, ending, limit: asked.limit.0, cursor }).await?;
+    let page = watching.history.list(&endpoint, &CallQuery { since, until, ending, limit: asked.limit.0, cursor }).await?;
     Ok(paged("calls", &page.calls, page.next.map(|next| next.to_cursor())).into_response())
 }
 
@@ -106,9 +110,10 @@ fn told(series: &Series) -> Json<Value> {
 impl MetricsQuery {
     /// What can be had of it.
     fn fitting(self, watching: &Watching) -> Result<SeriesQuery, Fault> {
-        let back = self.since.unwrap_or(DEFAULT_SINCE).millis();
+        let now = watching.clock.now();
+        let (back, until) = (self.since.unwrap_or(DEFAULT_SINCE).back(now), self.until.map(|until| until.at(now)));
         let step = self.step.map_or(Ok(DEFAULT_STEP), |step| step.parse());
-        step.and_then(|step| watching.metrics.asked(back, step)).map_err(|error| Fault::bad_request(error.to_string()))
+        step.and_then(|step| watching.metrics.asked(back, until, step)).map_err(|error| Fault::bad_request(error.to_string()))
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{
     auth::{ForBuilder, OfBuilder},
     follow::{self, Entry, Source},
-    page::{Limit, Span, bad_cursor, paged},
+    page::{Limit, When, bad_cursor, no_end, paged},
     route::{Route, get},
     services::Watching,
 };
@@ -30,13 +30,14 @@ use crate::{
 };
 
 /// How far back a list goes when the query does not say.
-const DEFAULT_SINCE: Span = Span::days(7);
+const DEFAULT_SINCE: When = When::days(7);
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Query {
     builder_id: Option<String>,
-    since: Option<Span>,
+    since: Option<When>,
+    until: Option<When>,
     endpoint_slug: Option<Slug>,
     kind: Option<Kind>,
     #[serde(default)]
@@ -64,15 +65,18 @@ async fn events(
 ) -> Result<Response, Fault> {
     let owner = Owner::Builder(builder.id);
     let now = watching.clock.now();
-    let mut query = EventQuery { since: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
+    let mut query =
+        EventQuery { since: None, until: None, slug: asked.endpoint_slug, kind: asked.kind, limit: asked.limit.0, cursor: None };
     if sse::wanted(&headers) {
-        let since = asked.since.map(|since| since.before(now));
+        no_end(asked.until)?;
+        let since = asked.since.map(|since| since.at(now));
         let place = |id: &str| id.parse::<EventId>().ok().map(|id| EventPlace::of(&id));
         let from = follow::from(&headers, since, place, "an event")?;
         let events = Arc::clone(&watching.events);
         return follow::stream(&watching.shared.shutdown, Feed { events, owner, query }, from);
     }
-    query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).before(now));
+    query.since = Some(asked.since.unwrap_or(DEFAULT_SINCE).at(now));
+    query.until = asked.until.map(|until| until.at(now));
     query.cursor = asked.cursor.map(|cursor| EventPlace::from_cursor(&cursor).ok_or_else(bad_cursor)).transpose()?;
     let page = watching.events.list(&owner, &query).await?;
     Ok(paged("events", &page.events, page.next.map(|next| next.to_cursor())).into_response())

@@ -15,7 +15,7 @@ use tollhouse_protocol::LogLevel;
 use super::{
     auth::Managed,
     follow::{self, Entry, Source},
-    page::{Limit, Span, bad_cursor, paged},
+    page::{Limit, When, bad_cursor, paged},
     route::{Route, get},
     services::Watching,
 };
@@ -30,7 +30,7 @@ use crate::{
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Query {
-    since: Option<Span>,
+    since: Option<When>,
     level: Option<LogLevel>,
     call_id: Option<CallId>,
     #[serde(default)]
@@ -47,7 +47,7 @@ pub(super) fn routes() -> Vec<Route> {
 async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
     let Managed { live, asked, .. } = managed;
     let endpoint = live.endpoint.id.clone();
-    let since = asked.since.map(|since| since.before(watching.clock.now()));
+    let since = asked.since.map(|since| since.at(watching.clock.now()));
     let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
     if sse::wanted(&headers) {
         let from = follow::from(&headers, since, LogPlace::from_cursor, "a line of this log")?;

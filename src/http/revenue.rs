@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     auth::{Admin, ForBuilderReadOnly, OfBuilder},
-    page::Span,
+    page::When,
     route::{Route, get},
     services::Earning,
 };
@@ -17,19 +17,19 @@ use crate::{
     tool::Owner,
 };
 
-const DEFAULT_SINCE: Span = Span::days(30);
+const DEFAULT_SINCE: When = When::days(30);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Since {
-    since: Option<Span>,
+    since: Option<When>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Own {
     builder_id: Option<String>,
-    since: Option<Span>,
+    since: Option<When>,
 }
 
 impl OfBuilder for Own {
@@ -51,14 +51,14 @@ async fn revenue(
     ForBuilderReadOnly(builder, asked): ForBuilderReadOnly<Own>,
     State(earning): State<Arc<Earning>>,
 ) -> Result<Json<Answer<Report>>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(earning.clock.now());
+    let since = asked.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
     let report = earning.sales.report(&Owner::Builder(builder.id), since).await?;
     Ok(Json(Answer { ok: true, report }))
 }
 
 /// By the same days.
 async fn platform(Admin(asked): Admin<Since>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer<HostReport>>, Fault> {
-    let since = asked.since.unwrap_or(DEFAULT_SINCE).before(earning.clock.now());
+    let since = asked.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
     Ok(Json(Answer { ok: true, report: earning.sales.host_report(since).await? }))
 }
 

@@ -73,6 +73,11 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     assert_eq!(calls(&host, &key, "earns", "&outcome=error_status").await, all[..1]);
     assert_eq!(calls(&host, &key, "earns", "&outcome=succeeded&since=1h").await, all[2..]);
     assert_eq!(calls(&host, &key, "earns", "&since=0s").await, Vec::<Value>::new());
+    // From one call up to another, as they were told.
+    let at = |call: &Value| call["at"].as_str().unwrap().to_owned();
+    let between: Vec<_> = all.iter().filter(|call| at(call) >= at(&all[2]) && at(call) < at(&all[0])).cloned().collect();
+    assert_eq!(calls(&host, &key, "earns", &format!("&since={}&until={}", at(&all[2]), at(&all[0]))).await, between);
+    assert_eq!(calls(&host, &key, "earns", "&until=1h").await, Vec::<Value>::new());
 
     let metrics = |query: &str| {
         let path = format!("/ai/endpoints/earns/metrics{query}");
@@ -113,6 +118,8 @@ async fn what_cannot_be_had_of_calls_says_what_can() {
         ("calls?outcome=Well", "handler_failed"),
         ("calls?outcome=handler_faild", "`handler_faild` is none"),
         ("calls?since=1w", "30d"),
+        ("calls?since=2026-11-31", "2026-11-22"),
+        ("calls?until=soon", "30d"),
         ("calls?cursor=zz", "nextCursor"),
         ("metrics?step=2m", "`1m`, `5m`, `1h` or `1d`"),
         ("metrics?since=7d&step=1m", "36h"),
@@ -148,6 +155,7 @@ async fn calls_are_followed_from_before_into_the_present() {
     }
     let follow =
         |query: &str| host.request(Method::GET, &format!("/ai/endpoints/watched/calls{query}")).header("x-admin-token", &host.admin);
+    host.send(follow("?until=1h").header("accept", "text/event-stream")).await.fails(400, "invalid_request", "caller");
     let mut stream = Stream::open(follow("?since=1h")).await;
     let mut ids = std::collections::HashSet::new();
     let mut last = None;

@@ -92,6 +92,10 @@ async fn events_are_filtered_by_endpoint_and_kind() {
     assert_eq!(two.iter().filter(|event| event["kind"] == "call.failed").count(), 3);
     let times: Vec<_> = two.iter().map(|event| event["at"].as_str().unwrap()).collect();
     assert!(times.is_sorted_by(|newer, older| newer >= older), "{times:?}");
+    let before: Vec<_> = two.iter().filter(|event| event["at"].as_str() < two[0]["at"].as_str()).cloned().collect();
+    assert_eq!(events(&host, &key, &format!("&endpointSlug=two-tool&until={}", times[0])).await, before);
+    let stream = follow(&host, &key, "?until=1h").header("accept", "text/event-stream");
+    host.send(stream).await.fails(400, "invalid_request", "caller");
 }
 
 /// More followers than one owner may have are turned away, and those there go on.

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of, place::CallPlace};
+use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of, end_of_pack, place::CallPlace};
 use crate::{
     base::{
         clock::Timestamp,
@@ -22,6 +22,8 @@ const SCAN: usize = 100;
 pub struct CallQuery {
     /// Only calls that ended from then on.
     pub since: Option<Timestamp>,
+    /// Only calls that ended before then.
+    pub until: Option<Timestamp>,
     /// Only calls that ended so.
     pub ending: Option<Ending>,
     /// Most calls of the answer.
@@ -72,7 +74,7 @@ impl CallQuery {
             Some(Ending::As(outcome)) => call.outcome == *outcome,
             Some(Ending::With(code)) => call.code.as_ref() == Some(code),
         };
-        ended && self.since.is_none_or(|since| call.at >= since)
+        ended && self.since.is_none_or(|since| call.at >= since) && self.until.is_none_or(|until| call.at < until)
     }
 }
 
@@ -87,8 +89,10 @@ impl History {
         let since = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let query = CallQuery { since: Some(since), ..query.clone() };
         let mut range = all_of(endpoint).from(&(own.clone(), since));
-        if let Some(cursor) = query.cursor.as_ref().and_then(|cursor| cursor.pack(own)) {
+        if let Some(cursor) = query.cursor.as_ref().and_then(|cursor| cursor.pack(own.clone())) {
             range = range.up_to(&cursor);
+        } else if let Some(until) = query.until {
+            range = range.before(&(own, end_of_pack(until)));
         }
         let (mut page, mut seen) = (CallPage::default(), 0);
         while !range.is_empty() {

@@ -94,6 +94,10 @@ async fn calls_are_paged_newest_first_and_followed_oldest_first() {
     assert_eq!(bench.list(&endpoint, &failed(Ending::With("busy".to_owned()))).await, []);
     let since = CallQuery { since: Some(told[45].at), ..all(7) };
     assert_eq!(bench.list(&endpoint, &since).await, newest_first[..255]);
+    let until = CallQuery { until: Some(told[45].at), ..since };
+    assert_eq!(bench.list(&endpoint, &until).await, []);
+    let until = CallQuery { until: Some(told[60].at), ..until };
+    assert_eq!(bench.list(&endpoint, &until).await, newest_first[240..255]);
     // From any call on, what comes after it, across packs.
     let mut place = CallPlace::start_of(Timestamp(0));
     let mut followed = vec![];
@@ -104,6 +108,20 @@ async fn calls_are_paged_newest_first_and_followed_oldest_first() {
         followed.extend(some.into_iter().map(|placed| placed.call));
     }
     assert_eq!(followed, told);
+}
+
+/// As when the store was away for long.
+#[tokio::test]
+async fn calls_of_hours_that_are_written_together_are_found_by_their_time() {
+    let bench = Bench::keeping(100_000);
+    let endpoint = EndpointId::generate();
+    let some: Vec<_> = (0..200).map(|n| call(Timestamp(NOW.0 - n * 600_000), None)).collect();
+    bench.add(&some.iter().map(|call| (&endpoint, call.clone())).collect::<Vec<_>>()).await;
+    for (from, to) in [(0, 200), (0, 1), (7, 8), (30, 50), (199, 200)] {
+        let (since, until) = (Some(some[to - 1].at), Some(some[from].at.plus_millis(1)));
+        let found = bench.list(&endpoint, &CallQuery { since, until, ..all(7) }).await;
+        assert_eq!(found, some[from..to], "{from} to {to}");
+    }
 }
 
 #[tokio::test]

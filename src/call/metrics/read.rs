@@ -31,6 +31,8 @@ pub enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeriesQuery {
     since: Timestamp,
+    /// Where it ends, if not now.
+    until: Option<Timestamp>,
     step: Step,
 }
 
@@ -54,7 +56,7 @@ pub struct Series {
     pub since: Timestamp,
     /// Length of a bucket, as it was asked for.
     pub step: &'static str,
-    /// Oldest first, without a gap up to the one of now.
+    /// Oldest first, without a gap up to the one of now, or to the last that begins before the end that was asked for.
     pub buckets: Vec<Line>,
 }
 
@@ -124,15 +126,15 @@ impl FromStr for Step {
 }
 
 impl Metrics {
-    /// What is asked for, if it can be had: `back` ms of it, up to now.
+    /// What is asked for, if it can be had: from `back` ms ago, up to now or to `until`.
     ///
     /// # Errors
     ///
     /// [`StepError::TooFar`] and [`StepError::NotKept`] say what can.
-    pub fn asked(&self, back: u64, step: Step) -> Result<SeriesQuery, StepError> {
+    pub fn asked(&self, back: u64, until: Option<Timestamp>, step: Step) -> Result<SeriesQuery, StepError> {
         let reach = |step: Step| self.kept_ms(step.span()).min((MAX_BUCKETS - 1) * step.millis());
         if back <= reach(step) {
-            return Ok(SeriesQuery { since: Timestamp(self.clock.now().0.saturating_sub(back)), step });
+            return Ok(SeriesQuery { since: Timestamp(self.clock.now().0.saturating_sub(back)), until, step });
         }
         let mut wider = step.wider();
         while wider != Step::Day && back > reach(wider) {
@@ -145,7 +147,7 @@ impl Metrics {
         }
     }
 
-    /// The series that is asked for of all endpoints, also of those that are gone, up to now.
+    /// The series that is asked for of all endpoints, also of those that are gone.
     ///
     /// # Errors
     ///
@@ -154,7 +156,7 @@ impl Metrics {
         self.series(&OF_ALL, asked).await
     }
 
-    /// The series that is asked for, up to now.
+    /// The series that is asked for.
     ///
     /// # Errors
     ///
@@ -162,15 +164,16 @@ impl Metrics {
     pub async fn series(&self, endpoint: &EndpointId, asked: SeriesQuery) -> Result<Series, StoreError> {
         // What is not stored yet counts too.
         self.write().await?;
-        let SeriesQuery { since, step } = asked;
+        let SeriesQuery { since, until, step } = asked;
         let width = step.millis();
         let first = since.0 / width * width;
         let now = self.clock.now().0.max(since.0);
+        let end = until.map_or(now + 1, |until| until.0.min(now + 1));
         let mut buckets: BTreeMap<u64, Bucket> =
-            (first..=now).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
+            (first..end).step_by(usize::try_from(width).unwrap_or(usize::MAX)).map(|at| (at, Bucket::default())).collect();
         let own = (Ended(endpoint.clone()), step.span() as u8);
-        let mut range = CALL_METRICS.under(&own).from(&(own.0, own.1, first));
-        loop {
+        let mut range = CALL_METRICS.under(&own).from(&(own.0.clone(), own.1, first)).before(&(own.0, own.1, end));
+        while !range.is_empty() {
             let rows = CALL_METRICS.readable(&*self.store, &range, SOME, Direction::Forward).await?;
             let Some((last, _)) = rows.last() else { break };
             range = range.after(last);

@@ -64,7 +64,7 @@ impl Bench {
     }
 
     async fn series(&self, back: u64, step: Step) -> Series {
-        let asked = self.metrics.asked(back, step).unwrap();
+        let asked = self.metrics.asked(back, None, step).unwrap();
         self.metrics.series(&self.endpoint, asked).await.unwrap()
     }
 
@@ -94,6 +94,14 @@ async fn buckets_are_aligned_and_have_no_gaps() {
     assert_eq!(bench.calls(DAY, Step::Day).await, [0, 5]);
     // A span that begins amid a bucket counts all of it.
     assert_eq!(bench.calls(61 * MINUTE - 30_000, Step::Minute).await.len(), 62);
+    // One that ends amid a bucket counts what was stored of it before.
+    for (until, calls) in
+        [(NOW.plus_millis(HOUR), vec![4]), (NOW.plus_millis(HOUR + 1), vec![4, 1]), (NOW.plus_millis(DAY), vec![4, 1]), (NOW, vec![])]
+    {
+        let asked = bench.metrics.asked(61 * MINUTE, Some(until), Step::Hour).unwrap();
+        let series = bench.metrics.series(&bench.endpoint, asked).await.unwrap();
+        assert_eq!(series.buckets.iter().map(|line| line.calls).collect::<Vec<_>>(), calls, "{until}");
+    }
 }
 
 #[tokio::test]
@@ -131,7 +139,7 @@ async fn calls_of_all_endpoints_are_one_sum_also_once_one_is_gone() {
     (other.endpoint, other.metrics) = (EndpointId::generate(), Arc::clone(&bench.metrics));
     bench.call(NOW, 1.0, 1_500, None);
     other.call(NOW, 1.0, 0, Some("busy"));
-    let of_all = async || bench.metrics.series_of_all(bench.metrics.asked(0, Step::Hour).unwrap()).await.unwrap().buckets.remove(0);
+    let of_all = async || bench.metrics.series_of_all(bench.metrics.asked(0, None, Step::Hour).unwrap()).await.unwrap().buckets.remove(0);
     let sum = of_all().await;
     assert_eq!((sum.calls, sum.paid, sum.gross_usd, sum.failed["busy"]), (2, 1, MicroUsd(1_500), 1));
     assert_eq!((bench.calls(0, Step::Hour).await, other.calls(0, Step::Hour).await), (vec![1], vec![1]));
@@ -229,7 +237,7 @@ async fn what_was_counted_is_written_by_itself_once_that_is_started() {
 #[test]
 fn what_cannot_be_had_says_what_can() {
     let bench = Bench::new();
-    let refused = |back, step: Step| bench.metrics.asked(back, step).unwrap_err().to_string();
+    let refused = |back, step: Step| bench.metrics.asked(back, None, step).unwrap_err().to_string();
     assert_eq!(refused(3 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
     assert_eq!(refused(40 * HOUR, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
     assert_eq!(refused(91 * DAY, Step::Hour), "buckets are kept 90d; ask for a shorter `since`");
@@ -238,10 +246,10 @@ fn what_cannot_be_had_says_what_can() {
     assert_eq!(refused(2 * DAY + 1, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
     assert_eq!(refused(2 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=5m`");
     assert_eq!(refused(90 * DAY, Step::Minute), "`step=1m` reaches back 36h; ask for a shorter `since`, or for `step=1h`");
-    assert!(bench.metrics.asked(2_199 * MINUTE, Step::Minute).is_ok());
-    assert!(bench.metrics.asked(2_199 * MINUTE + 1, Step::Minute).is_err());
+    assert!(bench.metrics.asked(2_199 * MINUTE, None, Step::Minute).is_ok());
+    assert!(bench.metrics.asked(2_199 * MINUTE + 1, None, Step::Minute).is_err());
     for (back, step) in [(36 * HOUR, Step::Minute), (2 * DAY, Step::FiveMinutes), (90 * DAY, Step::Hour), (90 * DAY, Step::Day)] {
-        assert!(bench.metrics.asked(back, step).is_ok(), "{back} ms by {step:?}");
+        assert!(bench.metrics.asked(back, None, step).is_ok(), "{back} ms by {step:?}");
     }
     assert_eq!("2h".parse::<Step>().unwrap_err().to_string(), "`step` is `1m`, `5m`, `1h` or `1d`");
 }

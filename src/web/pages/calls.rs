@@ -17,7 +17,7 @@ use crate::{
             pager::onward,
             places,
             same::same,
-            since::{Since, day},
+            since::{day, of_series},
             state::state,
             table::{Column, table},
             tabs::{self, Tab},
@@ -33,6 +33,9 @@ const ROWS: &str = "40";
 /// Digits of a version's hash in a row.
 const VERSION: usize = 8;
 
+/// Letters of a moment.
+const MOMENT: usize = 32;
+
 /// Spans that are offered: as they are asked for, and in words.
 const SPANS: [(&str, &str); 5] =
     [("", "as far as they are kept"), ("1h", "an hour"), ("24h", "a day"), ("7d", "7 days"), ("30d", "30 days")];
@@ -42,17 +45,19 @@ pub(in crate::web) async fn page(
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["code", "since", "cursor"]);
-    let since = Since::read(asked.get("since"), visitor.now());
+    let asked = Asked::read(query.as_deref(), &["code", "since", "until", "cursor"]);
     let api = format!("/ai/endpoints/{}", segment(&slug));
-    let list = since.of_list();
-    let fields = [("outcome", asked.get("code")), ("since", &list), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+    let span = [("since", asked.get("since")), ("until", asked.get("until"))];
+    let fields = [("outcome", asked.get("code"))].into_iter().chain(span).chain([("limit", ROWS), ("cursor", asked.get("cursor"))]);
     super::own::record(&visitor, &slug).await?;
     let path = with_query(&format!("{api}/calls"), fields);
     let found = visitor.get(&path).await?;
-    let (back, step) = since.of_series();
+    let (from, step) = of_series(asked.get("since"), asked.get("until"));
     // Further back than series go there are calls, and no sums of them.
-    let series = visitor.get(&with_query(&format!("{api}/metrics"), [("since", &*back), ("step", step)])).await.unwrap_or_default();
+    let series = visitor
+        .get(&with_query(&format!("{api}/metrics"), [("since", from), ("until", asked.get("until")), ("step", step)]))
+        .await
+        .unwrap_or_default();
     let tabs = tabs::of_tool(&visitor, &slug, Tab::Calls);
     let shown = Shown { slug: &slug, asked: &asked, path: places::of_tool(&slug, "/calls") };
     let main = visitor
@@ -104,7 +109,11 @@ impl Shown<'_> {
                 div { dt { "Failed" } dd { a href=(with_code("failed")) { (failed) } } }
                 div { dt { "Charged" } dd { (sum("paid")) } }
             }
-            p.note { "Added up from " (moment(&first["at"])) " on. Your own calls are among them." }
+            p.note {
+                "Added up from " (moment(&first["at"])) " on"
+                @if !self.asked.get("until").is_empty() { ", up to " (text::first(self.asked.get("until"), MOMENT)) }
+                ". Your own calls are among them."
+            }
             @if !codes.is_empty() {
                 section {
                     h2 { "Why they failed" }
@@ -119,7 +128,7 @@ impl Shown<'_> {
     }
 
     fn filters(&self) -> Markup {
-        let (code, since) = (self.asked.get("code"), self.asked.get("since"));
+        let [code, since, until] = ["code", "since", "until"].map(|name| self.asked.get(name));
         let option =
             |value: &str, name: &str, now: &str| html! { option value=(text::plain(value)) selected[value == now] { (text::plain(name)) } };
         html! {
@@ -138,6 +147,7 @@ impl Shown<'_> {
                         @if SPANS.iter().all(|(span, _)| *span != since) { (option(since, &format!("from {since}"), since)) }
                     }
                 }
+                div.field { label for="until" { "Before" } input #until name="until" type="date" value=(text::plain(until)); }
                 button { "Show" }
             }
         }
@@ -149,7 +159,7 @@ impl Shown<'_> {
         let first = (!self.asked.get("cursor").is_empty()).then(|| self.asked.with(&self.path, &[("cursor", "")]));
         if calls.is_empty() && next.is_none() {
             let call = format!("curl -si -X POST {}/tools/{}", visitor.base_url(), segment(self.slug));
-            let is_narrow = ["code", "since", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
+            let is_narrow = ["code", "since", "until", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
             return match is_narrow {
                 true => empty("No call fits.", Some((&self.path, "Show all calls")), None),
                 false => empty("Nobody has called it yet.", Some((&places::of_tool(self.slug, "/try"), "Try it")), Some(&call)),

@@ -12,7 +12,6 @@ use crate::web::{
         happened::{self, KINDS},
         pager::onward,
         same::same,
-        since::Since,
         text,
     },
     visitor::{Refused, SignedIn, Visitor, with_query},
@@ -25,13 +24,13 @@ const ROWS: &str = "30";
 const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "an hour"), ("30d", "30 days"), ("90d", "90 days")];
 
 pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let asked = Asked::read(query.as_deref(), &["builderId", "kind", "tool", "since", "cursor"]);
-    let since = Since::read(asked.get("since"), visitor.now()).of_list();
+    let asked = Asked::read(query.as_deref(), &["builderId", "kind", "tool", "since", "until", "cursor"]);
     let fields = [
         ("builderId", asked.get("builderId")),
         ("kind", asked.get("kind")),
         ("endpointSlug", asked.get("tool")),
-        ("since", &since),
+        ("since", asked.get("since")),
+        ("until", asked.get("until")),
         ("limit", ROWS),
         ("cursor", asked.get("cursor")),
     ];
@@ -73,6 +72,7 @@ fn filters(asked: &Asked) -> Markup {
                     @if SPANS.iter().all(|(span, _)| *span != since) { option value=(text::plain(since)) selected { "from " (text::plain(since)) } }
                 }
             }
+            div.field { label for="until" { "Before" } input #until name="until" type="date" value=(text::plain(asked.get("until"))); }
             button { "Show" }
         }
     }
@@ -83,8 +83,8 @@ fn events(visitor: &Visitor, asked: &Asked, found: &Value) -> Markup {
     let next = found["nextCursor"].as_str().map(|cursor| asked.with(PATH, &[("cursor", cursor)]));
     let first = (!asked.get("cursor").is_empty()).then(|| asked.with(PATH, &[("cursor", "")]));
     if events.is_empty() && next.is_none() {
-        let is_narrow = ["kind", "tool", "since", "cursor"].iter().any(|name| !asked.get(name).is_empty());
-        let all = asked.with(PATH, &[("kind", ""), ("tool", ""), ("since", ""), ("cursor", "")]);
+        let is_narrow = ["kind", "tool", "since", "until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
+        let all = asked.with(PATH, &[("kind", ""), ("tool", ""), ("since", ""), ("until", ""), ("cursor", "")]);
         let follow =
             format!("curl -sN -H 'accept: text/event-stream' -H \"x-builder-key: $BUILDER_KEY\" {}/ai/builders/events", visitor.base_url());
         return match is_narrow {

@@ -2,45 +2,21 @@
 
 use jiff::ToSpan as _;
 
-use crate::base::clock::Timestamp;
-
 /// As far as series go that are asked for without a word of it.
 const USUAL: &str = "30d";
 
 /// How wide the buckets of a series are, by how many seconds it goes back at the most.
 const STEPS: [(u64, &str); 3] = [(2 * 3_600, "1m"), (24 * 3_600, "5m"), (7 * 24 * 3_600, "1h")];
 
-/// How far back a page goes: `30d` as the API takes it, or `2026-10-24`, from the start of that day on.
-#[derive(Debug)]
-pub(in crate::web) struct Since<'a> {
-    asked: &'a str,
-    /// Milliseconds from the start of the day to now, where a day is asked for.
-    back: Option<u64>,
-}
-
-impl<'a> Since<'a> {
-    pub(in crate::web) fn read(asked: &'a str, now: Timestamp) -> Self {
-        Self { asked, back: start(asked).map(|start| now.0.saturating_sub(start.0)) }
-    }
-
-    /// As lists take it. They begin with what was first: a second too early rather than too late.
-    pub(in crate::web) fn of_list(&self) -> String {
-        self.back.map_or_else(|| self.asked.to_owned(), |back| format!("{}s", back.div_ceil(1_000)))
-    }
-
-    /// As series take it, whose buckets are whole: a day that is asked for begins the first one. And how wide they are.
-    pub(in crate::web) fn of_series(&self) -> (String, &'static str) {
-        let asked = match self.back {
-            Some(back) => format!("{}s", back / 1_000),
-            None if self.asked.is_empty() => USUAL.to_owned(),
-            None => self.asked.to_owned(),
-        };
-        let step = match (self.back, seconds(&asked)) {
-            (None, Some(seconds)) => STEPS.iter().find(|(most, _)| seconds <= *most).map_or("1d", |(_, step)| step),
-            _ => "1d",
-        };
-        (asked, step)
-    }
+/// From when on a series is asked for that goes with a list, and how wide its buckets are: whole days, where the list begins or ends
+/// with one.
+pub(in crate::web) fn of_series<'a>(since: &'a str, until: &str) -> (&'a str, &'static str) {
+    let since = if since.is_empty() { USUAL } else { since };
+    let step = match seconds(since) {
+        Some(seconds) if until.is_empty() => STEPS.iter().find(|(most, _)| seconds <= *most).map_or("1d", |(_, step)| step),
+        _ => "1d",
+    };
+    (since, step)
 }
 
 /// A span of the API's in seconds.
@@ -49,16 +25,14 @@ fn seconds(span: &str) -> Option<u64> {
     span.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(of)
 }
 
-/// The start of a day that is written as `2026-10-24`.
-fn start(day: &str) -> Option<Timestamp> {
-    let date: jiff::civil::Date = Some(day).filter(|day| day.len() == 10)?.parse().ok()?;
-    let at = jiff::tz::TimeZone::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?;
-    u64::try_from(at.as_millisecond()).ok().map(Timestamp)
-}
-
 /// The day of a moment, as it is written in both.
 pub(in crate::web) fn day(moment: &str) -> &str {
     moment.split('T').next().unwrap_or_default()
+}
+
+/// The day behind this one; nothing where it is no day.
+pub(in crate::web) fn next_day(day: &str) -> String {
+    day.parse::<jiff::civil::Date>().and_then(|day| day.tomorrow()).map(|day| day.to_string()).unwrap_or_default()
 }
 
 /// All days from the first to the last, both among them; at most so many, the last ones.
@@ -75,19 +49,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_is_asked_for_from_its_start() {
-        let now = Timestamp(1_795_417_200_500);
-        assert_eq!(day(&now.to_string()), "2026-11-23");
-        let since = Since::read("2026-11-22", now);
-        assert_eq!((since.of_list(), since.of_series()), ("111601s".to_owned(), ("111600s".to_owned(), "1d")));
-        for (asked, list, series) in
-            [("", "", ("30d", "1d")), ("1h", "1h", ("1h", "1m")), ("24h", "24h", ("24h", "5m")), ("7d", "7d", ("7d", "1h"))]
-        {
-            let since = Since::read(asked, now);
-            assert_eq!((since.of_list(), since.of_series()), (list.to_owned(), (series.0.to_owned(), series.1)), "{asked}");
-        }
-        for asked in ["soon", "2026-13-01", "2026-11-2", "20261122", "999999999999999999999d"] {
-            assert_eq!(Since::read(asked, now).of_list(), asked, "the API says what is wrong with it");
+    fn a_series_has_steps_that_fit_how_far_it_goes() {
+        for (since, until, series) in [
+            ("", "", ("30d", "1d")),
+            ("1h", "", ("1h", "1m")),
+            ("24h", "", ("24h", "5m")),
+            ("7d", "", ("7d", "1h")),
+            ("7d", "2026-11-22", ("7d", "1d")),
+            ("2026-11-21", "2026-11-22", ("2026-11-21", "1d")),
+            ("soon", "", ("soon", "1d")),
+        ] {
+            assert_eq!(of_series(since, until), series, "{since} {until}");
         }
     }
 
@@ -97,5 +69,7 @@ mod tests {
         assert_eq!(days("2026-02-27", "2026-03-01", 2), ["2026-02-28", "2026-03-01"]);
         assert_eq!(days("2026-03-02", "2026-03-01", 9), Vec::<String>::new());
         assert_eq!(days("then", "now", 9), Vec::<String>::new());
+        assert_eq!(["2026-02-28", "2026-12-31", "then"].map(next_day), ["2026-03-01", "2027-01-01", ""]);
+        assert_eq!(day("2026-11-23T00:00:00.000Z"), "2026-11-23");
     }
 }

@@ -117,6 +117,22 @@ async fn revenue_is_told_as_the_api_tells_it_and_each_sum_opens_what_it_adds_up(
         let amounts: Vec<_> = cells.iter().skip(3).map(|(_, amount)| amount.clone()).collect();
         assert_eq!(amounts, ["grossUsd", "refundedUsd", "feesUsd", "netUsd"].map(|sum| usd(&line[sum])), "{slug}");
     }
+    let today = &report["byDay"][0];
+    let cells = links(&page, "Revenue by day", today["day"].as_str().unwrap());
+    assert_eq!(
+        cells.iter().map(|(_, told)| told.clone()).collect::<Vec<_>>(),
+        [
+            today["paidCalls"].to_string(),
+            today["failedCalls"].to_string(),
+            usd(&today["grossUsd"]),
+            usd(&today["feesUsd"]),
+            usd(&today["netUsd"]),
+        ]
+    );
+    for ((path, _), sum) in cells.iter().zip(["paidCalls", "failedCalls", "paidCalls", "paidCalls", "paidCalls"]) {
+        assert!(path.contains("&since=") && path.contains("&until="), "a day has an end: {path}");
+        assert_eq!(all_rows(&browser, path).await as u64, today[sum].as_u64().unwrap(), "{path}");
+    }
     let sums = page.split("gross − ").next().unwrap();
     let path = values(sums, "href").pop().unwrap();
     assert_eq!(all_rows(&browser, &path).await as u64, totals["paidCalls"].as_u64().unwrap(), "{path}");
@@ -215,6 +231,10 @@ async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common(
     let counted: BTreeMap<_, _> = texts(&page, "dt").into_iter().zip(texts(&page, "dd")).collect();
     assert_eq!(["Calls", "Succeeded", "Failed", "Charged"].map(|name| counted[name].as_str()), ["9", "6", "3", "6"]);
     assert_eq!(all_rows(&browser, "/dashboard/tools/earns/calls?code=succeeded&since=1h").await, 6);
+    // A day that is over is shown without those of today, in the sums too.
+    let past = browser.page("/dashboard/tools/earns/calls?since=2d&until=1d").await;
+    let counted: BTreeMap<_, _> = texts(&past, "dt").into_iter().zip(texts(&past, "dd")).collect();
+    assert!(text(&past).contains("No call fits.") && counted["Calls"] == "0", "{counted:?}");
     let other = browser.page("/dashboard/tools/is-free/calls").await;
     let (path, number) = links(&other, "Why calls failed", "error_status").remove(0);
     assert_eq!((number.as_str(), all_rows(&browser, &path).await), ("1", 1));

@@ -36,7 +36,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
             (rows(shown, &days, &sold))
             p.note {
                 @if days.len() > ROWS { "The last " (ROWS) " days. " }
-                "A day leads to its payments and those after it. "
+                "Each number leads to the payments, or the failures, of its day. "
                 a href=(csv) { "All days as CSV" }
             }
         },
@@ -68,12 +68,15 @@ fn rows(shown: &Shown, days: &[String], sold: &HashMap<&str, &Value>) -> Markup 
         columns("Day", shown.simulated),
         days.iter().rev().take(ROWS).map(|day| {
             let line = sold.get(day.as_str()).copied();
-            let name = match line {
-                Some(_) => html! { a href=(shown.events("payment.settled", "", day)) { (day) } },
-                None => html! { (day) },
+            // What was given back was given back later, and all calls together are no list.
+            let leads = |sum: &str| match sum {
+                "failedCalls" => Some("call.failed"),
+                "calls" | "refundedUsd" => None,
+                _ => Some("payment.settled"),
             };
-            let [calls, paid, failed, gross, refunded, fees, net] = Shown::cells(line.unwrap_or(&none), |_| None);
-            [name, calls, paid, failed, gross, refunded, fees, net]
+            let cells = Shown::cells(line.unwrap_or(&none), |sum| line.and_then(|_| leads(sum)).map(|kind| shown.events_of(kind, day)));
+            let [calls, paid, failed, gross, refunded, fees, net] = cells;
+            [html! { (day) }, calls, paid, failed, gross, refunded, fees, net]
         }),
     )
 }

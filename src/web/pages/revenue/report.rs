@@ -5,7 +5,11 @@ use serde_json::Value;
 
 use crate::web::{
     asked::Asked,
-    parts::{money, since::day, table::Column},
+    parts::{
+        money,
+        since::{day, next_day},
+        table::Column,
+    },
     visitor::with_query,
 };
 
@@ -60,6 +64,12 @@ impl Shown<'_> {
     pub(super) fn events(&self, kind: &str, slug: &str, from: &str) -> String {
         let builder = self.asked.get("builderId");
         with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("tool", slug), ("since", from)])
+    }
+
+    /// The events of a kind on one day.
+    pub(super) fn events_of(&self, kind: &str, day: &str) -> String {
+        let builder = self.asked.get("builderId");
+        with_query("/dashboard/events", [("builderId", builder), ("kind", kind), ("since", day), ("until", &next_day(day))])
     }
 
     /// A line of the report, cell by cell, each as `linked` has it.
