@@ -84,6 +84,8 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             catalog: catalog(),
             builders: builders(),
             calls: calls(),
+            pool: pool(),
+            secrets: Arc::clone(&rooms.secrets),
             dry_runs: ConcurrencyLimit::new(rooms.dry_runs),
             base_url: base_url(),
         }),

@@ -235,6 +235,13 @@ impl Secrets {
         Ok(())
     }
 
+    /// Whether an endpoint has secrets that are sealed under a key which is not held: no call of its is begun.
+    #[must_use]
+    pub fn unreadable(&self, endpoint: &EndpointId) -> bool {
+        let state = self.state.load();
+        state.sealed.get(endpoint).is_some_and(|all| all.values().any(|one| state.ring.get(&one.key_id).is_none()))
+    }
+
     /// The secrets of an endpoint, opened for one call.
     ///
     /// # Errors

@@ -204,12 +204,21 @@ pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, 
         owner.as_ref().is_none_or(|owner| *owner == endpoint.owner) && state.is_none_or(|state| state == endpoint.state())
     };
     let page = publishing.catalog.page(is_wanted, behind(cursor)?.as_ref(), limit.0).await;
-    let endpoints: Vec<_> = page.endpoints.iter().map(|live| live.endpoint.brief(&publishing.base_url)).collect();
+    let endpoints: Vec<_> = page.endpoints.iter().map(|live| brief(publishing, live)).collect();
     let mut answer = json!({ "ok": true, "endpoints": endpoints });
     if let Some(last) = page.endpoints.last().filter(|_| page.more) {
         answer["nextCursor"] = json!(cursor_at(&last.endpoint.slug));
     }
     Ok(Json(answer))
+}
+
+/// An endpoint in brief, with what keeps its calls from running at the moment.
+fn brief(publishing: &Publishing, live: &Live) -> Value {
+    let id = &live.endpoint.id;
+    let mut brief = live.endpoint.brief(&publishing.base_url);
+    brief["heldForMs"] = json!(publishing.pool.held(id.as_str()).map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
+    brief["secretsUnreadable"] = json!(publishing.secrets.unreadable(id));
+    brief
 }
 
 pub(super) fn owned(publishing: &Publishing, live: &Live) -> Response {

@@ -14,9 +14,9 @@ use super::{
     services::Earning,
 };
 use crate::{
-    base::id::{PayoutId, ReceiptId},
+    base::id::{BuilderId, PayoutId, ReceiptId},
     front::{AboutBody as _, Code, Fault, not_suspended},
-    money::payout::{Decision, Packet, PayoutError, SettingsDraft, Status, Verdict},
+    money::payout::{Decision, Packet, PayoutError, PayoutSettings, SettingsDraft, Status, Verdict},
 };
 
 impl Subject for SettingsDraft {
@@ -30,8 +30,13 @@ impl Subject for Verdict {
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        get("/ai/builders/payout-settings", "getPayoutSettings", "where payouts go; `null` before it was said", settings)
-            .answers("PayoutSettingsAnswer"),
+        get(
+            "/ai/builders/payout-settings",
+            "getPayoutSettings",
+            "where payouts go, `null` before it was said; and what waits for one",
+            settings,
+        )
+        .answers("PayoutSettingsAnswer"),
         post("/ai/builders/payout-settings", "setPayoutSettings", "says where payouts go", set)
             .takes("PayoutSettingsDraft")
             .answers("PayoutSettingsAnswer")
@@ -52,7 +57,13 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn settings(ForBuilderReadOnly(builder, _): ForBuilderReadOnly, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
-    Ok(Json(json!({ "ok": true, "payoutSettings": earning.payouts.settings(&builder.id).await? })))
+    let settings = earning.payouts.settings(&builder.id).await?;
+    told(&earning, &builder.id, settings.as_ref()).await
+}
+
+/// Where payouts go, with what waits for one.
+async fn told(earning: &Earning, builder: &BuilderId, settings: Option<&PayoutSettings>) -> Result<Json<Value>, Fault> {
+    Ok(Json(json!({ "ok": true, "payoutSettings": settings, "waiting": earning.payouts.waits(builder).await? })))
 }
 
 async fn set(
@@ -63,7 +74,7 @@ async fn set(
     not_suspended(&builder)?;
     let settings = earning.payouts.set(&builder.id, &draft).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
-    Ok(Json(json!({ "ok": true, "payoutSettings": settings })))
+    told(&earning, &builder.id, Some(&settings)).await
 }
 
 async fn pay_out(ForBuilder(builder, _): ForBuilder, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {

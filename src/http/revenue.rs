@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     front::Fault,
-    money::sale::{HostReport, Report},
+    money::sale::{Detail, HostReport, Report},
     tool::Owner,
 };
 
@@ -30,6 +30,8 @@ struct Since {
 struct Own {
     builder_id: Option<String>,
     since: Option<When>,
+    #[serde(default)]
+    daily: bool,
 }
 
 impl OfBuilder for Own {
@@ -52,7 +54,8 @@ async fn revenue(
     State(earning): State<Arc<Earning>>,
 ) -> Result<Json<Answer<Report>>, Fault> {
     let since = asked.since.unwrap_or(DEFAULT_SINCE).at(earning.clock.now());
-    let report = earning.sales.report(&Owner::Builder(builder.id), since).await?;
+    let detail = if asked.daily { Detail::Daily } else { Detail::Sums };
+    let report = earning.sales.report(&Owner::Builder(builder.id), since, detail).await?;
     Ok(Json(Answer { ok: true, report }))
 }
 

@@ -137,6 +137,10 @@ pub struct Publishing {
     pub builders: Arc<Builders>,
     /// Tries drafts.
     pub calls: Arc<Calls>,
+    /// Holds what is stopped again and again.
+    pub pool: Pool,
+    /// May be sealed under a key that is lost.
+    pub secrets: Arc<Secrets>,
     /// Checks and dry runs of each owner.
     pub dry_runs: ConcurrencyLimit<String>,
     /// Public URL, as it stands in records.

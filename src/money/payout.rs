@@ -26,6 +26,7 @@ mod tests;
 
 use std::{fmt, sync::Arc};
 
+use serde::Serialize;
 use serde_json::json;
 
 pub use self::{
@@ -37,9 +38,9 @@ pub use self::{
 };
 use super::{
     Asset,
-    ledger::{Cause, Dollars, Posting},
+    ledger::{Cause, Dollars, Posting, unpaid},
     receipt::Signer,
-    sale::Unpaid,
+    sale::{UNPAID, Unpaid},
 };
 use crate::{
     base::{
@@ -72,6 +73,19 @@ pub struct Payouts {
     assets: Vec<&'static Asset>,
 }
 
+/// What waits to be put into a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Waits {
+    /// What the receipts bring, less what is to be given back of earlier ones.
+    pub amount_usd: MicroUsd,
+    /// How many there are, counted up to 10,000.
+    pub receipt_count: u64,
+}
+
+/// Receipts that are counted.
+const MOST_COUNTED: usize = 10_000;
+
 /// Packets, newest first, and the place of the next page.
 type Page = (Vec<Packet>, Option<PayoutId>);
 
@@ -98,6 +112,17 @@ impl Payouts {
             return Err(PayoutError::NotOwner);
         }
         self.read(builder, id).await
+    }
+
+    /// What waits to be put into a packet of `builder`.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn waits(&self, builder: &BuilderId) -> Result<Waits, StoreError> {
+        let balance = unpaid(&*self.store, builder).await?;
+        let receipts = UNPAID.count(&*self.store, &UNPAID.under(&Ended(builder.clone())), MOST_COUNTED).await?;
+        Ok(Waits { amount_usd: MicroUsd(u64::try_from(balance).unwrap_or(0)), receipt_count: receipts as u64 })
     }
 
     /// The packets of `builder`, newest first, before `cursor`.

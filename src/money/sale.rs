@@ -30,7 +30,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-pub use self::report::{HostReport, Line, Report};
+pub use self::report::{Detail, HostReport, Line, Report};
 use crate::{
     base::{
         clock::Timestamp,

@@ -34,7 +34,8 @@ async fn revenue_is_paid_out_once_in_a_signed_packet() {
     let set = async |body: Value| host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &body).await;
 
     pay_out().await.fails(409, "payout_settings_missing", "caller");
-    assert_eq!(get(&host, &key, "/ai/builders/payout-settings").await["payoutSettings"], Value::Null);
+    let unsaid = get(&host, &key, "/ai/builders/payout-settings").await;
+    assert_eq!((&unsaid["payoutSettings"], &unsaid["waiting"]), (&Value::Null, &json!({ "amountUsd": 0.9, "receiptCount": 4 })));
     for (body, pointer) in [
         (json!({ "address": ADDRESS.replace("Cb", "cb") }), "/address"),
         (json!({ "address": ADDRESS, "network": "eip155:1" }), "/network"),
@@ -57,6 +58,8 @@ async fn revenue_is_paid_out_once_in_a_signed_packet() {
     assert_eq!(payout["digest"], format!("sha256:{}", hex::encode(Sha256::digest(receipts.join("\n")))));
     assert_eq!((&payout["address"], &payout["asset"]), (&settings["address"], &settings["asset"]));
     check_signature(&host, &payout).await;
+    let waiting = get(&host, &key, "/ai/builders/payout-settings").await["waiting"].clone();
+    assert_eq!(waiting, json!({ "amountUsd": 0, "receiptCount": 0 }));
     let empty = pay_out().await.is(200).json()["payout"].clone();
     assert_eq!(empty, json!({ "id": null, "status": "empty", "amountUsd": 0, "receiptCount": 0 }));
 

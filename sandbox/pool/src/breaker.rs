@@ -116,6 +116,11 @@ impl Breaker {
         held.and_then(|hold| hold.left(now)).map(Closed::Held).or_else(|| stops?.too_many_for(rules, now).map(Closed::Slowed))
     }
 
+    /// How long the endpoint is held yet, if it is: for all, or for those who saw its runs stopped.
+    pub(crate) fn held(&self, now: Instant) -> Option<Duration> {
+        self.held?.left(now)
+    }
+
     /// Whether there is nothing left to remember.
     pub(crate) fn is_forgotten(&mut self, rules: &BreakerRules, now: Instant) -> bool {
         self.callers.retain(|_, stops| !stops.is_forgotten(rules, now));

@@ -1,6 +1,6 @@
 //! The pool, as the host sees it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tollhouse_fair::HOST;
 use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, Loaded, Outcome, Tier};
@@ -115,6 +115,12 @@ impl Pool {
     /// after its code, which anybody may publish as well: another endpoint's workers are none of this one's business.
     pub fn retire(&self, endpoint: &str, version: &str) {
         self.core.retire(endpoint, version);
+    }
+
+    /// How long calls of `endpoint` are refused yet with [`PoolError::Held`], by all or by some callers; `None` where they are not.
+    #[must_use]
+    pub fn held(&self, endpoint: &str) -> Option<Duration> {
+        self.core.scheduler.held(endpoint)
     }
 
     /// The least strict tier of its calls: [`PoolConfig::tier`].

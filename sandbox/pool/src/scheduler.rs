@@ -23,7 +23,7 @@ mod waiter;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
 
@@ -141,6 +141,11 @@ impl Scheduler {
             }
             left.await;
         }
+    }
+
+    /// How long an endpoint is held yet, if it is.
+    pub(crate) fn held(&self, endpoint: &str) -> Option<Duration> {
+        self.0.lock().held(endpoint)
     }
 
     pub(crate) fn occupancy(&self) -> Occupancy {

@@ -10,7 +10,7 @@ use crate::{
         credit::{line::LINES, number::BALANCE},
         settlement::Settlement,
     },
-    store::{Batch, Counter, Limit, schema},
+    store::{Batch, Counter, Limit, Store, StoreError, schema},
     tool::{MicroUsd, Owner},
 };
 
@@ -111,6 +111,11 @@ impl Dollars {
             Owner::Builder(builder) => Self::Builder(builder.clone()),
         }
     }
+}
+
+/// What a builder earned that is in no payout packet yet; below zero where more is to be given back.
+pub(in crate::money) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i128, StoreError> {
+    ACCOUNTS.get(store, &Account::Dollars(Dollars::Builder(builder.clone())).to_string()).await
 }
 
 impl Account {

@@ -51,6 +51,28 @@ pub struct EndpointLine {
     pub endpoint_slug: Slug,
     #[serde(flatten)]
     pub line: Line,
+    /// Its calls by day, where that is asked for.
+    #[serde(flatten)]
+    pub daily: Option<Daily>,
+}
+
+/// Calls by UTC day, of the days that had some.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Daily {
+    /// Runs, succeeded and failed.
+    pub calls_by_day: BTreeMap<String, u64>,
+    /// Calls that ended badly.
+    pub failed_by_day: BTreeMap<String, u64>,
+}
+
+/// How finely a report tells of each endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// In one sum.
+    Sums,
+    /// With its calls by day.
+    Daily,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -93,13 +115,21 @@ pub struct HostDayLine {
 #[derive(Default)]
 struct Sums {
     totals: Totals,
-    endpoints: BTreeMap<Slug, Totals>,
+    endpoints: BTreeMap<Slug, OfEndpoint>,
     days: BTreeMap<u32, Totals>,
+}
+
+/// Sales of one endpoint, added up.
+#[derive(Default)]
+struct OfEndpoint {
+    totals: Totals,
+    /// Calls and failures of each day, where they are asked for.
+    days: BTreeMap<u32, [u64; 2]>,
 }
 
 impl Sums {
     /// Of an owner's rows, those from `first` on.
-    fn of(first: u32, rows: Vec<Unread>) -> Result<Self, StoreError> {
+    fn of(first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
         let mut sums = Self::default();
         for row in rows {
             let row = SALES.read(row)?;
@@ -108,15 +138,29 @@ impl Sums {
                 continue;
             }
             sums.totals += sale.totals;
-            *sums.endpoints.entry(sale.slug).or_default() += sale.totals;
+            let endpoint = sums.endpoints.entry(sale.slug).or_default();
+            endpoint.totals += sale.totals;
+            if detail == Detail::Daily && sale.totals.calls > 0 {
+                let [calls, failed] = endpoint.days.entry(day).or_default();
+                (*calls, *failed) = (*calls + sale.totals.calls, *failed + sale.totals.failed_calls);
+            }
             *sums.days.entry(day).or_default() += sale.totals;
         }
         Ok(sums)
     }
 
-    fn by_endpoint(self) -> Vec<EndpointLine> {
-        self.endpoints.into_iter().map(|(endpoint_slug, totals)| EndpointLine { endpoint_slug, line: totals.into() }).collect()
+    fn by_endpoint(self, detail: Detail) -> Vec<EndpointLine> {
+        let line = |(endpoint_slug, OfEndpoint { totals, days })| {
+            let daily = (detail == Detail::Daily).then(|| daily(&days));
+            EndpointLine { endpoint_slug, line: totals.into(), daily }
+        };
+        self.endpoints.into_iter().map(line).collect()
     }
+}
+
+fn daily(days: &BTreeMap<u32, [u64; 2]>) -> Daily {
+    let of = |which: usize| days.iter().filter(move |(_, counts)| counts[which] > 0).map(move |(day, counts)| (label(*day), counts[which]));
+    Daily { calls_by_day: of(0).collect(), failed_by_day: of(1).collect() }
 }
 
 impl From<Totals> for Line {
@@ -139,11 +183,11 @@ impl Sales {
     /// # Errors
     ///
     /// The store's.
-    pub async fn report(&self, owner: &Owner, since: Timestamp) -> Result<Report, StoreError> {
+    pub async fn report(&self, owner: &Owner, since: Timestamp, detail: Detail) -> Result<Report, StoreError> {
         let first = day(since);
-        let sums = self.sums(owner.share(), first).await?;
+        let sums = self.sums(owner.share(), first, detail).await?;
         let by_day = sums.days.iter().map(|(day, totals)| DayLine { day: label(*day), line: (*totals).into() }).collect();
-        Ok(Report { since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint() })
+        Ok(Report { since: begin(first), totals: sums.totals.into(), by_day, by_endpoint: sums.by_endpoint(detail) })
     }
 
     /// What the host earned from the UTC day of `since` on.
@@ -158,7 +202,7 @@ impl Sales {
         while let Some((owner, _)) = SALES.first(&*self.store, &rest).await? {
             rest = rest.behind(&owner);
             let share = owner.0;
-            let sums = self.sums(&share, first).await?;
+            let sums = self.sums(&share, first, Detail::Sums).await?;
             let is_own = share == Owner::Platform.share();
             for (day, totals) in &sums.days {
                 let (all, revenue) = days.entry(*day).or_default();
@@ -183,17 +227,17 @@ impl Sales {
             totals: totals.into(),
             builders: builders.into(),
             own: own.totals.into(),
-            by_endpoint: own.by_endpoint(),
+            by_endpoint: own.by_endpoint(Detail::Sums),
             by_day: by_day.collect(),
         })
     }
 
     /// Adds up on a thread for such work: a busy owner's history takes a while.
-    async fn sums(&self, share: &str, first: u32) -> Result<Sums, StoreError> {
+    async fn sums(&self, share: &str, first: u32, detail: Detail) -> Result<Sums, StoreError> {
         let range = SALES.under(&of(share)).from(&(of(share), SaleKey::ROLL_UP, first));
         // One scan, however much there is: rows are folded meanwhile, and two scans could see one twice or never.
         let rows = SALES.unread(&*self.store, &range, usize::MAX, Direction::Forward).await?;
-        let sums = tokio::task::spawn_blocking(move || Sums::of(first, rows)).await;
+        let sums = tokio::task::spawn_blocking(move || Sums::of(first, rows, detail)).await;
         sums.unwrap_or_else(|_| Err(StoreError::Away("the sales could not be added up".to_owned())))
     }
 }

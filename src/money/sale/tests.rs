@@ -59,7 +59,7 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
     sales.fold_all().await.unwrap();
     sell(NOW.0, slug(1), Totals::FAILED, "c").await;
     sell(NOW.0, slug(2), Totals::FREE, "d").await;
-    let report = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY)).await.unwrap()).unwrap();
+    let report = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY), Detail::Sums).await.unwrap()).unwrap();
     let zero =
         serde_json::json!({ "calls": 1, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 });
     let expected = serde_json::json!({
@@ -75,7 +75,18 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
         ],
     });
     assert_eq!(report, expected);
-    let other = serde_json::to_value(sales.report(&builder(), NOW).await.unwrap()).unwrap();
+    let daily = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY), Detail::Daily).await.unwrap()).unwrap();
+    let of_each: Vec<_> = daily["byEndpoint"].as_array().unwrap().iter().map(|line| (&line["callsByDay"], &line["failedByDay"])).collect();
+    let none = serde_json::json!({});
+    assert_eq!(
+        of_each,
+        [
+            (&serde_json::json!({ "2024-10-03": 1, "2024-10-04": 1 }), &serde_json::json!({ "2024-10-04": 1 })),
+            (&serde_json::json!({ "2024-10-04": 1 }), &none),
+        ]
+    );
+    assert_eq!((&daily["totals"], &daily["byDay"]), (&report["totals"], &report["byDay"]));
+    let other = serde_json::to_value(sales.report(&builder(), NOW, Detail::Sums).await.unwrap()).unwrap();
     assert_eq!((&other["totals"]["calls"], &other["byDay"]), (&zero["paidCalls"], &serde_json::json!([])));
 }
 
@@ -147,7 +158,7 @@ async fn every_report_equals_what_was_sold() {
             if step % 7 == 0 {
                 for (who, owner) in owners.iter().enumerate() {
                     let within = random.u64(..4);
-                    let report = sales.report(owner, Timestamp(NOW.0 - within * DAY)).await.unwrap();
+                    let report = sales.report(owner, Timestamp(NOW.0 - within * DAY), Detail::Sums).await.unwrap();
                     let sum = |wanted: &dyn Fn(u64, u64) -> bool| {
                         let mut sum = Totals::default();
                         for (_, which, ago, totals) in sold.iter().filter(|sale| sale.0 == who && sale.2 <= within) {

@@ -12,7 +12,7 @@ use crate::{
     money::{
         ledger::{self, POSTINGS},
         refund::{Refund, RefundError, Refunded, Refunding, Refunds},
-        sale::{Line, Sale},
+        sale::{Detail, Line, Sale},
     },
     store::{
         Key as _, SaleKey, Sum,
@@ -44,7 +44,7 @@ impl Bench {
     }
 
     async fn sales_of(&self, owner: &Owner) -> Line {
-        Sales::new(Arc::clone(&self.store)).report(owner, NOW).await.unwrap().totals
+        Sales::new(Arc::clone(&self.store)).report(owner, NOW, Detail::Sums).await.unwrap().totals
     }
 
     /// What an account has, and the host tells while it runs.

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     base::id::BuilderId,
     event::{Event, EventQuery, Kind},
-    money::sale::Unpaid,
+    money::sale::{Detail, Unpaid},
     tool::MicroUsd,
 };
 
@@ -23,7 +23,7 @@ fn closing() -> Vec<u8> {
 }
 
 async fn sold(bench: &Bench) -> (u64, u64, u64, u64) {
-    let totals = Sales::new(Arc::clone(&bench.store)).report(&builder(), NOW).await.unwrap().totals;
+    let totals = Sales::new(Arc::clone(&bench.store)).report(&builder(), NOW, Detail::Sums).await.unwrap().totals;
     (totals.paid_calls, totals.failed_calls, totals.fees_usd.0, totals.net_usd.0)
 }
 

@@ -21,7 +21,7 @@ use crate::{
             chart::{Bar, Chart},
             code, happened,
             same::same,
-            since::{day, days},
+            since::day,
             table::{Column, table},
         },
         visitor::{Refused, SignedIn, Visitor, with_query},
@@ -31,8 +31,7 @@ use crate::{
 /// Rows of a page of tools, and tools that are looked through for what needs their builder.
 const ROWS: &str = "25";
 const LOOKED_AT: &str = "200";
-/// Days that are added up.
-const DAYS: usize = 31;
+/// How far back calls are added up.
 const SINCE: &str = "30d";
 /// Events that are shown.
 const EVENTS: &str = "8";
@@ -48,26 +47,27 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let path = with_query("/ai/builders/endpoints", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
     let tools = visitor.get(&path).await?;
     let looked_at = visitor.get(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
-    let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", SINCE)])).await?;
+    let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", SINCE), ("daily", "true")])).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
     let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", EVENTS)])).await?;
     let manifest = visitor.get("/ai/manifest").await?;
+    let now = visitor.now().to_string();
     let shown = Shown {
         asked: &asked,
         tools: &tools,
         looked_at: &looked_at,
         report: &report,
-        payout_settings: &settings["payoutSettings"],
+        payouts: &settings,
+        today: day(&now),
         simulated: manifest["payment"]["simulated"] == true,
     };
-    let today = visitor.now().to_string();
     let main = visitor
         .made(|| {
             html! {
                 @if shown.looked_at["endpoints"].as_array().is_none_or(Vec::is_empty) { (first_tool(&visitor)) } @else {
                     (needs::view(&shown))
                     (tools::view(&shown))
-                    (calls(&shown, day(&today)))
+                    (calls(&shown))
                 }
                 (last_events(&asked, &events))
                 (same(&visitor, &path))
@@ -105,10 +105,11 @@ fn first_tool(visitor: &Visitor) -> Markup {
 }
 
 /// Calls of all tools by day.
-fn calls(shown: &Shown, today: &str) -> Markup {
+fn calls(shown: &Shown) -> Markup {
     let number = |line: &Value, name: &str| line[name].as_u64().unwrap_or_default();
     let lines = shown.report["byDay"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let by_day: Vec<_> = days(day(shown.report["since"].as_str().unwrap_or_default()), today, DAYS)
+    let by_day: Vec<_> = shown
+        .days()
         .into_iter()
         .map(|name| {
             let line = lines.iter().find(|line| line["day"] == name.as_str());

@@ -32,7 +32,13 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let found = visitor.get(&path).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
     let manifest = visitor.get("/ai/manifest").await?;
-    let shown = Shown { visitor: &visitor, asked: &asked, settings: &settings["payoutSettings"], payment: &manifest["payment"] };
+    let shown = Shown {
+        visitor: &visitor,
+        asked: &asked,
+        settings: &settings["payoutSettings"],
+        waiting: &settings["waiting"],
+        payment: &manifest["payment"],
+    };
     let main = visitor
         .made(|| {
             html! {
@@ -53,6 +59,8 @@ struct Shown<'a> {
     asked: &'a Asked,
     /// Null before they were said.
     settings: &'a Value,
+    /// What no packet has yet.
+    waiting: &'a Value,
     payment: &'a Value,
 }
 
@@ -74,18 +82,24 @@ impl Shown<'_> {
 
     /// A packet of all that waits.
     fn make(&self) -> Markup {
+        let (waits, least) = (&self.waiting["amountUsd"], &self.settings["minimumUsd"]);
+        let sum = html! {
+            p.figure { (money::usd(waits)) @if self.simulated() { " " span.play { "simulated" } } span.muted { "waits" } }
+            p.note { "Of " (self.waiting["receiptCount"]) " receipts that are in no packet, less what was given back." }
+        };
         if self.settings.is_null() {
-            return empty("It is not said yet where payouts go.", Some(("#to", "Say where they go")), None);
+            return html! { (sum) (empty("It is not said yet where payouts go.", Some(("#to", "Say where they go")), None)) };
         }
         let fields = html! {
             (self.whose())
-            button.primary { "Make a packet of all that waits" }
+            button.primary { "Make a packet of " (money::usd(waits)) }
         };
         html! {
-            (form::of(self.visitor, "makePayout", &[], &self.back(), fields))
-            p.note {
-                "Less than " (money::usd(&self.settings["minimumUsd"])) " is not paid out: then nothing is made, and how much waits is said."
-            }
+            (sum)
+            @if money::in_micros(waits) == 0 { p { "Nothing waits to be paid out." } }
+            @else if money::in_micros(waits) < money::in_micros(least) {
+                p { (money::usd(waits)) " wait, and less than " (money::usd(least)) " is not paid out." }
+            } @else { (form::of(self.visitor, "makePayout", &[], &self.back(), fields)) }
         }
     }
 

@@ -8,6 +8,8 @@ use maud::{Markup, PreEscaped, html};
 /// How wide one place is, and how high the drawing, in units of its own: it is stretched to its box.
 const PLACE: usize = 10;
 const HEIGHT: f64 = 100.0;
+/// How high a drawing in a row is.
+const SPARK: u8 = 24;
 /// How high at the least what is not nothing, so that one call is seen beside thousands.
 const SEEN: f64 = 2.0;
 
@@ -38,6 +40,26 @@ pub(in crate::web) struct Bar {
 pub(in crate::web) struct Step {
     pub(in crate::web) name: String,
     pub(in crate::web) values: [Option<f64>; 2],
+}
+
+/// Bars without words, as small as a word in a row of a table; `says` what there is to be seen.
+pub(in crate::web) fn spark(says: &str, bars: &[Bar]) -> Markup {
+    let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    let drawn = |of: fn(&Bar) -> f64| {
+        let high = |bar: &Bar| if of(bar) > 0.0 { (of(bar) / most * f64::from(SPARK)).round().max(1.0) } else { 0.0 };
+        let standing = bars.iter().map(high).enumerate().filter(|(_, high)| *high > 0.0);
+        standing.fold(String::new(), |mut path, (place, high)| {
+            _ = write!(path, "M{place} {SPARK}v-{high}h1v{high}");
+            path
+        })
+    };
+    html! {
+        svg.spark role="img" aria-label=(says) viewBox=(format!("0 0 {} {SPARK}", bars.len().max(1))) preserveAspectRatio="none" {
+            @for (class, path) in [("col", drawn(|bar| bar.value)), ("col bad", drawn(|bar| bar.bad))] {
+                @if !path.is_empty() { path class=(class) d=(path) {} }
+            }
+        }
+    }
 }
 
 impl Chart<'_> {
@@ -140,6 +162,17 @@ mod tests {
         assert!(told.contains(r#"y="98.0" width="8" height="2.0""#), "{told}");
         assert_eq!(chart().bars(&[]).into_string().matches("NaN").count(), 0);
         assert_eq!(chart().bars(&[bar(0.0, 0.0)]).into_string().matches("<rect").count(), 0);
+    }
+
+    #[test]
+    fn bars_of_a_row_are_few_bytes_and_have_their_words() {
+        let told = spark("4 at the most", &[bar(0.0, 0.0), bar(4.0, 1.0), bar(0.01, 0.0)]).into_string();
+        assert!(told.contains(r#"aria-label="4 at the most" viewBox="0 0 3 24""#), "{told}");
+        assert!(told.contains(r#"<path class="col" d="M1 24v-24h1v24M2 24v-1h1v1">"#), "{told}");
+        assert!(told.contains(r#"<path class="col bad" d="M1 24v-6h1v6">"#), "{told}");
+        let full = spark("", &[const { Bar { name: String::new(), value: 9.0, bad: 3.0 } }; 31]).into_string();
+        assert!(full.len() < 1_200, "{} bytes", full.len());
+        assert!(!spark("", &[bar(0.0, 0.0)]).into_string().contains("<path") && !spark("", &[]).into_string().contains("NaN"));
     }
 
     #[test]

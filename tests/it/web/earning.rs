@@ -310,7 +310,7 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
         "earns ✕ failed in 1 of 4 calls",
         "asks asks for",
         "api.example.com",
-        "where payouts go",
+        "$0.7125 of 3 receipts wait to be paid out, and it is not said yet where payouts go.",
     ] {
         assert!(seen.contains(told), "{told}: {seen}");
     }
@@ -320,8 +320,62 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
     assert_eq!(all_rows(&browser, &failures).await, 1);
     let cells = links(&page, "Your tools", "earns");
     assert_eq!(cells.iter().map(|(_, told)| told.as_str()).collect::<Vec<_>>(), ["4", "1", "$0.7125"]);
+    let row = page.split("aria-label=\"Your tools\"").nth(1).unwrap().split("<tr>").find(|row| row.contains("/tools/earns\"")).unwrap();
+    let says = values(row, "aria-label").pop().unwrap();
+    assert!(says.starts_with("Calls by day. The most were 4, on ") && row.matches("<path").count() == 2, "{row}");
     assert!(texts(&page, "figcaption").concat().contains("5 calls of your tools in 30 days, 1 of them failed."));
     assert!(text(&page).contains("a payment was taken") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
+}
+
+#[tokio::test]
+async fn home_says_whose_calls_do_not_run_and_what_can_be_paid_out() {
+    let mut host = Host::start().await;
+    let (_, key) = host.register("Earner").await;
+    for (slug, source) in [("is-stopped", "export default () => new Promise(() => {});"), ("is-sealed", SOMETIMES)] {
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool(slug, 0.0, source)).await.is(200);
+    }
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("earns", 0.5, SOMETIMES)).await.is(200);
+    let secret = json!({ "name": "KEY", "value": "kept to itself" });
+    host.as_builder(&key, Method::POST, "/ai/endpoints/is-sealed/secrets", &secret).await.is(200);
+    let of_list = async |host: &Host, member: &str| {
+        let list = host.as_builder(&key, Method::GET, "/ai/builders/endpoints", &Value::Null).await.is(200).json();
+        let each =
+            list["endpoints"].as_array().unwrap().iter().map(|tool| (tool["slug"].as_str().unwrap().to_owned(), tool[member].clone()));
+        each.collect::<BTreeMap<_, _>>()
+    };
+    assert!(of_list(&host, "heldForMs").await.values().all(Value::is_null));
+    assert!(of_list(&host, "secretsUnreadable").await.values().all(|unreadable| *unreadable == false));
+    let needs = async |host: &Host| {
+        let page = Browser::signed_in(host, &key).await.page("/dashboard/home").await;
+        text(page.split("id=\"needs\"").nth(1).unwrap().split("</section>").next().unwrap())
+    };
+    assert!(needs(&host).await.contains("Nothing needs you."));
+    // What stops its owner's own calls is the code's doing.
+    for _ in 0..5 {
+        host.as_builder(&key, Method::POST, "/tools/is-stopped", &json!({})).await.is(502);
+    }
+    host.call_credit("earns", &json!({}), &host.mint(1.0).await).await.is(200);
+    let payouts = json!({ "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "minimumUsd": 1 });
+    host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &payouts).await.is(200);
+    let held = of_list(&host, "heldForMs").await;
+    assert!(held["is-stopped"].as_u64().is_some_and(|left| (1..=60_000).contains(&left)) && held["is-sealed"].is_null(), "{held:?}");
+    let seen = needs(&host).await;
+    assert!(seen.contains("is-stopped ◐ held: its code was stopped again and again") && !seen.contains("paid out"), "{seen}");
+    let payouts = json!({ "address": "0x036CbD53842c5426634e7929541eC2318f3dCF7e", "minimumUsd": 0.1 });
+    host.as_builder(&key, Method::POST, "/ai/builders/payout-settings", &payouts).await.is(200);
+
+    host.kill9();
+    std::fs::remove_file(host.folder().join("data/master-key")).unwrap();
+    host.restart().await;
+    let unreadable = of_list(&host, "secretsUnreadable").await;
+    assert_eq!((&unreadable["is-sealed"], &unreadable["earns"]), (&json!(true), &json!(false)));
+    let seen = needs(&host).await;
+    assert!(
+        seen.contains("is-sealed has secrets that the host has no key for any more") && seen.contains(" of 1 receipts can be paid out."),
+        "{seen}"
+    );
+    host.as_builder(&key, Method::POST, "/ai/endpoints/is-sealed/secrets", &secret).await.is(200);
+    assert_eq!(of_list(&host, "secretsUnreadable").await["is-sealed"], json!(false));
 }
 
 #[tokio::test]

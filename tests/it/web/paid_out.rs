@@ -39,14 +39,16 @@ async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
     assert!(saved.has("location").starts_with("/dashboard/payouts?done=setPayoutSettings."), "{saved:?}");
     let page = browser.page(saved.has("location")).await;
     assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "what is set is in the form");
-    let below = html(&browser.fill("/dashboard/payouts", "/dashboard/do/makePayout", &[]).await.is(409));
-    assert!(text(&below).contains("0.9 USD wait to be paid out, the minimum is 1 USD"), "{below}");
+    assert!(text(&page).contains("$0.9 wait, and less than $1 is not paid out.") && !page.contains("makePayout"), "{}", text(&page));
+    assert!(text(&page).contains("$0.9 simulatedwaits") && text(&page).contains("Of 4 receipts"), "{}", text(&page));
     saves(ADDRESS, "0.5").await.is(303);
+    assert!(text(&browser.page("/dashboard/payouts").await).contains("Make a packet of $0.9"));
     browser.fill("/dashboard/payouts", "/dashboard/do/makePayout", &[]).await.is(303);
 
     let made = host.as_builder(&key, Method::GET, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payouts"][0].clone();
     let id = made["id"].as_str().unwrap();
     let (list, path) = (browser.page("/dashboard/payouts").await, format!("/dashboard/payouts/{id}"));
+    assert!(text(&list).contains("Nothing waits to be paid out.") && !list.contains("makePayout"), "{}", text(&list));
     assert!(values(&list, "href").contains(&path) && text(&list).contains("◐ created") && text(&list).contains("$0.9"));
     let packet = browser.page(&path).await;
     for member in ["digest", "signature", "address", "asset", "network", "id"] {

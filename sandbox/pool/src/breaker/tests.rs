@@ -19,6 +19,7 @@ fn fifth_stop_of_the_code_in_a_minute_holds_for_a_minute() {
     let fifth = second(start, 59);
     assert_eq!(breaker.closed_to(caller(1), &RULES, fifth), None);
     assert!(breaker.note_stop(Cause::Run, None, &RULES, fifth), "the host's own call has no input to blame");
+    assert_eq!([0, 59, 60].map(|at| breaker.held(second(fifth, at)).map(|left| left.as_secs())), [Some(60), Some(1), None]);
     for number in [1, 2] {
         assert_eq!(breaker.closed_to(caller(number), &RULES, fifth), Some(Closed::Held(Duration::from_secs(60))));
         assert_eq!(breaker.closed_to(caller(number), &RULES, second(fifth, 60)), None);

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use tokio::{sync::Notify, time::Instant};
@@ -102,6 +103,11 @@ impl Queue {
             Some(Closed::Slowed(retry_after)) => Err(PoolError::Slowed { retry_after }),
             None => Ok(()),
         }
+    }
+
+    /// How long an endpoint is held yet, if it is.
+    pub(super) fn held(&self, endpoint: &str) -> Option<Duration> {
+        self.endpoints.get(endpoint)?.breaker.held(Instant::now())
     }
 
     /// Notes that a call was stopped; true when that holds the endpoint.

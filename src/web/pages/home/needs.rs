@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::shown::{PATH, Shown};
 use crate::web::{
-    parts::{places, since::day, state::state, text, time::moment},
+    parts::{money, places, state::state, text, time::moment},
     visitor::with_query,
 };
 
@@ -25,8 +25,10 @@ pub(super) fn view(shown: &Shown) -> Markup {
     let tools = shown.looked_at["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let decided = tools.iter().filter_map(decided);
     let waiting = tools.iter().filter_map(waiting);
+    let stopped = tools.iter().filter_map(stopped);
+    let sealed = tools.iter().filter_map(sealed);
     let failing = shown.report["byEndpoint"].as_array().into_iter().flatten().filter_map(|line| failing(shown, line));
-    let needs: Vec<_> = decided.chain(failing).chain(unpaid(shown)).chain(waiting).collect();
+    let needs: Vec<_> = decided.chain(sealed).chain(stopped).chain(failing).chain(payout(shown)).chain(waiting).collect();
     let builder = shown.asked.get("builderId");
     html! {
         section aria-labelledby="needs" {
@@ -84,7 +86,7 @@ fn waiting(tool: &Value) -> Option<Need> {
 fn failing(shown: &Shown, line: &Value) -> Option<Need> {
     let (calls, failed) = (line["calls"].as_u64()?, line["failedCalls"].as_u64()?);
     let slug = line["endpointSlug"].as_str()?;
-    let since = day(shown.report["since"].as_str().unwrap_or_default());
+    let since = shown.first();
     (failed * ONE_OF > calls).then(|| Need {
         words: html! { (places::tool(slug)) " " (state("failed")) " in " (failed) " of " (calls) " calls in 30 days." },
         path: with_query(&places::of_tool(slug, "/calls"), [("code", "failed"), ("since", since)]),
@@ -92,12 +94,42 @@ fn failing(shown: &Shown, line: &Value) -> Option<Need> {
     })
 }
 
-/// Money was earned, and it is not said where it goes.
-fn unpaid(shown: &Shown) -> Option<Need> {
-    let earned = shown.report["totals"]["netUsd"].as_f64() > Some(0.0);
-    (earned && shown.payout_settings.is_null()).then(|| Need {
-        words: html! { "You have earned, and it is not said yet where payouts go." },
-        path: with_query("/dashboard/payouts", [("builderId", shown.asked.get("builderId"))]),
-        action: "Say where",
+/// A tool whose code was stopped so often that its calls are refused for a while.
+fn stopped(tool: &Value) -> Option<Need> {
+    let slug = tool["slug"].as_str().unwrap_or_default();
+    let seconds = tool["heldForMs"].as_u64()?.div_ceil(1_000);
+    Some(Need {
+        words: html! {
+            (places::tool(slug)) " " (state("held")) ": its code was stopped again and again, and its calls are refused for " (seconds) " seconds more."
+        },
+        path: with_query(&places::of_tool(slug, "/calls"), [("code", "failed")]),
+        action: "See what was stopped",
+    })
+}
+
+/// A tool whose secrets do not open.
+fn sealed(tool: &Value) -> Option<Need> {
+    let slug = tool["slug"].as_str().unwrap_or_default();
+    (tool["secretsUnreadable"] == true).then(|| Need {
+        words: html! { (places::tool(slug)) " has secrets that the host has no key for any more: its calls are refused until they are set anew." },
+        path: places::of_tool(slug, "/secrets"),
+        action: "Set them anew",
+    })
+}
+
+/// Money waits: for a word of where it goes, or to be put into a packet.
+fn payout(shown: &Shown) -> Option<Need> {
+    let (settings, waiting) = (&shown.payouts["payoutSettings"], &shown.payouts["waiting"]);
+    let [amount, least] = [&waiting["amountUsd"], &settings["minimumUsd"]].map(money::in_micros);
+    let path = with_query("/dashboard/payouts", [("builderId", shown.asked.get("builderId"))]);
+    let waits = html! { (money::usd(&waiting["amountUsd"])) " of " (waiting["receiptCount"]) " receipts" };
+    if amount == 0 || amount < least {
+        return None;
+    }
+    Some(match settings.is_null() {
+        true => {
+            Need { words: html! { (waits) " wait to be paid out, and it is not said yet where payouts go." }, path, action: "Say where" }
+        }
+        false => Need { words: html! { (waits) " can be paid out." }, path, action: "Make a packet" },
     })
 }

@@ -2,9 +2,14 @@
 
 use serde_json::Value;
 
-use crate::web::asked::Asked;
+use crate::web::{
+    asked::Asked,
+    parts::since::{day, days},
+};
 
 pub(super) const PATH: &str = "/dashboard/home";
+/// Days that are added up.
+const DAYS: usize = 31;
 
 /// What the page is made of.
 pub(super) struct Shown<'a> {
@@ -14,6 +19,21 @@ pub(super) struct Shown<'a> {
     /// The first of all, for what needs their builder.
     pub(super) looked_at: &'a Value,
     pub(super) report: &'a Value,
-    pub(super) payout_settings: &'a Value,
+    /// Where payouts go, and what waits for one.
+    pub(super) payouts: &'a Value,
     pub(super) simulated: bool,
+    /// Day of now.
+    pub(super) today: &'a str,
+}
+
+impl Shown<'_> {
+    /// The first day that is added up.
+    pub(super) fn first(&self) -> &str {
+        day(self.report["since"].as_str().unwrap_or_default())
+    }
+
+    /// All days that are added up.
+    pub(super) fn days(&self) -> Vec<String> {
+        days(self.first(), self.today, DAYS)
+    }
 }

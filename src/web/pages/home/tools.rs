@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::shown::{PATH, Shown};
 use crate::web::{
     parts::{
+        chart::{Bar, spark},
         money,
         pager::onward,
         places,
-        since::day,
         state::state,
         table::{Column, table},
         text,
@@ -28,22 +28,24 @@ pub(super) fn view(shown: &Shown) -> Markup {
         Column::Number("Price"),
         Column::Number("Calls, 30 days"),
         Column::Number("Failed"),
+        Column::Words("By day"),
         Column::Number(net),
     ];
+    let days = shown.days();
     html! {
         section {
             h2 { "Your tools" }
-            (table("Your tools", columns, tools.iter().map(|tool| row(shown, tool))))
+            (table("Your tools", columns, tools.iter().map(|tool| row(shown, &days, tool))))
             (onward(tools.len(), first.as_deref(), next.as_deref()))
             p { a.button href="/dashboard/new" { "Write a tool" } }
         }
     }
 }
 
-fn row(shown: &Shown, tool: &Value) -> [Markup; 6] {
+fn row(shown: &Shown, days: &[String], tool: &Value) -> [Markup; 7] {
     let said = |name: &str| tool[name].as_str().unwrap_or_default();
     let slug = said("slug");
-    let since = day(shown.report["since"].as_str().unwrap_or_default());
+    let since = shown.first();
     let mut lines = shown.report["byEndpoint"].as_array().into_iter().flatten();
     let none = json!({ "calls": 0, "failedCalls": 0, "netUsd": 0 });
     let line = lines.find(|line| line["endpointSlug"] == slug).unwrap_or(&none);
@@ -55,6 +57,18 @@ fn row(shown: &Shown, tool: &Value) -> [Markup; 6] {
         money::price(tool, false),
         html! { a href=(calls("")) { (line["calls"]) } },
         html! { a href=(calls("failed")) { (line["failedCalls"]) } },
+        by_day(line, days),
         html! { a href=(with_query("/dashboard/events", settled)) { (money::usd(&line["netUsd"])) } },
     ]
+}
+
+/// The calls of each day, those that failed on top.
+fn by_day(line: &Value, days: &[String]) -> Markup {
+    let number = |by: &str, day: &str| line[by][day].as_u64().unwrap_or_default() as f64;
+    let bar = |day: &String| Bar { name: day.clone(), value: number("callsByDay", day), bad: number("failedByDay", day) };
+    let bars: Vec<_> = days.iter().map(bar).collect();
+    let Some(most) = bars.iter().filter(|bar| bar.value > 0.0).max_by(|one, other| one.value.total_cmp(&other.value)) else {
+        return html! {};
+    };
+    spark(&format!("Calls by day. The most were {}, on {}.", most.value, most.name), &bars)
 }
