@@ -76,7 +76,7 @@ use crate::{
     event::Events,
     money::{PaymentConfig, SignedOffers, Terms},
     store::{Batch, Direction, Durability, Store, Table, schema},
-    tool::{self, Endpoint, Owner, Runs, Shape},
+    tool::{self, Endpoint, Owner, Runs, Shape, Version},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -182,7 +182,7 @@ impl Catalog {
         let mut snapshot = Snapshot::default();
         for row in ENDPOINTS.page(&*catalog.store, &ENDPOINTS.all(), MAX_ENDPOINTS, Direction::Forward).await? {
             let mut endpoint = row.value;
-            endpoint.run_version(endpoint.version.clone(), endpoint.updated_at);
+            endpoint.run_version(Version::new(endpoint.version.clone(), endpoint.updated_at));
             let bundle = catalog.stored_bundle(&endpoint).await?;
             let made = catalog.make_live(endpoint, bundle, Arc::default())?;
             made.grant.set(granted(&made.endpoint)?);

@@ -20,6 +20,7 @@ mod serve;
 mod shared;
 mod shutdown;
 pub(crate) mod sse;
+mod via;
 
 #[cfg(test)]
 pub(crate) use self::frame::framed_routes;
@@ -30,6 +31,7 @@ pub(crate) use self::{
     fault::{AboutBody, REQUEST, code_of},
     params::{PathParams, QueryParams},
     payment::{bought, credit, offered, quote, settlement},
+    via::{ByPage, via},
 };
 pub use self::{
     caller::Callers,

@@ -13,10 +13,11 @@ mod runs;
 mod schema;
 mod slug;
 mod unreadable;
+mod version;
 
 pub(crate) use capability::capabilities;
 pub use capability::{Capabilities, Capability, CapabilityRow, Touches};
-pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status, Version};
+pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status};
 pub use handler::{Builtin, Handler, HandlerType, Runtime};
 pub use header::check_headers;
 pub use price::{MicroUsd, PriceError, UsdChange};
@@ -26,3 +27,4 @@ pub use runs::{ForeignHandler, Runs};
 pub use schema::{Mismatch, Problem, SchemaError, Shape, bound, depth, nests, told};
 pub use slug::{Slug, SlugError};
 pub use unreadable::Unreadable;
+pub use version::{Maker, Version, Via};

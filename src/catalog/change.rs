@@ -16,7 +16,7 @@ use super::{
 use crate::{
     event::Kind,
     store::Batch,
-    tool::{Availability, Endpoint, Status, told},
+    tool::{Availability, Endpoint, Status, Version, told},
 };
 
 /// How often a change that names no revision is looked at, with others coming in between.
@@ -59,7 +59,10 @@ impl Catalog {
             rows.append(prepared.kept());
             endpoint.handler = prepared.handler;
             bundle = prepared.bundle;
-            endpoint.run_version(prepared.version, now);
+            endpoint.run_version(Version { by: Some(by.into()), via: patch.via, ..Version::new(prepared.version, now) });
+        }
+        if let Some(note) = &patch.note {
+            endpoint.note(note);
         }
         let renewed = patch.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         let attested_at = if renewed { Some(now) } else { old.content_safety.as_ref().and_then(|safety| safety.attested_at) };

@@ -36,6 +36,7 @@ const MEMBERS: &[(&str, Option<&str>)] = &[
     ("isolation", None),
     ("accepts", None),
     ("safetyAttestation", None),
+    ("note", None),
 ];
 
 /// What an upload would become.

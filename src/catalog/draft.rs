@@ -9,7 +9,7 @@ use tollhouse_protocol::{Isolation, Language, Limits, Side};
 use super::{By, Policy, PublishError, limits::limits_over};
 use crate::{
     capability::AllowedHosts,
-    tool::{self, Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status},
+    tool::{self, Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status, Via},
 };
 
 /// Longest title, in characters.
@@ -20,6 +20,8 @@ pub(super) const MAX_DESCRIPTION: usize = 2_000;
 pub(super) const MAX_TAGS: usize = 16;
 /// Longest tag, in characters.
 pub(super) const MAX_TAG: usize = 32;
+/// Longest note, in characters.
+const MAX_NOTE: usize = 200;
 /// Slugs that would stand where `/ai/endpoints/…` has paths of its own.
 const PATHS: &[&str] = &["check", "create"];
 /// Most allowed hosts.
@@ -74,6 +76,12 @@ pub struct Draft {
     pub accepts: Vec<String>,
     /// What builders vouch for.
     pub safety_attestation: Option<SafetyAttestation>,
+    /// What is said of this version to its owner and to admins. Default: nothing.
+    #[serde(default)]
+    pub note: String,
+    /// By which front it is uploaded: that says so, and no body.
+    #[serde(skip)]
+    pub via: Option<Via>,
 }
 
 /// What answers, as uploaded.
@@ -138,7 +146,7 @@ impl Draft {
         let slug = taken.then(|| PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
         let texts = text_problems(&self.title, &self.description, &self.tags);
         let metered = check_most(self.handler_type, self.price_usd, self.max_price_usd).err();
-        slug.into_iter().chain(texts).chain(metered).chain(check_input(&self.input_schema).err()).collect()
+        slug.into_iter().chain(texts).chain(metered).chain(check_input(&self.input_schema).err()).chain(check_note(&self.note).err()).collect()
     }
 
     /// Each limit that it cannot have.
@@ -160,6 +168,11 @@ pub(super) fn ceilings(policy: &Policy, by: By) -> Limits {
 /// What of an input schema matters to no call, but to the clients that list the tool.
 pub(super) fn check_input(schema: &Value) -> Result<(), PublishError> {
     tool::check_headers(schema).map_err(|error| PublishError::schema(Side::Input, error))
+}
+
+/// Whether a note is one.
+pub(super) fn check_note(note: &str) -> Result<(), PublishError> {
+    if note.chars().count() <= MAX_NOTE { Ok(()) } else { Err(PublishError::field("/note", format!("a note has at most {MAX_NOTE} characters"))) }
 }
 
 /// Whether a handler of this type can say what a call costs, within these bounds.

@@ -8,10 +8,10 @@ use tollhouse_protocol::{Isolation, Limits};
 
 use super::{
     PublishError,
-    draft::{HandlerDraft, SafetyAttestation, check_input, check_most, text_problems},
+    draft::{HandlerDraft, SafetyAttestation, check_input, check_most, check_note, text_problems},
     limits::limits_over,
 };
-use crate::tool::{Capabilities, Endpoint, MicroUsd, Status};
+use crate::tool::{Capabilities, Endpoint, MicroUsd, Status, Via};
 
 /// The body of `PATCH /ai/endpoints/{slug}`: what is named changes.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -49,6 +49,11 @@ pub struct Patch {
     pub accepts: Option<Vec<String>>,
     /// What builders vouch for, of a new handler.
     pub safety_attestation: Option<SafetyAttestation>,
+    /// What is said of the version that runs then; nothing, where that is empty.
+    pub note: Option<String>,
+    /// By which front it is asked for: that says so, and no body.
+    #[serde(skip)]
+    pub via: Option<Via>,
 }
 
 impl Patch {
@@ -76,6 +81,7 @@ impl Patch {
             ("isolation", self.isolation.is_some()),
             ("accepts", self.accepts.is_some()),
             ("safetyAttestation", self.safety_attestation.is_some()),
+            ("note", self.note.is_some()),
         ];
         all.into_iter().filter_map(|(name, named)| named.then_some(name)).collect()
     }
@@ -97,6 +103,7 @@ impl Patch {
         if let Some(input) = &self.input_schema {
             check_input(input)?;
         }
+        check_note(self.note.as_deref().unwrap_or_default())?;
         if let Some(changed) = &self.limits {
             endpoint.own_limits = limits_over(Limits::default(), changed, ceilings)?;
         }

@@ -19,7 +19,7 @@ use crate::{
     capability::Granted,
     event::{Events, Kind},
     store::{Batch, Durability, Ended, Table, schema},
-    tool::{Capabilities, Endpoint, Owner, Review, Slug, told},
+    tool::{Capabilities, Endpoint, Owner, Review, Slug, Version, told},
 };
 
 /// Slug of a deleted endpoint → the share of who had it.
@@ -87,7 +87,9 @@ impl Catalog {
         standing.put(&mut endpoint);
         endpoint.review.asked_since = endpoint.asks().then_some(now);
         endpoint.handler = prepared.handler.clone();
-        endpoint.run_version(prepared.version.clone(), now);
+        let made = Version { by: Some(by.into()), via: draft.via, ..Version::new(prepared.version.clone(), now) };
+        endpoint.run_version(made);
+        endpoint.note(&draft.note);
         rows.append(prepared.kept());
         rows.append(self.claim(&endpoint, draft.handler.as_ref()).await?);
         if let Some(report) = report {

@@ -1,7 +1,7 @@
 //! The rules of granting: pure, from what an endpoint has and what somebody wants to what it gets.
 
 use super::Policy;
-use crate::tool::{Capabilities, Endpoint};
+use crate::tool::{Capabilities, Endpoint, Maker};
 
 /// Who changes an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,16 @@ impl By {
             Self::Host => "host",
             Self::Admin => "admin",
             Self::Builder => "owner",
+        }
+    }
+}
+
+impl From<By> for Maker {
+    fn from(by: By) -> Self {
+        match by {
+            By::Host => Self::Host,
+            By::Admin => Self::Admin,
+            By::Builder => Self::Owner,
         }
     }
 }

@@ -1,11 +1,11 @@
 //! `/ai/endpoints/create` and `/ai/endpoints/{slug}`: publish, inspect, change, delete.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Json,
-    extract::{FromRequest, Request, State},
-    http::{HeaderMap, HeaderValue, header},
+    extract::{FromRequest, FromRequestParts, Request, State},
+    http::{HeaderMap, HeaderValue, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
@@ -22,8 +22,8 @@ use super::{
 use crate::{
     base::{aside::aside, id::BuilderId, misfit},
     catalog::{Draft, HandlerDraft, Live, Patch},
-    front::{Caller, Code, Fault, body, peer},
-    tool::{CatalogForm, EndpointState, Owner},
+    front::{Caller, Code, Fault, body, peer, via},
+    tool::{CatalogForm, EndpointState, Owner, Via},
 };
 
 /// What a body is about: a type that is read from one says which code a misfit has.
@@ -51,6 +51,17 @@ impl<T: DeserializeOwned + Subject + Send, const MOST_BYTES: usize> FromRequest<
         let value = body::json(&text).await?;
         let read = aside(text.len(), || misfit::json(&value).map(Self)).await;
         read.map_err(|misfit| Fault::invalid(T::CODE, misfit.message, &misfit.pointer))
+    }
+}
+
+/// By which front it is asked.
+struct Came(Via);
+
+impl FromRequestParts<Http> for Came {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Http) -> Result<Self, Infallible> {
+        Ok(Self(via(&parts.headers, &parts.extensions)))
     }
 }
 
@@ -110,8 +121,10 @@ async fn create(
     Anyone(caller, named): Anyone<For>,
     State(publishing): State<Arc<Publishing>>,
     ProcessorTurn(turn): ProcessorTurn,
+    Came(via): Came,
     Body(draft): Body<Draft>,
 ) -> Result<Response, Fault> {
+    let draft = Draft { via: Some(via), ..draft };
     let owner = whose(&publishing, &caller, named).await?;
     let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
@@ -149,9 +162,11 @@ async fn update(
     managed: Managed,
     State(publishing): State<Arc<Publishing>>,
     ProcessorTurn(turn): ProcessorTurn,
+    Came(via): Came,
     headers: HeaderMap,
     Body(patch): Body<Patch>,
 ) -> Result<Response, Fault> {
+    let patch = Patch { via: Some(via), ..patch };
     let slug = managed.live.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use tollhouse_protocol::{Isolation, Limits, Tier};
 
 use super::{
-    Capabilities, Handler, HandlerType, MicroUsd, Slug,
+    Capabilities, Handler, HandlerType, MicroUsd, Slug, Version,
     review::{ContentSafety, Hold, HoldKind, Review},
 };
 use crate::{
@@ -119,16 +119,6 @@ fn is_default(tier: &Tier) -> bool {
 
 /// Versions that an endpoint keeps; older ones leave its record.
 const MAX_VERSIONS: usize = 50;
-
-/// A version of a handler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Version {
-    /// Its hash.
-    pub version: String,
-    /// When this endpoint first ran it.
-    pub created_at: Timestamp,
-}
 
 /// Content and requests as an admin found them who decided about them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -310,13 +300,19 @@ impl Endpoint {
         self.requested_capabilities.any() || (reaches_out && !self.requested_hosts.is_empty())
     }
 
-    /// Makes `version` the one that runs. The oldest go when there are more than are kept.
-    pub fn run_version(&mut self, version: String, now: Timestamp) {
-        if self.versions.iter().all(|kept| kept.version != version) {
-            self.versions.insert(0, Version { version: version.clone(), created_at: now });
+    /// Makes `version` the one that runs; one that is kept stays as it was made. The oldest go when there are more than are kept.
+    pub fn run_version(&mut self, version: Version) {
+        self.version.clone_from(&version.version);
+        if self.versions.iter().all(|kept| kept.version != version.version) {
+            self.versions.insert(0, version);
             self.versions.truncate(MAX_VERSIONS);
         }
-        self.version = version;
+    }
+
+    /// What is said of the version that runs; nothing, where that is empty.
+    pub fn note(&mut self, note: &str) {
+        let running = self.versions.iter_mut().find(|kept| kept.version == self.version);
+        running.into_iter().for_each(|kept| kept.note = Some(note.to_owned()).filter(|note| !note.is_empty()));
     }
 
     /// Whether `version` can be rolled back to: also the one that was approved last, however old.

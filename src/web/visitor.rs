@@ -30,7 +30,7 @@ use crate::{
         id::RequestId,
         share::Turn,
     },
-    front::{Code, Fault, code_of, names},
+    front::{ByPage, Code, Fault, code_of, names},
 };
 
 /// Most bytes of an answer that a page is made of.
@@ -249,6 +249,7 @@ impl Visitor {
         *request.method_mut() = method;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
+        request.extensions_mut().insert(ByPage);
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }

@@ -1,0 +1,74 @@
+//! Versions of a handler, as the record of an endpoint keeps them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::Timestamp;
+
+/// A version of a handler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Version {
+    /// Its hash.
+    pub version: String,
+    /// When this endpoint first ran it.
+    pub created_at: Timestamp,
+    /// Who made it; absent of those from before that was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Maker>,
+    /// By which front they did; absent where none was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<Via>,
+    /// What they say of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Who makes a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Maker {
+    /// Whose endpoint it is.
+    Owner,
+    /// An admin.
+    Admin,
+    /// The host itself, which ships it.
+    Host,
+}
+
+/// By which of the host's faces an endpoint is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Via {
+    /// Its API.
+    Http,
+    /// Its pages.
+    Dashboard,
+    /// Its command line, as that says itself.
+    Cli,
+}
+
+impl Version {
+    /// A version that is first run now, of which nothing else is known.
+    #[must_use]
+    pub fn new(version: String, created_at: Timestamp) -> Self {
+        Self { version, created_at, by: None, via: None, note: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_version_from_before_makers_were_kept_reads() {
+        let old = json!({ "version": "sha256:aa", "createdAt": "2026-11-22T00:00:00.000Z" });
+        let read: Version = serde_json::from_value(old.clone()).unwrap();
+        assert_eq!(read, Version::new("sha256:aa".to_owned(), read.created_at));
+        assert_eq!(serde_json::to_value(&read).unwrap(), old);
+        let told = Version { by: Some(Maker::Admin), via: Some(Via::Cli), note: Some("why".to_owned()), ..read };
+        let told = serde_json::to_value(&told).unwrap();
+        assert_eq!((&told["by"], &told["via"], &told["note"]), (&json!("admin"), &json!("cli"), &json!("why")));
+    }
+}
