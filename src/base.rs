@@ -5,6 +5,7 @@ pub(crate) mod behalf;
 pub mod clock;
 pub(crate) mod folder;
 pub mod id;
+pub(crate) mod lexer;
 pub(crate) mod misfit;
 pub mod penalty;
 pub(crate) mod queues;

@@ -15,7 +15,6 @@
 mod check;
 mod code;
 mod decode;
-mod lexer;
 mod operator;
 mod phrase;
 mod reach;

@@ -2,10 +2,8 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
-use super::{
-    lexer::{Kind, Token, cooked, tokens},
-    unicode,
-};
+use super::unicode;
+use crate::base::lexer::{Kind, Token, cooked, tokens};
 
 /// A source taken apart.
 pub(super) struct Code<'s> {

@@ -3,8 +3,10 @@
 //! It is advice for whoever publishes, no gate: what a call may do is decided at each of its ops. A `ctx` that goes through
 //! other names, or is handed on to a function, is not followed.
 
-use super::lexer::{Kind, Token, tokens};
-use crate::tool::Capability;
+use crate::{
+    base::lexer::{Kind, Token, tokens},
+    tool::Capability,
+};
 
 /// Tokens of a handler's parameters that are looked at.
 const PARAMETER_TOKENS: usize = 256;

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A name or keyword, escapes included.
     Word,
     /// A string with its quotes.
@@ -22,14 +22,14 @@ pub(super) enum Kind {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) start: usize,
-    pub(super) end: usize,
+pub(crate) struct Token {
+    pub(crate) kind: Kind,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
 }
 
 impl Token {
-    pub(super) fn text<'s>(&self, source: &'s str) -> &'s str {
+    pub(crate) fn text<'s>(&self, source: &'s str) -> &'s str {
         &source[self.start..self.end]
     }
 }
@@ -59,7 +59,7 @@ struct Lexer<'s> {
 }
 
 /// Every token of `source`, in order.
-pub(super) fn tokens(source: &str) -> Vec<Token> {
+pub(crate) fn tokens(source: &str) -> Vec<Token> {
     let mut lexer = Lexer { source, bytes: source.as_bytes(), at: 0, tokens: Vec::new(), open: Vec::new(), expression: true, word: "" };
     if source.starts_with("#!") {
         lexer.comment_to_line_end();
@@ -265,7 +265,7 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// The value of a literal's inner text or of a name: its escapes resolved.
-pub(super) fn cooked(raw: &str) -> Cow<'_, str> {
+pub(crate) fn cooked(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
         return Cow::Borrowed(raw);
     }
