@@ -242,6 +242,7 @@ impl App {
             contact: settings.catalog.contact.clone(),
             calls,
             desk: Arc::new(desk),
+            fee: settings.money.fee,
             write_behind,
             free_receipts: receipts,
             receipts: Arc::new(receipts_of_all),

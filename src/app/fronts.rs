@@ -60,6 +60,7 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             contact: rooms.contact.clone(),
             documents: Documents::new(http::rows(), &rooms.base_url),
             metrics: Arc::clone(&rooms.metrics),
+            fee: rooms.fee,
             base_url: base_url(),
         }),
         desk: Arc::clone(&rooms.desk),

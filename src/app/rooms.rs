@@ -17,7 +17,7 @@ use crate::{
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         refund::Refunds,
-        sale::Sales,
+        sale::{FeeBps, Sales},
     },
     operate::disk::Disk,
     store::Store,
@@ -53,6 +53,8 @@ pub(super) struct Rooms {
     pub(super) calls: Arc<Calls>,
     /// Where quotes are asked for.
     pub(super) desk: Arc<QuoteDesk>,
+    /// What the host keeps of each sale.
+    pub(super) fee: FeeBps,
     /// Writes what calls leave.
     pub(super) write_behind: Arc<WriteBehind>,
     /// Receipts of free calls.

@@ -149,6 +149,7 @@ async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
             "limits": policy.limits,
             "requireReview": policy.require_review,
             "maxEndpoints": policy.max_endpoints_per_builder,
+            "feeBps": offering.fee.0,
         },
         "sandbox": offering.pool.status(),
     }))

@@ -19,7 +19,7 @@ use crate::{
         payout::Payouts,
         receipt::{FreeReceipts, Signer},
         refund::Refunds,
-        sale::Sales,
+        sale::{FeeBps, Sales},
     },
     operate::disk::Disk,
     store::Store,
@@ -93,6 +93,8 @@ pub struct Offering {
     pub documents: Documents,
     /// How often what is called.
     pub metrics: Arc<Metrics>,
+    /// What the host keeps of each sale of a builder's.
+    pub fee: FeeBps,
     /// Public URL, as it stands in records.
     pub base_url: String,
 }

@@ -7,6 +7,7 @@ pub(super) mod empty;
 pub(super) mod facts;
 pub(super) mod form;
 pub(super) mod happened;
+mod highlight;
 pub(super) mod lines;
 pub(super) mod link;
 pub(super) mod money;

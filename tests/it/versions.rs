@@ -52,6 +52,45 @@ async fn a_builder_rolls_back_to_a_version_that_is_kept() {
 }
 
 #[tokio::test]
+async fn a_version_says_who_made_it_by_which_front_and_why() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Maker").await;
+    let mut first = tool("noted", 0.0, &answers("1"));
+    first["note"] = json!("the first <b>one</b>");
+    host.as_builder(&key, Method::POST, CREATE, &first).await.is(200);
+    let change = async |name: &str, credential: &str, body: Value| {
+        let request = host.request(Method::PATCH, "/ai/endpoints/noted").header(name, credential).header("user-agent", "tollhouse/1.2.3");
+        let versions = host.send(request.json(&body)).await.is(200).json()["endpoint"]["versions"].clone();
+        versions.as_array().unwrap().iter().map(|made| [&made["by"], &made["via"], &made["note"]].map(Value::clone)).collect::<Vec<_>>()
+    };
+    let by_owner = [json!("owner"), json!("http"), json!("the first <b>one</b>")];
+    let made = change("x-builder-key", &key, json!({ "handler": { "source": answers("2") } })).await;
+    assert_eq!(made, [[json!("owner"), json!("cli"), Value::Null], by_owner.clone()]);
+    let made = change("x-admin-token", &host.admin, json!({ "handler": { "source": answers("3") }, "note": "a fault" })).await;
+    let by_admin = [json!("admin"), json!("cli"), json!("a fault")];
+    assert_eq!(made, [by_admin.clone(), [json!("owner"), json!("cli"), Value::Null], by_owner.clone()]);
+    // A note is of the version that runs then; going back to one leaves it as it was made.
+    let record = host.as_builder(&key, Method::GET, "/ai/endpoints/noted", &Value::Null).await.is(200).json();
+    let second = record["endpoint"]["versions"][1]["version"].clone();
+    let made = change("x-builder-key", &key, json!({ "version": second, "note": "back to it" })).await;
+    assert_eq!(made, [by_admin.clone(), [json!("owner"), json!("cli"), json!("back to it")], by_owner.clone()]);
+    assert_eq!(change("x-builder-key", &key, json!({ "note": "" })).await[1][2], Value::Null);
+    let changed = crate::revenue::events(&host, &key, "&kind=endpoint.updated").await[0]["data"]["changed"].clone();
+    assert_eq!(changed, json!(["note"]));
+    let long = json!({ "note": "é".repeat(201) });
+    let refused = host.as_builder(&key, Method::PATCH, "/ai/endpoints/noted", &long).await.fails(422, "invalid_endpoint", "caller");
+    assert_eq!(refused["pointer"], "/note");
+    first["slug"] = json!("other");
+    first["note"] = long["note"].clone();
+    let refused = host.as_builder(&key, Method::POST, CREATE, &first).await.fails(422, "invalid_endpoint", "caller");
+    assert_eq!(refused["pointer"], "/note");
+    first["note"] = json!("");
+    first["via"] = json!("dashboard");
+    let refused = host.as_builder(&key, Method::POST, CREATE, &first).await.fails(422, "invalid_endpoint", "caller");
+    assert_eq!(refused["pointer"], "/via", "no body says so");
+}
+
+#[tokio::test]
 async fn a_static_answer_rolls_back_and_must_fit_the_schema_of_today() {
     let host = Host::start().await;
     let mut tool = js("fixed", 0.0, "");

@@ -26,6 +26,21 @@ function put(text) {
   }
 }
 
+/** What of a price is the builder's, said as it is typed. @param {HTMLOutputElement} told */
+function tellNet(told) {
+  const field = document.getElementById(told.htmlFor.value);
+  if (!(field instanceof HTMLInputElement)) return;
+  const usd = (/** @type {number} */ micros) => `$${(micros / 1e6).toFixed(6).replace(/\.?0+$/, "")}`;
+  field.addEventListener("input", () => {
+    const price = Math.round(Number(field.value.trim().replace(/^\$/, "")) * 1e6);
+    const fee = Math.floor((price * Number(told.dataset.feeBps)) / 1e4);
+    const words = price > 0 && Number.isSafeInteger(price) ? `Of ${usd(price)} you get ${usd(price - fee)}: the host keeps ${usd(fee)}.` : "";
+    if (told.textContent !== words) told.textContent = words;
+  });
+}
+
+for (const told of /** @type {NodeListOf<HTMLOutputElement>} */ (document.querySelectorAll("output[data-fee-bps]"))) tellNet(told);
+
 /** Whose text it is: another who signs in here sees none of it. */
 const owner = sheet instanceof HTMLElement ? sheet.dataset.owner ?? "" : "";
 

@@ -64,6 +64,7 @@ pub(in crate::web) async fn create(Posted { visitor, fields }: Posted) -> Result
     match fields.get("do") {
         Some("publish") if problems.is_empty() && sheet.draft.was_reviewed(&fields) => {
             vouch(&mut body, &visitor, &sheet.draft);
+            note(&mut body, &sheet.draft);
             if !sheet.draft.get("paused").is_empty() {
                 body.insert("status".to_owned(), json!("paused"));
             }
@@ -173,6 +174,7 @@ async fn publish(sheet: Sheet<'_>, now: &Now) -> Result<Response, Refused> {
         return sheet.with(told, StatusCode::OK).await;
     }
     vouch(&mut body, sheet.visitor, &sheet.draft);
+    note(&mut body, &sheet.draft);
     let mut headers = HeaderMap::new();
     headers.extend(HeaderValue::from_str(&format!("\"{}\"", sheet.given.revision)).ok().map(|revision| (header::IF_MATCH, revision)));
     let body = Body::from(Value::Object(body).to_string());
@@ -199,6 +201,14 @@ fn refused(error: &Value, before: Option<&Draft>) -> Told {
 fn vouch(body: &mut Map<String, Value>, visitor: &Visitor, draft: &Draft) {
     if visitor.kind() == Some(Kind::Builder) {
         body.insert("safetyAttestation".to_owned(), json!({ "accepted": draft.get("attested") == "true" }));
+    }
+}
+
+/// What is said of the version, where something is.
+fn note(body: &mut Map<String, Value>, draft: &Draft) {
+    let note = draft.get("note").trim();
+    if !note.is_empty() {
+        body.insert("note".to_owned(), json!(note));
     }
 }
 

@@ -8,11 +8,13 @@ use super::own;
 use crate::{
     front::PathParams,
     web::{
+        asked::Asked,
         parts::{
             diff::{Names, diff},
             facts, form,
             source::part,
             state::state,
+            table::{Column, table},
             tabs::Tab,
             text,
             time::moment,
@@ -23,31 +25,6 @@ use crate::{
 
 /// Digits of a hash that a version is called by.
 const DIGITS: usize = 12;
-
-/// What is looked at.
-#[derive(Default)]
-struct Wanted {
-    /// The version that is shown, or what another one is compared with.
-    a: String,
-    b: String,
-    /// The first line of it.
-    from: usize,
-}
-
-impl Wanted {
-    fn read(query: &str) -> Self {
-        let mut wanted = Self::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            match &*name {
-                "a" => wanted.a = value.into_owned(),
-                "b" => wanted.b = value.into_owned(),
-                "from" => wanted.from = value.parse().unwrap_or_default(),
-                _ => {}
-            }
-        }
-        wanted
-    }
-}
 
 /// A version with its source.
 struct Read {
@@ -60,24 +37,24 @@ pub(in crate::web) async fn page(
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let mut wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    // The version that is shown, or what another one is compared with; and its first line.
+    let asked = Asked::read(query.as_deref(), &["a", "b", "from"]);
+    let (b, from) = (asked.get("b"), asked.get("from").parse().unwrap_or_default());
     let answer = own::record(&visitor, &slug).await?;
     let tool = &answer["endpoint"];
-    if wanted.a.is_empty() {
-        tool["version"].as_str().unwrap_or_default().clone_into(&mut wanted.a);
-    }
+    let a = Some(asked.get("a")).filter(|a| !a.is_empty()).or(tool["version"].as_str()).unwrap_or_default();
     let has_source = ["js_request_response", "static_json"].iter().any(|kind| tool["handlerType"] == *kind);
-    let a = if has_source { Some(read(&visitor, &slug, &wanted.a).await?) } else { None };
-    let b = if has_source && !wanted.b.is_empty() { Some(read(&visitor, &slug, &wanted.b).await?) } else { None };
+    let one = if has_source { Some(read(&visitor, &slug, a).await?) } else { None };
+    let other = if has_source && !b.is_empty() { Some(read(&visitor, &slug, b).await?) } else { None };
     let main = visitor
         .made(|| {
             html! {
-                @match (&a, &b) {
-                    (Some(a), Some(b)) => (compared(&slug, a, b)),
-                    (Some(a), None) => (shown(&visitor, &slug, tool, a, wanted.from)),
+                @match (&one, &other) {
+                    (Some(one), Some(other)) => (compared(&slug, one, other)),
+                    (Some(one), None) => (shown(&visitor, &slug, tool, one, from)),
                     (None, _) => p.lead { "What it answers is the host's own code: it has no source of its own, and no versions." },
                 }
-                @if has_source { (list(&slug, tool, &wanted)) }
+                @if has_source { (list(&slug, tool, [a, b])) }
             }
         })
         .await?;
@@ -167,7 +144,8 @@ fn run_again(visitor: &Visitor, slug: &str, tool: &Value, version: &str) -> Mark
     }
 }
 
-fn list(slug: &str, tool: &Value, wanted: &Wanted) -> Markup {
+/// The versions that are kept, and the choice of two of them: at first of those that are looked at.
+fn list(slug: &str, tool: &Value, [a, b]: [&str; 2]) -> Markup {
     let versions = tool["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let said = |entry: &Value| entry["version"].as_str().unwrap_or_default().to_owned();
     let choice = |name: &'static str, chosen: &str| {
@@ -181,7 +159,9 @@ fn list(slug: &str, tool: &Value, wanted: &Wanted) -> Markup {
         }
     };
     let before = versions.get(1).or(versions.first()).map(&said).unwrap_or_default();
-    let (old, new) = if wanted.b.is_empty() { (&before, &wanted.a) } else { (&wanted.a, &wanted.b) };
+    let (old, new) = if b.is_empty() { (before.as_str(), a) } else { (a, b) };
+    let columns = ["Version", "Published", "By", "Note", "State", "Look"].map(Column::Words);
+    let rows = versions.iter().enumerate().map(|(place, entry)| row(slug, tool, entry, versions.get(place + 1)));
     html! {
         section {
             h2 { "Kept versions" }
@@ -191,36 +171,48 @@ fn list(slug: &str, tool: &Value, wanted: &Wanted) -> Markup {
                 div.field { label for="b" { "To" } (choice("b", new)) }
                 button { "Compare" }
             }
-            div.scroll role="group" aria-label="Kept versions" tabindex="0" {
-                table {
-                    thead { tr { th scope="col" { "Version" } th scope="col" { "Published" } th scope="col" { "State" } th scope="col" { "Look" } } }
-                    tbody { @for (place, entry) in versions.iter().enumerate() { (row(slug, tool, entry, versions.get(place + 1))) } }
-                }
-            }
+            (table("Kept versions", columns, rows))
         }
     }
 }
 
-fn row(slug: &str, tool: &Value, entry: &Value, before: Option<&Value>) -> Markup {
+fn row(slug: &str, tool: &Value, entry: &Value, before: Option<&Value>) -> [Markup; 6] {
     let version = entry["version"].as_str().unwrap_or_default();
-    html! {
-        tr {
-            th scope="row" { (facts::id(version)) }
-            td { (moment(&entry["createdAt"])) }
-            td {
-                span.marks {
-                    @if tool["version"] == version { (state("running")) }
-                    @if tool["review"]["approvedVersion"] == version { span { "approved by an admin" } }
+    [
+        facts::id(version),
+        moment(&entry["createdAt"]),
+        maker(entry),
+        text::line(entry["note"].as_str().unwrap_or_default()),
+        html! {
+            span.marks {
+                @if tool["version"] == version { (state("running")) }
+                @if tool["review"]["approvedVersion"] == version { span { "approved by an admin" } }
+            }
+        },
+        html! {
+            span.marks {
+                a href=(with_query(&place(slug), [("a", version)])) { "Source" }
+                @if let Some(before) = before.and_then(|before| before["version"].as_str()) {
+                    a href=(with_query(&place(slug), [("a", before), ("b", version)])) { "What it changed" }
                 }
             }
-            td {
-                span.marks {
-                    a href=(with_query(&place(slug), [("a", version)])) { "Source" }
-                    @if let Some(before) = before.and_then(|before| before["version"].as_str()) {
-                        a href=(with_query(&place(slug), [("a", before), ("b", version)])) { "What it changed" }
-                    }
-                }
-            }
-        }
-    }
+        },
+    ]
+}
+
+/// Who made a version, and by which front; nothing of those from before that was kept.
+fn maker(entry: &Value) -> Markup {
+    let by = match entry["by"].as_str() {
+        Some("owner") => "its builder",
+        Some("admin") => "an admin",
+        Some("host") => "the host",
+        Some(_) | None => "",
+    };
+    let via = match entry["via"].as_str() {
+        Some("http") => ", over HTTP",
+        Some("dashboard") => ", here",
+        Some("cli") => ", by the command line",
+        Some(_) | None => "",
+    };
+    html! { (by) (via) }
 }

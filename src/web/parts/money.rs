@@ -19,6 +19,12 @@ pub(in crate::web) fn micros(amount: u64) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// What of a price is the builder's, and what the host keeps: so many basis points, rounded down to the micro-dollar.
+pub(in crate::web) fn shares(price: u64, fee_bps: u64) -> [u64; 2] {
+    let fee = u64::try_from(u128::from(price) * u128::from(fee_bps) / 10_000).unwrap_or(price).min(price);
+    [price - fee, fee]
+}
+
 /// What a call of a tool costs.
 pub(in crate::web) fn price(tool: &Value, simulated: bool) -> Markup {
     let (most, fixed) = (&tool["maxPriceUsd"], &tool["priceUsd"]);
@@ -44,6 +50,16 @@ mod tests {
         for (amount, told) in [(json!(0.000_001), "$0.000001"), (json!(0.003), "$0.003"), (json!(12), "$12"), (json!(1234.5), "$1234.5")] {
             assert_eq!((usd(&amount), micros(in_micros(&amount))), (told.to_owned(), told.to_owned()));
         }
+    }
+
+    #[test]
+    fn the_hosts_share_is_rounded_down() {
+        for (price, bps, shares_of) in
+            [(10_000, 500, [9_500, 500]), (19, 500, [19, 0]), (20, 500, [19, 1]), (7, 10_000, [0, 7]), (7, 0, [7, 0])]
+        {
+            assert_eq!(shares(price, bps), shares_of, "{bps} of {price}");
+        }
+        assert_eq!(shares(u64::MAX, 20_000), [0, u64::MAX]);
     }
 
     #[test]

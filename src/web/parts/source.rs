@@ -2,7 +2,10 @@
 
 use maud::{Markup, html};
 
-use super::text::{first, told_bytes};
+use super::{
+    highlight::{Highlight, Piece},
+    text::{classed, told_bytes},
+};
 
 /// Most lines of a page.
 const MOST_LINES: usize = 500;
@@ -10,30 +13,55 @@ const MOST_LINES: usize = 500;
 const MOST_BYTES: usize = 96 << 10;
 /// What a line is of these beside its text.
 const LINE_BYTES: usize = 60;
+/// What a piece is that is marked, beside its text.
+const MARK_BYTES: usize = 24;
 /// Characters of a line that are shown.
 const MOST_CHARS: usize = 1_000;
 
 /// A part of a source.
 pub(in crate::web) struct Part<'a> {
-    lines: Vec<&'a str>,
+    lines: Vec<Line<'a>>,
     /// Number of its first line, from 1.
     from: usize,
     /// How many lines there are in all.
     total: usize,
 }
 
+/// A line as it is shown.
+struct Line<'a> {
+    pieces: Vec<Piece<'a>>,
+    /// Characters that are not shown.
+    left: usize,
+}
+
 /// The part of a source that begins with a line.
 pub(in crate::web) fn part(source: &str, from: usize) -> Part<'_> {
     let total = source.lines().count();
     let from = from.clamp(1, total.max(1));
+    let highlight = Highlight::of(source);
     let mut left = MOST_BYTES;
-    let fits = |line: &&str| {
+    let fits = |(start, line): &(usize, &str)| {
         let fits = left > 0;
-        left = left.saturating_sub(LINE_BYTES + told_bytes(line).min(MOST_CHARS * 2));
+        let marks = highlight.marks(*start, start + line.len()).min(MOST_CHARS);
+        left = left.saturating_sub(LINE_BYTES + told_bytes(line).min(MOST_CHARS * 2) + marks * MARK_BYTES);
         fits
     };
-    let lines = source.lines().skip(from - 1).take(MOST_LINES).take_while(fits).collect();
+    let line = |(start, line): (usize, &str)| {
+        let shown = line.char_indices().nth(MOST_CHARS).map_or(line.len(), |(at, _)| at);
+        Line { pieces: highlight.pieces(start, start + shown), left: line[shown..].chars().count() }
+    };
+    let lines = placed(source).skip(from - 1).take(MOST_LINES).take_while(fits).map(line).collect();
     Part { lines, from, total }
+}
+
+/// The lines of a source, each with the place where it begins.
+fn placed(source: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut at = 0;
+    source.split_inclusive('\n').map(move |whole| {
+        let start = at;
+        at += whole.len();
+        (start, whole.lines().next().unwrap_or_default())
+    })
 }
 
 impl Part<'_> {
@@ -53,8 +81,8 @@ impl Part<'_> {
                             @let number = self.from + place;
                             span.line.found[is_marked(number)] id={ "L" (number) } {
                                 a href={ "#L" (number) } { (number) }
-                                (first(line, MOST_CHARS))
-                                @if let Some(left) = left(line) { span.muted { " " (left) " more characters" } }
+                                (classed(line.pieces.iter().copied()))
+                                @if line.left > 0 { span.muted { "… " (line.left) " more characters" } }
                             }
                         }
                     }
@@ -67,12 +95,6 @@ impl Part<'_> {
             }
         }
     }
-}
-
-/// Characters of a line that are not shown, where there are any.
-fn left(line: &str) -> Option<usize> {
-    let (at, _) = line.char_indices().nth(MOST_CHARS)?;
-    Some(line[at..].chars().count())
 }
 
 #[cfg(test)]
@@ -90,6 +112,8 @@ mod tests {
         assert!(told.contains("<span class=\"line found\" id=\"L2\"><a href=\"#L2\">2</a><bdi>&lt;two&gt;</bdi></span>"), "{told}");
         assert!(told.contains("Lines 1 to 2 of 2") && !told.contains("Next lines"), "{told}");
         assert!(shown("", 7).contains("of 0"));
+        let told = shown("let a;\r\n// b", 1);
+        assert!(told.contains("<bdi><span class=\"k\">let</span> a;</bdi></span><span class=\"line found\""), "{told}");
     }
 
     #[test]
@@ -100,7 +124,15 @@ mod tests {
         assert!(told.contains("/v?from=1001") && told.contains("Lines 501 to 1000 of 1200"), "{told}");
         assert!(shown(&many, 9_999).contains("Lines 1200 to 1200"));
         let odd = "\u{202e}a".repeat(400);
-        for hostile in ["\n".repeat(256 << 10), "&".repeat(256 << 10), format!("{odd}\n").repeat(300), "\0\n".repeat(9_000)] {
+        for hostile in [
+            "0 ".repeat(128 << 10),
+            "0\n".repeat(128 << 10),
+            "'' ".repeat(90_000),
+            "\n".repeat(256 << 10),
+            "&".repeat(256 << 10),
+            format!("{odd}\n").repeat(300),
+            "\0\n".repeat(9_000),
+        ] {
             let told = shown(&hostile, 1);
             assert!(told.len() < 4 * MOST_BYTES, "{} bytes", told.len());
         }

@@ -145,12 +145,44 @@ async fn a_draft_is_run_before_it_is_published_and_a_change_names_what_differs()
     let changes = [("source", draft), ("priceUsd", "0.02"), ("inputSchema", "{\"type\": \"object\" }")];
     let shown = text(&html(&again(&browser, "runs", &page, &[&changes[..], &[("do", "review")]].concat()).await.is(200)));
     assert!(shown.contains("What changes") && shown.contains("0.02") && shown.contains("1 lines added, 6 removed"), "{shown}");
-    let publish = [&changes[..], &[("do", "publish"), ("attested", "true")]].concat();
+    assert!(shown.contains("Note on this version"), "{shown}");
+    let publish = [&changes[..], &[("do", "publish"), ("attested", "true"), ("note", "it <i>throws</i> `now`")]].concat();
     let published = again(&browser, "runs", &page, &publish).await.is(303);
     assert!(published.has("location").starts_with("/dashboard/tools/runs/edit?done=updateEndpoint."), "{published:?}");
     let events = crate::revenue::events(&host, &key, "").await;
     let changed: Vec<_> = events.iter().filter_map(|event| event["data"]["changed"].as_array()).collect();
-    assert_eq!(changed, [&["priceUsd", "handler", "safetyAttestation"].map(Value::from)], "{events:?}");
+    assert_eq!(changed, [&["priceUsd", "handler", "safetyAttestation", "note"].map(Value::from)], "{events:?}");
+    let versions = browser.page("/dashboard/tools/runs/versions").await;
+    let kept = versions.split("aria-label=\"Kept versions\"").nth(1).unwrap();
+    let rows: Vec<_> = kept.split("<tr>").skip(2).map(text).collect();
+    assert!(
+        rows.len() == 2 && rows[0].contains("its builder, hereit <i>throws</i> now") && rows[1].contains("its builder, over HTTP"),
+        "{rows:?}"
+    );
+    // Its source is told apart by what its words are, and is text.
+    for marked in ["<span class=\"k\">export</span>", "<span class=\"s\">'&lt;i&gt;no&lt;/i&gt;'</span>"] {
+        assert!(versions.contains(marked), "{marked}: {versions}");
+    }
+}
+
+#[tokio::test]
+async fn a_price_is_told_with_what_its_builder_gets_of_it() {
+    let host = Host::builder().flag("--fee-bps", 333).start().await;
+    let (_, browser) = published(&host, "priced").await;
+    let page = browser.page(&edit("priced")).await;
+    assert!(text(&page).contains("Of $0.01 you get $0.009667: the host keeps $0.000333."), "{}", text(&page));
+    let more = [("do", "check"), ("priceUsd", "$1"), ("maxPriceUsd", "2")];
+    let shown = text(&html(&again(&browser, "priced", &page, &more).await.is(200)));
+    assert!(shown.contains("Of $1 you get $0.9667") && shown.contains("Of $2 you get $1.9334"), "{shown}");
+    for odd in ["", "much", "-1", "0", "1e400"] {
+        let shown = text(&html(&again(&browser, "priced", &page, &[("do", "check"), ("priceUsd", odd)]).await));
+        assert!(!shown.contains("you get"), "{odd}: {shown}");
+    }
+    // What is the host's own it keeps.
+    host.publish(&tool("own", 0.01, SOURCE)).await;
+    let admin = Browser::signed_in(&host, &host.admin).await;
+    assert!(!admin.page(&edit("own")).await.contains("data-fee-bps") && !admin.page(NEW).await.contains("data-fee-bps"));
+    assert!(admin.page(&edit("priced")).await.contains("data-fee-bps=\"333\""));
 }
 
 #[tokio::test]

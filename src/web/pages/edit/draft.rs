@@ -22,8 +22,9 @@ pub(super) const FIELDS: [(&str, &str); 11] = [
     ("allowedHosts", "Hosts"),
 ];
 
-/// What the form has besides: what a new tool is called and whether it begins paused, what a run is given, what is vouched for.
-const BESIDE: [&str; 4] = ["slug", "paused", "input", "attested"];
+/// What the form has besides: what a new tool is called and whether it begins paused, what a run is given, what is vouched for, and
+/// what is said of the version.
+const BESIDE: [&str; 5] = ["slug", "paused", "input", "attested", "note"];
 
 /// What a change may name, of what an upload does.
 const CHANGEABLE: [&str; 10] =

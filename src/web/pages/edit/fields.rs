@@ -1,12 +1,12 @@
 //! The fields of the form, each with what is wrong with it.
 
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{draft::Draft, problems::field_of};
 use crate::web::{
     pages::tool::CAPABILITIES,
-    parts::{code, text},
+    parts::{code, money, text},
 };
 
 /// What is known beside what was typed.
@@ -16,6 +16,8 @@ pub(super) struct Known<'a> {
     /// Capabilities that builders take themselves.
     pub(super) at_once: &'a Value,
     pub(super) problems: &'a [Value],
+    /// What the host keeps of a sale, in basis points; nothing where the tool is its own.
+    pub(super) fee_bps: u64,
 }
 
 /// A handler to begin with.
@@ -94,12 +96,28 @@ pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
                 &html! { "For people, and for models that choose a tool. Up to 2,000 characters; who is asked to pay sees the first 500." },
                 |marks| marks.area("description", draft, 5, "")))
             (known.field("priceUsd", "Price of a call, in US dollars",
-                &html! { "Up to six decimals; 0 is free. Only a result that fits the output schema is charged." },
+                &html! { "Up to six decimals; 0 is free. Only a result that fits the output schema is charged. " (net("priceUsd", draft, known)) },
                 |marks| marks.line("priceUsd", draft, "0.003")))
             (known.field("maxPriceUsd", "Most that a call costs, in US dollars",
-                &html! { "Empty where the price is fixed. Otherwise the handler says what a call costs, with " code { "ctx.charge" } "." },
+                &html! {
+                    "Empty where the price is fixed. Otherwise the handler says what a call costs, with " code { "ctx.charge" } ". "
+                    (net("maxPriceUsd", draft, known))
+                },
                 |marks| marks.line("maxPriceUsd", draft, "")))
             (known.field("tags", "Tags", &html! { "One a line, up to 16." }, |marks| marks.area("tags", draft, 3, "")))
+        }
+    }
+}
+
+/// What of a price is the builder's. Script says it anew of what is typed.
+fn net(name: &str, draft: &Draft, known: &Known) -> Markup {
+    let price = draft.get(name).trim().trim_start_matches('$').parse().map_or(0, |usd: f64| money::in_micros(&json!(usd)));
+    let [net, fee] = money::shares(price, known.fee_bps).map(money::micros);
+    html! {
+        @if known.fee_bps > 0 {
+            output for={ "field-" (name) } data-fee-bps=(known.fee_bps) {
+                @if price > 0 { "Of " (money::micros(price)) " you get " (net) ": the host keeps " (fee) "." }
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use super::{
     told::{self, Told},
 };
 use crate::{
+    account::session::Kind,
     base::aside::Bulk,
     web::{
         page::{Area, Page},
@@ -47,6 +48,11 @@ impl<'a> Sheet<'a> {
 
     fn is_new(&self) -> bool {
         self.slug.is_empty()
+    }
+
+    /// Whether the host keeps all that it earns: what an admin makes is the host's.
+    fn is_hosts_own(&self) -> bool {
+        if self.is_new() { self.visitor.kind() == Some(Kind::Admin) } else { self.tool["owner"] == "platform" }
     }
 
     /// Whether the handler in the form is another one than it began with.
@@ -90,7 +96,9 @@ impl<'a> Sheet<'a> {
     }
 
     fn view(&self, told: &Told, manifest: &Value, statement: &str) -> Markup {
-        let known = Known { tool: &self.tool, at_once: &manifest["builders"]["capabilities"], problems: told.wrong() };
+        let builders = &manifest["builders"];
+        let fee_bps = if self.is_hosts_own() { 0 } else { builders["feeBps"].as_u64().unwrap_or_default() };
+        let known = Known { tool: &self.tool, at_once: &builders["capabilities"], problems: told.wrong(), fee_bps };
         let place = if self.is_new() { NEW.to_owned() } else { own::place(&self.slug, "edit") };
         html! {
             @if self.is_new() {
