@@ -46,7 +46,7 @@ pub use self::{
     desk::{DeskParts, QuoteDesk, QuoteError},
     done::Done,
     dry::DryRun,
-    error::CallError,
+    error::{CallError, ERROR_STATUS},
     finish::{Closing, ReceiptFinisher},
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
@@ -65,7 +65,7 @@ use self::{
     done::Shared,
     history::Charge,
     in_flight::InFlight,
-    new_call::NewCall,
+    new_call::{NewCall, Why},
     run::{Produced, Task},
 };
 use crate::{
@@ -80,9 +80,6 @@ use crate::{
     money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, Way, receipt, sale::FeeBps},
     tool::{Availability, Owner},
 };
-
-/// What a call is recorded as whose handler told of a failure itself: by an error status, or by `isError` in MCP's own blocks.
-pub const ERROR_STATUS: &str = "error_status";
 
 /// What the record of a call that came to nothing names its error: the code that its caller is told.
 pub type CodeOf = fn(&CallError) -> &'static str;
@@ -233,7 +230,7 @@ impl Calls {
             payment: receipt::Kind::Free,
             input_bytes: 0,
             till,
-            spent: OnceLock::new(),
+            took: OnceLock::new(),
             turn,
         };
         // Who pays for what is free today may have paid for it when it was not.
@@ -285,7 +282,7 @@ impl Calls {
             self.write_behind.succeeded(closing).await.map_err(CallError::Store).inspect_err(|error| self.failed(task, error))?;
             self.record(task, None, Charge::No);
         } else {
-            self.came_to_nothing(task, ERROR_STATUS);
+            self.came_to_nothing(task, Why::answered());
         }
         Ok(answer)
     }
@@ -309,7 +306,7 @@ impl Calls {
                     _ => admission.fail().await,
                 }
                 let ran = other.inspect_err(|error| self.failed(&task, error))?;
-                self.came_to_nothing(&task, ERROR_STATUS);
+                self.came_to_nothing(&task, Why::answered());
                 let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
                 return Ok(Done::of(ran, &closing.receipt));
             }
@@ -328,8 +325,8 @@ impl Calls {
             // The gate has told of a refusal; what is unknown may turn out well.
             match error {
                 CallError::Store(_) => self.failed(&task, error),
-                CallError::SettlementUnknown(_) => self.record(&task, Some((self.code)(error)), Charge::Unknown),
-                _ => self.record(&task, Some((self.code)(error)), Charge::No),
+                CallError::SettlementUnknown(_) => self.record(&task, Some(self.why(error)), Charge::Unknown),
+                _ => self.record(&task, Some(self.why(error)), Charge::No),
             }
         })?;
         self.record(&task, None, Charge::Yes);
@@ -357,19 +354,25 @@ impl Calls {
     /// Records an error of a call whose handler ran, or was to run. It was not to where the input does not fit.
     fn failed(&self, task: &NewCall, error: &CallError) {
         if !matches!(error, CallError::Input(_)) {
-            self.came_to_nothing(task, (self.code)(error));
+            self.came_to_nothing(task, self.why(error));
         }
     }
 
+    /// Why a call failed, as its caller is told it.
+    fn why(&self, error: &CallError) -> Why {
+        Why::of((self.code)(error), error)
+    }
+
     /// Records that a call came to nothing.
-    fn came_to_nothing(&self, task: &NewCall, code: &'static str) {
-        self.record(task, Some(code), Charge::No);
+    fn came_to_nothing(&self, task: &NewCall, why: Why) {
+        let code = why.code;
+        self.record(task, Some(why), Charge::No);
         self.write_behind.failed(task.failed(code, self.clock.now()));
     }
 
-    /// Leaves the record of a call: failed where there is a code.
-    fn record(&self, task: &NewCall, code: Option<&str>, charged: Charge) {
-        self.write_behind.ended(&task.live.endpoint.id, task.record(code, charged, self.clock.now()));
+    /// Leaves the record of a call: failed where it is said why.
+    fn record(&self, task: &NewCall, why: Option<Why>, charged: Charge) {
+        self.write_behind.ended(&task.live.endpoint.id, task.record(why, charged, self.clock.now()));
     }
 
     async fn run(&self, task: &NewCall, input: input::Parsed, admission: Option<&Admission>) -> Result<Produced, CallError> {
@@ -390,7 +393,7 @@ impl Calls {
             scratch: None,
             till: &task.till,
             turn: &task.turn,
-            spent: &task.spent,
+            took: &task.took,
         });
         // What it used is told when it ends, or is dropped here.
         let produced = tokio::select! {

@@ -48,7 +48,7 @@ impl Calls {
             query: BTreeMap::new(),
             headers: BTreeMap::new(),
         };
-        let (scratch, receipt, spent) = (Scratch::new(&self.clock), ReceiptId::generate(), OnceLock::new());
+        let (scratch, receipt, took) = (Scratch::new(&self.clock), ReceiptId::generate(), OnceLock::new());
         let till = Arc::new(Till::new(live.endpoint.max_price_usd));
         let ran = self.runner.run(Task {
             live: &live,
@@ -65,11 +65,11 @@ impl Calls {
             scratch: Some(&scratch),
             till: &till,
             turn,
-            spent: &spent,
+            took: &took,
         });
         match ran.await {
             Err(error) if !error.is_the_tools() => Err(error),
-            ended => Ok(DryRun { ended, log: scratch.take_log(), spent: spent.into_inner().unwrap_or_default() }),
+            ended => Ok(DryRun { ended, log: scratch.take_log(), spent: took.into_inner().unwrap_or_default().spent }),
         }
     }
 }

@@ -12,6 +12,9 @@ use crate::{
     tool::{Mismatch, Slug, Unreadable},
 };
 
+/// What a call is recorded as whose handler told of a failure itself: by an error status, or by `isError` in MCP's own blocks.
+pub const ERROR_STATUS: &str = "error_status";
+
 /// Why a call ended without a result. What a front tells of it is in `front`'s table.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]

@@ -71,6 +71,9 @@ pub struct CallRecord {
     /// Why it failed, as its caller was told it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// The same in words, cut to a length; absent where the handler told of the failure itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Whether money moved.
     pub charged: Charge,
     /// What it costs, charged or not.
@@ -88,6 +91,9 @@ pub struct CallRecord {
     /// How that was run; absent where none ran in the sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<Tier>,
+    /// Whether a worker had to load the handler for it; absent where none ran in the sandbox.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cold: Option<bool>,
     /// Of its input.
     pub input_bytes: u64,
     /// The receipt, of a success.

@@ -7,13 +7,13 @@ use std::{
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tollhouse_protocol::Spent;
 
 use super::{
+    error::{CallError, ERROR_STATUS},
     finish::Closing,
     history::{CallOutcome, CallRecord, Charge},
     request::{CalledBy, Progress, RequestHead},
-    run::Produced,
+    run::{Produced, Took},
     write_behind::Failed,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub(super) struct NewCall {
     /// What its handler says that it costs.
     pub(super) till: Arc<Till>,
     /// Of its run in the sandbox, once that has ended.
-    pub(super) spent: OnceLock<Spent>,
+    pub(super) took: OnceLock<Took>,
     /// Of the caller's network.
     pub(super) turn: Turn,
 }
@@ -109,25 +109,55 @@ impl NewCall {
         }
     }
 
-    /// Its record: failed where there is a code.
-    pub(super) fn record(&self, code: Option<&str>, charged: Charge, at: Timestamp) -> CallRecord {
-        let outcome = if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
+    /// Its record: failed where it is said why.
+    pub(super) fn record(&self, why: Option<Why>, charged: Charge, at: Timestamp) -> CallRecord {
+        let outcome = if why.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
+        let took = self.took.get();
         CallRecord {
             call_id: self.call.clone(),
             at,
             outcome,
-            code: code.map(str::to_owned),
+            code: why.as_ref().map(|why| why.code.to_owned()),
+            error: why.and_then(|why| why.words),
             charged,
             price_usd: self.price(),
             owner: self.by == CalledBy::Owner,
             payment: self.payment,
             duration_ms: millis(self.begun.elapsed().as_micros()),
-            cpu_ms: self.spent.get().map(|spent| millis(spent.cpu_us.into())),
-            tier: self.spent.get().map(|_| self.live.endpoint.tier),
+            cpu_ms: took.map(|took| millis(took.spent.cpu_us.into())),
+            tier: took.map(|_| self.live.endpoint.tier),
+            cold: took.map(|took| took.cold),
             input_bytes: self.input_bytes as u64,
             receipt_id: (outcome == CallOutcome::Succeeded).then(|| self.receipt.clone()),
             version: self.live.endpoint.version.clone(),
         }
+    }
+}
+
+/// Why a call failed.
+#[derive(Debug)]
+pub(super) struct Why {
+    /// As its caller was told it.
+    pub(super) code: &'static str,
+    /// The words of it, cut to a length; absent where the handler told of the failure itself.
+    words: Option<String>,
+}
+
+/// Characters of why a call failed.
+const MOST_WORDS: usize = 300;
+
+impl Why {
+    /// A failure that the handler tells of by its answer.
+    pub(super) fn answered() -> Self {
+        Self { code: ERROR_STATUS, words: None }
+    }
+
+    /// An error that is told under this code.
+    pub(super) fn of(code: &'static str, error: &CallError) -> Self {
+        let words = error.to_string();
+        let shown: String = words.chars().take(MOST_WORDS).collect();
+        let whole = shown.len() == words.len();
+        Self { code, words: Some(if whole { words } else { format!("{shown}…") }) }
     }
 }
 
@@ -140,6 +170,15 @@ fn millis(micros: u128) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_a_call_failed_is_told_in_few_words() {
+        let why = |words: &str| Why::of("code", &CallError::Misbehaved(words.to_owned())).words.unwrap();
+        assert_eq!(why("at all"), CallError::Misbehaved("at all".to_owned()).to_string());
+        let long = why(&"é".repeat(5_000));
+        assert!(long.chars().count() == MOST_WORDS + 1 && long.ends_with("é…"), "{long}");
+        assert!(Why::answered().words.is_none());
+    }
 
     #[test]
     fn durations_are_told_in_milliseconds_with_their_fractions() {

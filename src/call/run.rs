@@ -12,7 +12,11 @@ use tollhouse_pool::Pool;
 use tollhouse_protocol::Side;
 
 use self::produced::unfitting;
-pub use self::{builtin::readiness::ReadinessClient, produced::Produced, task::Task};
+pub use self::{
+    builtin::readiness::ReadinessClient,
+    produced::Produced,
+    task::{Task, Took},
+};
 use super::CallError;
 use crate::{
     base::aside::aside,

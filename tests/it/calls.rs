@@ -58,6 +58,9 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
     assert_eq!(of("outcome"), ["failed", "failed", "succeeded", "succeeded"]);
     assert_eq!(of("code"), [json!("error_status"), json!("handler_failed"), json!(null), json!(null)]);
     assert_eq!(of("charged"), [false, false, true, true]);
+    assert_eq!(of("error"), [Value::Null, json!("handler failed: Error: came to nothing"), Value::Null, Value::Null]);
+    let cold = of("cold");
+    assert!(cold[3] == true && cold.contains(&json!(false)), "the first one had its handler loaded: {cold:?}");
     assert_eq!(of("payment"), ["credit", "x402", "credit", "x402"]);
     assert_eq!(of("receiptId"), [json!(null), json!(null), json!(by_credit), json!(paid)]);
     let version = host.receipt(&paid).await["version"].clone();
@@ -108,6 +111,24 @@ async fn calls_are_read_by_their_owner_one_by_one_and_added_up() {
         host.get(&path).await.fails(401, "unauthorized", "caller");
         host.manage(Method::GET, &path, &json!({})).await.is(200);
     }
+}
+
+#[tokio::test]
+async fn a_record_tells_in_few_words_why_and_hides_what_its_caller_is_not_told() {
+    let host = Host::start().await;
+    let source = "export default (req, ctx) => { throw new Error(`${ctx.env.KEY} ${'é'.repeat(req.input.n)}`); };";
+    host.publish(&tool("throws", 0.0, source)).await;
+    let secret = json!({ "name": "KEY", "value": "kept-to-itself", "visibility": "env" });
+    host.manage(Method::POST, "/ai/endpoints/throws/secrets", &secret).await.is(200);
+    let told = host.call("throws", &json!({ "n": 900 })).await.fails(502, "handler_failed", "tool");
+    let call = eventually("the call is stored", PATIENCE, || async {
+        let page = host.manage(Method::GET, "/ai/endpoints/throws/calls", &Value::Null).await.is(200).json();
+        page["calls"].as_array().unwrap().first().cloned()
+    })
+    .await;
+    let (words, shown) = (call["error"].as_str().unwrap(), told["message"].as_str().unwrap());
+    assert_eq!(words.chars().count(), 301);
+    assert!(shown.starts_with(words.trim_end_matches('…')) && !words.contains("kept-to-itself"), "{words}");
 }
 
 #[tokio::test]

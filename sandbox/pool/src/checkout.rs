@@ -42,24 +42,24 @@ impl<'a> Wanted<'a> {
 pub(crate) type Used<'a> = dyn Fn(Duration) + Sync + 'a;
 
 impl Core {
-    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now. What its start and the
-    /// load took of the processor is said to `used`, also where it does not load.
+    /// Leases a worker that holds `wanted`: a warm one if there is one, else one that loads it now; and whether it is such a cold
+    /// one. What its start and the load took of the processor is said to `used`, also where it does not load.
     ///
     /// # Errors
     ///
     /// [`PoolError::Load`] when the handler does not load, [`PoolError::Spawn`] when there is no
     /// process to load it.
-    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<Lease<'_>, PoolError> {
+    pub(crate) async fn lease(self: &Arc<Self>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Lease<'_>, bool), PoolError> {
         if wanted.isolation == Isolation::Warm
             && let Some(lease) = self.lease_idle(wanted)
         {
-            return Ok(lease);
+            return Ok((lease, false));
         }
         count(&self.counters.cold_calls);
         let loaded = self.lease_loaded(wanted, used).await;
         // Only now, so that the replacement does not compete with the load.
         self.refill();
-        loaded.map(|(lease, _)| lease)
+        loaded.map(|(lease, _)| (lease, true))
     }
 
     /// Leases a worker that has loaded `wanted` and served nobody, and the proof that loading it

@@ -51,4 +51,6 @@ pub struct Ran {
     pub outcome: Outcome,
     /// From the host's own clocks where they differ from the worker's claim.
     pub spent: Spent,
+    /// Whether a worker had to load the handler for it.
+    pub cold: bool,
 }

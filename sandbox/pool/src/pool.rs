@@ -88,17 +88,17 @@ impl Pool {
         let Ready { lease, mut permit, begin } = core.ready(wanted, ask, start).await.inspect_err(|_| count(&core.counters.refused))?;
         let cancel = Cancel(core);
         let ran = async {
-            let mut lease = match lease {
-                Some(lease) => lease,
+            let (mut lease, cold) = match lease {
+                Some(lease) => (lease, false),
                 None => core.lease(wanted, &|cpu| host.used(cpu)).await?,
             };
             let asked = Asked { limits: &limits, work, account: core.flow.account(owner) };
             let ended = lease.drive(asked, begin, host, &mut permit).await;
-            Ok((lease, ended))
+            Ok((lease, cold, ended))
         };
         let ran = ran.await;
         cancel.disarm();
-        let (lease, ended) = ran?;
+        let (lease, cold, ended) = ran?;
         let blamed = caller.filter(|_| !by_owner);
         core.note_end_on(lease.process(), (endpoint, blamed), &ended).await;
         if matches!(ended.outcome, Outcome::Returned(_) | Outcome::Threw(_)) {
@@ -108,7 +108,7 @@ impl Pool {
             (Some(clean), Isolation::Warm) => lease.hand_over(clean, &ended.spent, permit),
             (Some(_), Isolation::Fresh) | (None, _) => drop((lease, permit)),
         }
-        Ok(Ran { outcome: ended.outcome, spent: ended.spent })
+        Ok(Ran { outcome: ended.outcome, spent: ended.spent, cold })
     }
 
     /// Ends the workers that hold `version` for `endpoint`: idle ones now, the others after their call. A version is named

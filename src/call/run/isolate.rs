@@ -15,7 +15,7 @@ use tollhouse_protocol::{
     StopReason, Thrown, ToolReply, Work, are_blocks,
 };
 
-use super::{Produced, Task, produced::unfitting};
+use super::{Produced, Task, Took, produced::unfitting};
 use crate::{
     base::aside::aside,
     call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
@@ -110,7 +110,7 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
         },
     };
     let ran = pool.run(job, &Hearing { ops: &ops, task: &task }).await?;
-    _ = task.spent.set(ran.spent);
+    _ = task.took.set(Took { spent: ran.spent, cold: ran.cold });
     match ran.outcome {
         Outcome::Returned(reply) => {
             let answered = async { answer(hidden(pool, &task, reply, ops.redactor()).await?, task.live).await };

@@ -51,7 +51,16 @@ pub struct Task<'a> {
     /// Is told all the processor time that goes to it in the sandbox, of whatever worker.
     pub turn: &'a Turn,
     /// Takes what the handler's run in the sandbox used, however it ended.
-    pub spent: &'a OnceLock<Spent>,
+    pub took: &'a OnceLock<Took>,
+}
+
+/// What a run in the sandbox took.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Took {
+    /// Of what is limited.
+    pub spent: Spent,
+    /// Whether a worker had to load the handler for it.
+    pub cold: bool,
 }
 
 impl Task<'_> {

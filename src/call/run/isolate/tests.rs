@@ -123,7 +123,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
     let shares = Shares::new(None);
     let turn = shares.turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
     let (input, _) = Input::Body(bytes::Bytes::new()).read(&live).await.unwrap();
-    let (receipt, spent, head) = (ReceiptId::generate(), OnceLock::new(), head());
+    let (receipt, took, head) = (ReceiptId::generate(), OnceLock::new(), head());
     let (progress, mut told) = mpsc::channel(4);
     let task = Task {
         live: &live,
@@ -140,7 +140,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
         scratch: None,
         till: &Arc::default(),
         turn: &turn,
-        spent: &spent,
+        took: &took,
     };
     let grants = CallGrants {
         owner: crate::tool::Owner::Platform,
