@@ -39,6 +39,8 @@ const ALL: &[(&str, &str, &str)] = &[
     ("wallet.js", SCRIPT, include_str!("assets/wallet.js")),
     ("edit.js", SCRIPT, include_str!("assets/edit.js")),
     ("live.js", SCRIPT, include_str!("assets/live.js")),
+    ("rows.js", SCRIPT, include_str!("assets/rows.js")),
+    ("stream.js", SCRIPT, include_str!("assets/stream.js")),
     ("secrets.js", SCRIPT, include_str!("assets/secrets.js")),
     ("codemirror.js", SCRIPT, include_str!("assets/vendor/codemirror.js")),
 ];

@@ -5,6 +5,7 @@ pub(super) mod code;
 pub(super) mod diff;
 pub(super) mod empty;
 pub(super) mod facts;
+pub(super) mod follow;
 pub(super) mod form;
 pub(super) mod happened;
 mod highlight;

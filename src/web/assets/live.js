@@ -1,8 +1,8 @@
 // Follows a log: what the host tells is put below what is there. A gap is never left without a word, and the page never grows without end.
 
+import { Stream } from "./stream.js";
+
 const MOST_ROWS = 2000;
-const SOON = 500;
-const LATE = 15000;
 
 /** @typedef {{ at: string, level: string, message: string, fields: Record<string, unknown>, callId: string | null, owner?: boolean }} Entry */
 
@@ -93,7 +93,6 @@ if (box && list && box.dataset.live !== undefined) {
     line.tabIndex = -1;
   }
 
-  let last = "";
   let hidden = 0;
   let dropped = 0;
   /** Told, and not on the page yet. @type {HTMLElement[]} */
@@ -103,13 +102,11 @@ if (box && list && box.dataset.live !== undefined) {
   /** Where each line is, for who asks what came behind it. @type {WeakMap<HTMLElement, string>} */
   const ids = new WeakMap();
   let drawing = false;
-  /** @type {AbortController | undefined} */
-  let following;
 
   const atEnd = () => box.scrollHeight - box.scrollTop - box.clientHeight < 40;
   let stays = true;
 
-  function tellStatus(words = following ? "Following" : "Not following") {
+  function tellStatus(words = stream.going ? "Following" : "Not following") {
     const told = hidden ? `${words}; ${hidden} lines hidden by the words` : words;
     if (status.textContent !== told) status.textContent = told;
   }
@@ -174,7 +171,7 @@ if (box && list && box.dataset.live !== undefined) {
 
   /** @param {number} missed */
   function lagged(missed) {
-    const line = gap(`${missed} lines were missed · `, last);
+    const line = gap(`${missed} lines were missed · `, stream.last);
     line.dataset.missing = String(missed);
     put(line);
   }
@@ -192,7 +189,7 @@ if (box && list && box.dataset.live !== undefined) {
       held = [];
       while (line.nextSibling) line.nextSibling.remove();
       line.remove();
-      last = before;
+      stream.last = before;
       stays = true;
       restart();
     });
@@ -214,86 +211,36 @@ if (box && list && box.dataset.live !== undefined) {
     put(line);
   }
 
-  /** @param {string} block */
-  function event(block) {
-    let [name, id, data] = ["message", "", ""];
-    for (const line of block.split("\n")) {
-      const at = line.indexOf(":");
-      if (at <= 0) continue;
-      const value = line.slice(at + 1).replace(/^ /, "");
-      if (line.startsWith("event:")) name = value;
-      else if (line.startsWith("id:")) id = value;
-      else if (line.startsWith("data:")) data += data ? `\n${value}` : value;
-    }
-    if (name === "log") told(JSON.parse(data), id);
-    else if (name === "lagged") lagged(JSON.parse(data).missed);
-    if (id) last = id;
-  }
-
-  const later = (/** @type {number} */ wait) => new Promise((done) => setTimeout(done, wait));
-
-  /** Reads one stream to its end. @param {AbortSignal} signal @param {() => void} opened */
-  async function read(signal, opened) {
-    const from = new URL(live, location.href);
-    // Where nothing was told yet: from a moment before the page was made, which is told again and known.
-    if (!last) from.searchParams.set("since", `${30 + Math.ceil(performance.now() / 1000)}s`);
-    const answer = await fetch(from, { headers: last ? { accept: "text/event-stream", "last-event-id": last } : { accept: "text/event-stream" }, signal });
-    if (answer.status === 401 || answer.status === 403 || answer.status === 404) throw new Gone(answer.status);
-    if (!answer.ok || !answer.body) throw new Later(Number(answer.headers.get("retry-after") ?? 0) * 1000);
-    opened();
-    const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { done, value } = await text.read();
-      if (done) return;
-      const blocks = (rest + value).split("\n\n");
-      rest = blocks.pop() ?? "";
-      blocks.forEach(event);
-    }
-  }
-
-  class Gone extends Error { constructor(/** @type {number} */ status) { super(); this.status = status; } }
-  class Later extends Error { constructor(/** @type {number} */ wait) { super(); this.wait = wait; } }
-
-  async function run(/** @type {AbortSignal} */ signal) {
-    let wait = SOON;
-    let lost = 0;
-    while (!signal.aborted) {
-      let after = 0;
-      try {
-        await read(signal, () => {
-          if (lost) put(made("li", "gap", `connection lost, back after ${((performance.now() - lost) / 1000).toFixed(1)} s, nothing missed`));
-          [lost, wait] = [0, SOON];
-          tellStatus();
-        });
-      } catch (error) {
-        if (signal.aborted) return;
-        if (error instanceof Gone) {
-          following = undefined;
-          follow.setAttribute("aria-pressed", "false");
-          return tellStatus(error.status === 404 ? "It is not there any more" : "You are not signed in any more: open the page again");
-        }
-        if (error instanceof Later) after = error.wait;
-      }
-      if (signal.aborted) return;
-      lost ||= performance.now();
-      tellStatus("Connection lost, asking again");
-      await later(Math.max(after, wait * (0.5 + Math.random())));
-      wait = Math.min(wait * 2, LATE);
-    }
-  }
+  const stream = new Stream({
+    from(last) {
+      const from = new URL(live, location.href);
+      // Where nothing was told yet: from a moment before the page was made, which is told again and known.
+      if (!last) from.searchParams.set("since", `${30 + Math.ceil(performance.now() / 1000)}s`);
+      return from;
+    },
+    told(name, data, id) {
+      if (name === "log") told(JSON.parse(data), id);
+      else if (name === "lagged") lagged(JSON.parse(data).missed);
+    },
+    opened(lost) {
+      if (lost) put(made("li", "gap", `connection lost, back after ${(lost / 1000).toFixed(1)} s, nothing missed`));
+      tellStatus();
+    },
+    lost: () => tellStatus("Connection lost, asking again"),
+    gone(status) {
+      follow.setAttribute("aria-pressed", "false");
+      tellStatus(status === 404 ? "It is not there any more" : "You are not signed in any more: open the page again");
+    },
+  });
 
   function restart() {
-    following?.abort();
-    following = new AbortController();
     follow.setAttribute("aria-pressed", "true");
-    run(following.signal);
+    stream.start();
   }
 
   function toggle() {
-    if (following) {
-      following.abort();
-      following = undefined;
+    if (stream.going) {
+      stream.stop();
       follow.setAttribute("aria-pressed", "false");
     } else {
       restart();

@@ -31,7 +31,8 @@ function copies(button) {
 
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
-function showTimes() {
+/** Times as their reader wants them, also those that came later. */
+export function showTimes() {
   const utc = chosen.get("times") === "utc";
   for (const time of document.querySelectorAll("time[datetime]")) {
     const written = /** @type {HTMLElement} */ (time);

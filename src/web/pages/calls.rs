@@ -13,6 +13,7 @@ use crate::{
         page::{Area, Page},
         parts::{
             empty::empty,
+            follow::{followed, named},
             money,
             pager::onward,
             places,
@@ -58,23 +59,26 @@ pub(in crate::web) async fn page(
         .get(&with_query(&format!("{api}/metrics"), [("since", from), ("until", asked.get("until")), ("step", step)]))
         .await
         .unwrap_or_default();
+    // A page of what is over is not followed.
+    let is_over = ["until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
+    let live = (!is_over).then(|| with_query(&format!("/dashboard/api{api}/calls"), [("outcome", asked.get("code"))]));
     let tabs = tabs::of_tool(&visitor, &slug, Tab::Calls);
     let shown = Shown { slug: &slug, asked: &asked, path: places::of_tool(&slug, "/calls") };
     let main = visitor
         .made(|| {
             html! {
                 (tabs)
-                (shown.sums(&series))
+                div #sums { (shown.sums(&series)) }
                 section {
                     h2 { "Each call" }
                     (shown.filters())
-                    (shown.calls(&visitor, &found))
+                    (followed(live.as_deref(), shown.calls(&visitor, &found)))
                 }
                 (same(&visitor, &path))
             }
         })
         .await?;
-    let page = Page::new(Area::Tools, format!("Calls of {slug}"), main);
+    let page = Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Tools, format!("Calls of {slug}"), main) };
     Ok(visitor.show(page.under("/dashboard", "Tools").under(&places::of_tool(&slug, ""), &slug)).await)
 }
 
@@ -186,16 +190,34 @@ impl Shown<'_> {
         let said = |name: &str| call[name].as_str().unwrap_or_default();
         let millis = |name: &str| html! { @if let Some(millis) = call[name].as_f64() { (format!("{millis:.1}")) } };
         [
-            moment(&call["at"]),
-            html! { (state(said("outcome"))) @if let Some(code) = call["code"].as_str() { " " code { (text::words(code)) } } },
+            named(said("callId"), moment(&call["at"])),
+            ended(call),
             paid(call),
             millis("durationMs"),
-            html! { (millis("cpuMs")) @if let Some(tier) = call["tier"].as_str() { " " span.muted { (text::words(tier)) } } },
+            html! {
+                (millis("cpuMs"))
+                @if let Some(tier) = call["tier"].as_str() { " " span.muted { (text::words(tier)) } }
+                @if let Some(cold) = call["cold"].as_bool() { " " span.muted { (if cold { "cold" } else { "warm" }) } }
+            },
             html! { (call["inputBytes"]) },
             html! { code { (text::first(said("version").trim_start_matches("sha256:"), VERSION)) } },
             html! { @if let Some(id) = call["receiptId"].as_str() { (places::receipt_in_brief(id)) } },
             places::log(self.slug, said("callId")),
         ]
+    }
+}
+
+/// How a call ended, and why: the words of it unfold.
+fn ended(call: &Value) -> Markup {
+    html! {
+        (state(call["outcome"].as_str().unwrap_or_default()))
+        @if let Some(code) = call["code"].as_str() {
+            " "
+            @match call["error"].as_str() {
+                Some(error) => details { summary { code { (text::words(code)) } } p { (text::line(error)) } },
+                None => code { (text::words(code)) },
+            }
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::web::{
     page::{Area, Page},
     parts::{
         empty::empty,
+        follow::followed,
         happened::{self, KINDS},
         pager::onward,
         same::same,
@@ -36,17 +37,25 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     ];
     let path = with_query("/ai/builders/events", fields);
     let found = visitor.get(&path).await?;
+    let live = live(&asked);
     let main = visitor
         .made(|| {
             html! {
                 p.lead { "What happened to your tools and your money, newest first." }
                 (filters(&asked))
-                (events(&visitor, &asked, &found))
+                (followed(live.as_deref(), events(&visitor, &asked, &found)))
                 (same(&visitor, &path))
             }
         })
         .await?;
-    Ok(visitor.show(Page::new(Area::Events, "Events", main)).await)
+    Ok(visitor.show(Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Events, "Events", main) }).await)
+}
+
+/// Where script hears that more has happened; nowhere from a page of what is over.
+fn live(asked: &Asked) -> Option<String> {
+    let fields = [("builderId", asked.get("builderId")), ("kind", asked.get("kind")), ("endpointSlug", asked.get("tool"))];
+    let is_over = ["until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
+    (!is_over).then(|| with_query("/dashboard/api/ai/builders/events", fields))
 }
 
 fn filters(asked: &Asked) -> Markup {

@@ -8,6 +8,7 @@ use super::own;
 use crate::{
     front::PathParams,
     web::{
+        asked::Asked,
         page::Page,
         parts::{
             code,
@@ -28,61 +29,47 @@ const LINES: &str = "100";
 /// Calls that are looked through for one.
 const CALLS: &str = "200";
 
-/// Which lines are wanted.
-#[derive(Default)]
-struct Wanted {
-    level: String,
-    call: String,
-    q: String,
-    since: String,
-    cursor: String,
-}
-
-impl Wanted {
-    fn read(query: &str) -> Self {
-        let mut wanted = Self::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let field = match &*name {
-                "level" => &mut wanted.level,
-                "callId" => &mut wanted.call,
-                "q" => &mut wanted.q,
-                "since" => &mut wanted.since,
-                "cursor" => &mut wanted.cursor,
-                _ => continue,
-            };
-            value.trim().clone_into(field);
-        }
-        wanted
-    }
-
-    /// What the API narrows a log to.
-    fn asked(&self) -> [(&str, &str); 3] {
-        [("level", &self.level), ("callId", &self.call), ("since", &self.since)]
-    }
-
-    fn page(&self, slug: &str, cursor: &str) -> String {
-        with_query(&own::place(slug, "log"), self.asked().into_iter().chain([("q", &*self.q), ("cursor", cursor)]))
-    }
-
-    fn is_narrow(&self) -> bool {
-        [&self.level, &self.call, &self.q, &self.since].iter().any(|asked| !asked.is_empty())
-    }
-}
+/// What the API narrows a log to.
+const NARROWS: [&str; 3] = ["level", "callId", "since"];
 
 pub(in crate::web) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    let wanted = Wanted { slug: &slug, asked: Asked::read(query.as_deref(), &["level", "callId", "since", "q", "cursor"]) };
     let record = own::record(&visitor, &slug).await?;
     let source = format!("{}/logs", own::source(&slug));
-    let asked = wanted.asked().into_iter().chain([("limit", LINES), ("cursor", &wanted.cursor)]);
+    let asked = wanted.narrowed().into_iter().chain([("limit", LINES), ("cursor", wanted.get("cursor"))]);
     let found = visitor.get(&with_query(&source, asked)).await?;
-    let call = if wanted.call.is_empty() { Value::Null } else { call(&visitor, &slug, &wanted.call).await };
-    let main = visitor.made(|| view(&visitor, &slug, &wanted, &record["endpoint"], &found, &call)).await?;
+    let call = if wanted.get("callId").is_empty() { Value::Null } else { call(&visitor, &slug, wanted.get("callId")).await };
+    let main = visitor.made(|| view(&visitor, &wanted, &record["endpoint"], &found, &call)).await?;
     let page = own::page(&visitor, &slug, Tab::Log, format!("Log of {slug}"), &main);
     Ok(visitor.show(Page { script: Some("live.js"), ..page }).await)
+}
+
+/// Which lines of a tool's are wanted.
+struct Wanted<'a> {
+    slug: &'a str,
+    asked: Asked,
+}
+
+impl Wanted<'_> {
+    fn get(&self, name: &str) -> &str {
+        self.asked.get(name)
+    }
+
+    fn narrowed(&self) -> [(&'static str, &str); 3] {
+        NARROWS.map(|name| (name, self.get(name)))
+    }
+
+    fn page(&self, cursor: &str) -> String {
+        self.asked.with(&own::place(self.slug, "log"), &[("cursor", cursor)])
+    }
+
+    fn is_narrow(&self) -> bool {
+        NARROWS.iter().chain(&["q"]).any(|name| !self.get(name).is_empty())
+    }
 }
 
 /// A call among the last ones; null where it is none of these.
@@ -92,59 +79,61 @@ async fn call(visitor: &Visitor, slug: &str, id: &str) -> Value {
     calls.into_iter().find(|call| call["callId"] == id).cloned().unwrap_or_default()
 }
 
-fn view(visitor: &Visitor, slug: &str, wanted: &Wanted, tool: &Value, found: &Value, call: &Value) -> Markup {
+fn view(visitor: &Visitor, wanted: &Wanted, tool: &Value, found: &Value, call: &Value) -> Markup {
+    let (slug, q, of_one) = (wanted.slug, wanted.get("q"), wanted.get("callId"));
     let all = found["logs"].as_array().map(Vec::as_slice).unwrap_or_default();
     // The API begins with the newest; a log is read downwards.
-    let shown: Vec<_> = all.iter().rev().filter(|entry| says(entry, &wanted.q)).collect();
+    let shown: Vec<_> = all.iter().rev().filter(|entry| says(entry, q)).collect();
     let hidden = all.len() - shown.len();
-    let older = found["nextCursor"].as_str().map(|cursor| wanted.page(slug, cursor));
+    let older = found["nextCursor"].as_str().map(|cursor| wanted.page(cursor));
     let of_call = |call: &str| Some(with_query(&own::place(slug, "log"), [("callId", call)]));
     html! {
-        (filters(slug, wanted))
-        @if !wanted.call.is_empty() { (of_one_call(slug, &wanted.call, call)) }
+        (filters(wanted))
+        @if !of_one.is_empty() { (of_one_call(slug, of_one, call)) }
         nav.pager aria-label="Pages of the log" {
             p { (shown.len()) " lines" @if hidden > 0 { ", and the words hide " (hidden) " more" } }
-            @if !wanted.cursor.is_empty() { a.button.quiet href=(wanted.page(slug, "")) { "Newest lines" } }
+            @if !wanted.get("cursor").is_empty() { a.button.quiet href=(wanted.page("")) { "Newest lines" } }
             @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
         }
-        @if wanted.cursor.is_empty() { (live()) }
-        div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(slug, wanted)] data-q=(text::plain(&wanted.q))
-            data-page=(wanted.page(slug, "")) data-more[older.is_some()] {
-            (lines(shown.iter().copied(), &wanted.q, of_call))
-            @if shown.is_empty() { div #nothing { (nothing(visitor, slug, wanted, tool, hidden)) } }
+        @if wanted.get("cursor").is_empty() { (live()) }
+        div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(wanted)] data-q=(text::plain(q))
+            data-page=(wanted.page("")) data-more[older.is_some()] {
+            (lines(shown.iter().copied(), q, of_call))
+            @if shown.is_empty() { div #nothing { (nothing(visitor, wanted, tool, hidden)) } }
         }
-        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", own::source(slug)), wanted.asked())) { "These lines as JSON" } }
+        p.note { a href=(with_query(&format!("/dashboard/api{}/logs", own::source(slug)), wanted.narrowed())) { "These lines as JSON" } }
     }
 }
 
 /// Where script follows the same lines; nowhere from a page of older ones.
-fn live_source(slug: &str, wanted: &Wanted) -> Option<String> {
-    let asked = wanted.asked().into_iter().filter(|(name, _)| *name != "since");
-    wanted.cursor.is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", own::source(slug)), asked))
+fn live_source(wanted: &Wanted) -> Option<String> {
+    let asked = wanted.narrowed().into_iter().filter(|(name, _)| *name != "since");
+    wanted.get("cursor").is_empty().then(|| with_query(&format!("/dashboard/api{}/logs", own::source(wanted.slug)), asked))
 }
 
-fn filters(slug: &str, wanted: &Wanted) -> Markup {
+fn filters(wanted: &Wanted) -> Markup {
+    let [q, level, since, call] = ["q", "level", "since", "callId"].map(|name| wanted.get(name));
     let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
     html! {
-        form.filters action=(own::place(slug, "log")) {
-            div.field.wide { label for="q" { "Words" } input #q name="q" type="search" value=(text::plain(&wanted.q)) data-key="/"; }
+        form.filters action=(own::place(wanted.slug, "log")) {
+            div.field.wide { label for="q" { "Words" } input #q name="q" type="search" value=(text::plain(q)) data-key="/"; }
             div.field {
                 label for="level" { "From level" }
                 select #level name="level" {
-                    (option("", "all", &wanted.level)) (option("info", "info", &wanted.level)) (option("warn", "warn", &wanted.level))
-                    (option("error", "error", &wanted.level))
+                    (option("", "all", level)) (option("info", "info", level)) (option("warn", "warn", level))
+                    (option("error", "error", level))
                 }
             }
             div.field {
                 label for="since" { "Since" }
                 select #since name="since" {
-                    (option("", "ever", &wanted.since)) (option("15m", "15 minutes", &wanted.since)) (option("1h", "an hour", &wanted.since))
-                    (option("24h", "a day", &wanted.since)) (option("7d", "a week", &wanted.since))
+                    (option("", "ever", since)) (option("15m", "15 minutes", since)) (option("1h", "an hour", since))
+                    (option("24h", "a day", since)) (option("7d", "a week", since))
                 }
             }
-            @if !wanted.call.is_empty() { input type="hidden" name="callId" value=(text::plain(&wanted.call)); }
+            @if !call.is_empty() { input type="hidden" name="callId" value=(text::plain(call)); }
             button.primary { "Show" }
-            @if wanted.is_narrow() { a.button.quiet href=(own::place(slug, "log")) { "Clear" } }
+            @if wanted.is_narrow() { a.button.quiet href=(own::place(wanted.slug, "log")) { "Clear" } }
         }
     }
 }
@@ -181,12 +170,13 @@ fn live() -> Markup {
     }
 }
 
-fn nothing(visitor: &Visitor, slug: &str, wanted: &Wanted, tool: &Value, hidden: usize) -> Markup {
+fn nothing(visitor: &Visitor, wanted: &Wanted, tool: &Value, hidden: usize) -> Markup {
+    let slug = wanted.slug;
     let all = own::place(slug, "log");
     if hidden > 0 {
         return empty(&format!("No line here says that; {hidden} others do not."), Some((&all, "Show all lines")), None);
     }
-    if wanted.is_narrow() || !wanted.cursor.is_empty() {
+    if wanted.is_narrow() || !wanted.get("cursor").is_empty() {
         return empty("No line fits.", Some((&all, "Show all lines")), None);
     }
     if tool["capabilities"]["logs"] != true {

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::web::{
+    asked::Asked,
     page::{Area, Page},
     parts::{empty::empty, money, pager::pager, sample, state::state, text, ways::Way},
     visitor::{Refused, Visitor, segment, with_query},
@@ -16,62 +17,30 @@ const ROWS: &str = "50";
 const DESCRIPTION: usize = 160;
 const TAGS: usize = 5;
 
-/// What is looked for.
-#[derive(Default)]
-struct Wanted {
-    q: String,
-    tag: String,
-    price: String,
-    sort: String,
-    cursor: String,
+/// What is looked for, and the place in the list.
+const ASKED: [&str; 5] = ["q", "tag", "price", "sort", "cursor"];
+/// What of it leaves tools out.
+const NARROWS: [&str; 3] = ["q", "tag", "price"];
+
+/// The list as it is narrowed, from a place on.
+fn from(asked: &Asked, cursor: &str) -> String {
+    asked.with("/dashboard", &[("cursor", cursor)])
 }
 
-impl Wanted {
-    /// Of a query: what else it says is for somebody else, such as where a visitor came from.
-    fn read(query: &str) -> Self {
-        let mut wanted = Self::default();
-        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-            let field = match &*name {
-                "q" => &mut wanted.q,
-                "tag" => &mut wanted.tag,
-                "price" => &mut wanted.price,
-                "sort" => &mut wanted.sort,
-                "cursor" => &mut wanted.cursor,
-                _ => continue,
-            };
-            value.trim().clone_into(field);
-        }
-        wanted
-    }
-
-    fn fields(&self) -> [(&str, &str); 4] {
-        [("q", &self.q), ("tag", &self.tag), ("price", &self.price), ("sort", &self.sort)]
-    }
-
-    /// The same list from its beginning.
-    fn first(&self) -> String {
-        with_query("/dashboard", self.fields())
-    }
-
-    fn from(&self, cursor: &str) -> String {
-        with_query("/dashboard", self.fields().into_iter().chain([("cursor", cursor)]))
-    }
-
-    fn is_narrow(&self) -> bool {
-        [&self.q, &self.tag, &self.price].iter().any(|asked| !asked.is_empty())
-    }
+fn is_narrow(asked: &Asked) -> bool {
+    NARROWS.iter().any(|name| !asked.get(name).is_empty())
 }
 
 pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
-    let asked = wanted.fields().into_iter().chain([("limit", ROWS), ("cursor", &wanted.cursor)]);
-    let found = visitor.get(&with_query("/ai/endpoints", asked)).await?;
+    let asked = Asked::read(query.as_deref(), &ASKED);
+    let fields = ASKED.map(|name| (name, asked.get(name)));
+    let found = visitor.get(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
     let manifest = visitor.get("/ai/manifest").await?;
-    let main = visitor.made(|| view(&visitor, &wanted, &found, &manifest)).await?;
+    let main = visitor.made(|| view(&visitor, &asked, &found, &manifest)).await?;
     Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
 }
 
-fn view(visitor: &Visitor, wanted: &Wanted, found: &Value, manifest: &Value) -> Markup {
+fn view(visitor: &Visitor, asked: &Asked, found: &Value, manifest: &Value) -> Markup {
     html! {
         p.lead {
             "Tools that programs call over HTTP or MCP, and pay for by the call. "
@@ -80,8 +49,8 @@ fn view(visitor: &Visitor, wanted: &Wanted, found: &Value, manifest: &Value) -> 
         (numbers(manifest))
         div.split {
             section aria-label="Catalogue" {
-                (filters(wanted))
-                (rows(visitor, wanted, found, manifest))
+                (filters(asked))
+                (rows(visitor, asked, found, manifest))
             }
             (aside(visitor.base_url(), found, manifest))
         }
@@ -100,34 +69,35 @@ fn numbers(manifest: &Value) -> Markup {
     }
 }
 
-fn filters(wanted: &Wanted) -> Markup {
+fn filters(asked: &Asked) -> Markup {
+    let [q, tag, price, sort] = ["q", "tag", "price", "sort"].map(|name| asked.get(name));
     let option = |value: &'static str, name: &'static str, now: &str| html! { option value=(value) selected[value == now] { (name) } };
     html! {
         form.filters role="search" action="/dashboard" {
             div.field.wide {
                 label for="q" { "What it does" }
-                input #q name="q" type="search" value=(text::plain(&wanted.q)) placeholder="such as: shorten a text" data-key="/";
+                input #q name="q" type="search" value=(text::plain(q)) placeholder="such as: shorten a text" data-key="/";
             }
             div.field {
                 label for="price" { "Price" }
                 select #price name="price" {
-                    (option("", "any", &wanted.price)) (option("free", "free", &wanted.price)) (option("paid", "paid", &wanted.price))
+                    (option("", "any", price)) (option("free", "free", price)) (option("paid", "paid", price))
                 }
             }
             div.field {
                 label for="sort" { "Order" }
                 select #sort name="sort" {
-                    (option("", if wanted.q.is_empty() { "by name" } else { "best first" }, &wanted.sort))
-                    (option("price", "cheapest first", &wanted.sort)) (option("newest", "newest first", &wanted.sort))
+                    (option("", if q.is_empty() { "by name" } else { "best first" }, sort))
+                    (option("price", "cheapest first", sort)) (option("newest", "newest first", sort))
                 }
             }
-            @if !wanted.tag.is_empty() { input type="hidden" name="tag" value=(text::plain(&wanted.tag)); }
+            @if !tag.is_empty() { input type="hidden" name="tag" value=(text::plain(tag)); }
             button.primary { "Search" }
         }
-        @if wanted.is_narrow() {
+        @if is_narrow(asked) {
             p.chips {
-                @for (name, value) in wanted.fields().into_iter().take(3).filter(|(_, value)| !value.is_empty()) {
-                    span.chip { (if name == "q" { "words" } else { name }) " " (text::first(value, DESCRIPTION)) }
+                @for (name, value) in NARROWS.map(|name| (name, asked.get(name))).iter().filter(|(_, value)| !value.is_empty()) {
+                    span.chip { (if *name == "q" { "words" } else { *name }) " " (text::first(value, DESCRIPTION)) }
                 }
                 a href="/dashboard" { "Clear" }
             }
@@ -135,18 +105,18 @@ fn filters(wanted: &Wanted) -> Markup {
     }
 }
 
-fn rows(visitor: &Visitor, wanted: &Wanted, found: &Value, manifest: &Value) -> Markup {
+fn rows(visitor: &Visitor, asked: &Asked, found: &Value, manifest: &Value) -> Markup {
     let tools = found["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let simulated = manifest["payment"]["simulated"] == true;
     if tools.is_empty() {
         let all = format!("curl -s {}/ai/endpoints", visitor.base_url());
-        return match wanted.is_narrow() {
+        return match is_narrow(asked) {
             true => empty("No tool fits.", Some(("/dashboard", "Show all tools")), Some(&all)),
             false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), Some(&all)),
         };
     }
-    let next = found["nextCursor"].as_str().map(|cursor| wanted.from(cursor));
-    let first = (!wanted.cursor.is_empty()).then(|| wanted.first());
+    let next = found["nextCursor"].as_str().map(|cursor| from(asked, cursor));
+    let first = (!asked.get("cursor").is_empty()).then(|| from(asked, ""));
     html! {
         ul.rows { @for tool in tools { (row(tool, simulated)) } }
         (pager(tools.len(), found["total"].as_u64().unwrap_or_default(), first.as_deref(), next.as_deref()))

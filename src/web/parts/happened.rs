@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::{
+    follow::named,
     money, places,
     table::{Column, table},
     text,
@@ -54,7 +55,7 @@ fn row(event: &Value, builder: &str) -> [Markup; 4] {
     let none = Map::new();
     let facts = event["data"].as_object().unwrap_or(&none);
     [
-        moment(&event["at"]),
+        named(event["id"].as_str().unwrap_or_default(), moment(&event["at"])),
         html! { @match words { Some(words) => (words), None => code { (text::first(kind, CHARS)) } } },
         html! { @if !slug.is_empty() { (places::tool(slug)) } },
         html! {

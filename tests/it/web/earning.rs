@@ -221,10 +221,21 @@ async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common(
         assert!(seen.contains(call["outcome"].as_str().unwrap()), "{seen}");
         match call["receiptId"].as_str() {
             Some(id) => assert!(links.contains(&format!("/dashboard/receipts/{id}")) && seen.contains("$0.012345 by"), "{seen}"),
-            None => assert!(seen.contains("handler_failed") && seen.contains("not charged"), "{seen}"),
+            None => {
+                assert!(seen.contains("handler_failed") && seen.contains("not charged"), "{seen}");
+                assert!(row.contains("<details><summary>") && seen.contains("handler failed: Error: came to nothing"), "{seen}");
+            }
         }
         assert!(links.contains(&format!("/dashboard/tools/earns/log?callId={}", call["callId"].as_str().unwrap())), "{links:?}");
+        assert!(seen.contains(if call["cold"] == true { " cold" } else { " warm" }), "{seen}");
     }
+    // Script follows the same list, and tells its rows apart; what is over is followed by nobody.
+    let ids: Vec<_> = calls.iter().map(|call| call["callId"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((values(&page, "data-row"), values(&page, "data-live")), (ids, vec!["/dashboard/api/ai/endpoints/earns/calls".to_owned()]));
+    let failed = browser.page("/dashboard/tools/earns/calls?code=failed&since=1h").await;
+    assert_eq!(values(&failed, "data-live"), ["/dashboard/api/ai/endpoints/earns/calls?outcome=failed"]);
+    assert!(values(&failed, "src").iter().any(|script| script.ends_with("/rows.js")));
+    assert!(!browser.page("/dashboard/tools/earns/calls?until=1h").await.contains("data-live"));
     assert_eq!(links(&page, "Why calls failed", "handler_failed").len(), 1);
     let (path, number) = links(&page, "Why calls failed", "handler_failed").remove(0);
     assert_eq!((number.as_str(), all_rows(&browser, &path).await), ("3", 3));

@@ -88,6 +88,9 @@ async fn events_are_told_by_kind_and_by_tool() {
         (rows("?tool=tool-one").await, rows("?kind=endpoint.created").await, rows("?tool=tool-one&kind=endpoint.created").await),
         (2, 2, 1)
     );
+    let one = browser.page("/dashboard/events?tool=tool-one&kind=endpoint.created").await;
+    assert_eq!(values(&one, "data-live"), ["/dashboard/api/ai/builders/events?kind=endpoint.created&endpointSlug=tool-one"]);
+    assert!(values(&one, "data-row").iter().all(|id| id.starts_with("evt_")) && values(&one, "data-row").len() == 1, "{one}");
     let page = browser.page("/dashboard/events").await;
     let seen = text(&page);
     for told in ["a tool was published", "a call succeeded", "a tool was decided about", "takedown", "<script>alert(1)"] {
