@@ -72,5 +72,12 @@ pub use self::{
     terms::{SignedOffers, Terms, Way},
     x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},
 };
-pub(crate) use self::{credit::PREFIX as CREDIT_PREFIX, facilitator::NOT_SERVED};
+pub(crate) use self::{
+    credit::PREFIX as CREDIT_PREFIX,
+    facilitator::NOT_SERVED,
+    x402::{
+        eip3009::TransferWithAuthorization,
+        permit2::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, UPTO_PROXY, Witness},
+    },
+};
 pub use crate::base::id::{PaymentId, PaymentIdError};

@@ -10,8 +10,8 @@ use super::eip3009::{decimal, signed_by};
 use crate::money::Network;
 
 /// The contract that moves tokens for what is signed, and the one that has it move what was charged; the same on every network.
-pub(in crate::money) const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
-pub(in crate::money) const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
+pub(crate) const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
+pub(crate) const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
 
 sol! {
     struct TokenPermissions {

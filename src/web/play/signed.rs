@@ -2,43 +2,11 @@
 
 use std::borrow::Cow;
 
-use alloy_primitives::{Address, B256, U256, address};
-use alloy_sol_types::{Eip712Domain, SolStruct, sol};
+use alloy_primitives::{Address, B256, U256};
+use alloy_sol_types::{Eip712Domain, SolStruct};
 use serde_json::{Value, json};
 
-/// The contract that takes permits, and the one that takes what was charged of them; the same on every network.
-const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
-const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
-
-sol! {
-    struct TransferWithAuthorization {
-        address from;
-        address to;
-        uint256 value;
-        uint256 validAfter;
-        uint256 validBefore;
-        bytes32 nonce;
-    }
-
-    struct TokenPermissions {
-        address token;
-        uint256 amount;
-    }
-
-    struct Witness {
-        address to;
-        address facilitator;
-        uint256 validAfter;
-    }
-
-    struct PermitWitnessTransferFrom {
-        TokenPermissions permitted;
-        address spender;
-        uint256 nonce;
-        uint256 deadline;
-        Witness witness;
-    }
-}
+use crate::money::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, TransferWithAuthorization, UPTO_PROXY, Witness};
 
 /// What is accepted, who pays it, and what bounds the payment.
 pub(super) struct Offer<'a> {
