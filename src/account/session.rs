@@ -81,9 +81,6 @@ pub struct Session {
     pub browser: String,
     /// The credential, sealed under the token's key, in base64url.
     sealed: String,
-    /// It is a link to sign in by, and no session yet.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    link: bool,
 }
 
 /// A session that was opened by its token.
@@ -143,7 +140,7 @@ impl Sessions {
     /// No randomness, or the store's.
     pub async fn begin(&self, owner: &str, kind: Kind, credential: &str, browser: &str) -> Result<Token, SessionError> {
         let browser = browser.chars().filter(|letter| !letter.is_control()).take(MAX_BROWSER).collect();
-        self.add(owner, kind, credential, browser, false).await
+        self.add(Token::of(owner), kind, credential, browser).await
     }
 
     /// A link by which somebody signs in as `owner` once, within a minute, without showing the credential; and until when.
@@ -152,20 +149,26 @@ impl Sessions {
     ///
     /// As [`Sessions::begin`].
     pub async fn link(&self, owner: &str, kind: Kind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
-        let token = self.add(&format!("{}{owner}", token::LINKS), kind, credential, String::new(), true).await?;
+        let token = self.add(Token::linking(owner), kind, credential, String::new()).await?;
         Ok((token, self.clock.now().plus_millis(LINK_MS)))
     }
 
-    async fn add(&self, owner: &str, kind: Kind, credential: &str, browser: String, link: bool) -> Result<Token, SessionError> {
-        let token = Token::random(owner).map_err(|error| SessionError::Random(error.to_string()))?;
+    async fn add(
+        &self,
+        token: Result<Token, getrandom::Error>,
+        kind: Kind,
+        credential: &str,
+        browser: String,
+    ) -> Result<Token, SessionError> {
+        let token = token.map_err(|error| SessionError::Random(error.to_string()))?;
         let now = self.clock.now();
         let sealed = token.seal(credential).ok_or_else(|| SessionError::Random("a credential was not sealed".to_owned()))?;
-        let session = Session { kind, created_at: now, seen_at: now, browser, sealed, link };
-        let place = place(owner, &token.name());
+        let session = Session { kind, created_at: now, seen_at: now, browser, sealed };
+        let place = place(&token.owner, &token.name());
         let (place, session) = (&place, &session);
         let beginning = update(&*self.store, Durability::Buffered, |mut tx| async move {
             let others = tx.page(&SESSIONS, &SESSIONS.under(&place.0), PAGE, Direction::Forward).await?;
-            let (ended, mut living): (Vec<_>, Vec<_>) = others.into_iter().partition(|row| self.has_ended(&row.value));
+            let (ended, mut living): (Vec<_>, Vec<_>) = others.into_iter().partition(|row| self.has_ended(row));
             living.sort_by_key(|row| Reverse(row.value.seen_at));
             for row in ended.iter().chain(living.iter().skip(self.settings.most.saturating_sub(1))) {
                 tx.remove(&SESSIONS, row);
@@ -183,10 +186,10 @@ impl Sessions {
     ///
     /// The store's.
     pub async fn open(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
-        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        if row.value.link {
+        if token.is_link() {
             return Ok(None);
         }
+        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
         let opened = self.opened(token, &row);
         if opened.is_some() {
             self.seen(&row).await;
@@ -201,7 +204,7 @@ impl Sessions {
     /// The store's.
     pub async fn redeem(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
         let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
-        let Some(opened) = self.opened(token, &row).filter(|_| row.value.link) else { return Ok(None) };
+        let Some(opened) = self.opened(token, &row).filter(|_| token.is_link()) else { return Ok(None) };
         let mut batch = Batch::new();
         batch.remove(&SESSIONS, &row);
         match batch.commit(&*self.store, Durability::Buffered).await {
@@ -212,7 +215,7 @@ impl Sessions {
     }
 
     fn opened(&self, token: &Token, row: &Row<SessionKey, Session>) -> Option<Opened> {
-        let credential = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(&row.value))?;
+        let credential = token.unseal(&row.value.sealed).filter(|_| !self.has_ended(row))?;
         let owner = token.account().to_owned();
         Some(Opened { owner, name: token.name(), kind: row.value.kind, credential, form_token: token.form_token() })
     }
@@ -237,7 +240,7 @@ impl Sessions {
     /// The store's.
     pub async fn list(&self, owner: &str) -> Result<Vec<(SessionName, Session)>, StoreError> {
         let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), PAGE, Direction::Forward).await?;
-        let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(&row.value)).map(|row| (row.key.1, row.value)).collect();
+        let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(row)).map(|row| (row.key.1, row.value)).collect();
         living.sort_by_key(|(_, session)| Reverse(session.seen_at));
         Ok(living)
     }
@@ -291,7 +294,7 @@ impl Sessions {
             let rows = SESSIONS.page(&*self.store, &range, PAGE, Direction::Forward).await?;
             let Some(last) = rows.last() else { return Ok(()) };
             range = SESSIONS.all().after(&last.key);
-            for row in rows.iter().filter(|row| self.has_ended(&row.value)) {
+            for row in rows.iter().filter(|row| self.has_ended(row)) {
                 let mut batch = Batch::new();
                 batch.remove(&SESSIONS, row);
                 match batch.commit(&*self.store, Durability::Buffered).await {
@@ -302,10 +305,10 @@ impl Sessions {
         }
     }
 
-    fn has_ended(&self, session: &Session) -> bool {
-        let now = self.clock.now();
+    fn has_ended(&self, row: &Row<SessionKey, Session>) -> bool {
+        let (now, session) = (self.clock.now(), &row.value);
         let over = |since: Timestamp, ms: u64| now.0 >= since.0.saturating_add(ms);
-        if session.link {
+        if token::is_link(&row.key.0.0) {
             return over(session.created_at, LINK_MS);
         }
         over(session.seen_at, self.settings.idle_ms) || over(session.created_at, self.settings.age_ms)

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 const ID_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 /// What keeps an account's links apart from its sessions.
-pub(super) const LINKS: &str = "link_";
+const LINKS: &str = "link_";
 /// Hex digits of a name.
 pub(super) const NAME_DIGITS: usize = 64;
 /// A key seals one credential and nothing else, so that any nonce will do.
@@ -62,12 +62,32 @@ impl FromStr for Token {
     }
 }
 
+/// Whether what is kept for this owner are links.
+pub(super) fn is_link(owner: &str) -> bool {
+    owner.starts_with(LINKS)
+}
+
 impl Token {
-    pub(super) fn random(owner: &str) -> Result<Self, getrandom::Error> {
+    /// One of a session of this account.
+    pub(super) fn of(account: &str) -> Result<Self, getrandom::Error> {
+        Self::random(account.to_owned())
+    }
+
+    /// One of a link by which this account signs in.
+    pub(super) fn linking(account: &str) -> Result<Self, getrandom::Error> {
+        Self::random(format!("{LINKS}{account}"))
+    }
+
+    /// Whether it is a link's, and opens no session.
+    pub(super) fn is_link(&self) -> bool {
+        is_link(&self.owner)
+    }
+
+    fn random(owner: String) -> Result<Self, getrandom::Error> {
         let (mut id, mut key) = ([0; ID_BYTES], Zeroizing::new([0; KEY_BYTES]));
         getrandom::fill(&mut id)?;
         getrandom::fill(&mut *key)?;
-        Ok(Self { owner: owner.to_owned(), id, key })
+        Ok(Self { owner, id, key })
     }
 
     /// Whose session it opens, or whom it signs in.
