@@ -6,13 +6,14 @@ use axum::{
     Json,
     extract::{FromRequestParts, State},
     http::{HeaderMap, request::Parts},
+    response::Response,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     auth::{Admin, only_admins},
-    endpoints::{Body, Subject},
+    endpoints::{Body, Subject, if_match, with_etag},
     page::{Limit, PathParams, QueryParams, bad_cursor},
     route::{Asker, Route, get, post, put},
     row::Whose,
@@ -56,9 +57,10 @@ pub(super) fn routes() -> Vec<Route> {
             .fails(&[Code::InvalidCredit, Code::UnknownCredit, Code::CreditRevoked, Code::PaymentReused]),
         get("/ai/credits", "readCredits", "a credit with its movements, newest first; for admins all credits", read).answers("CreditRead"),
         put("/ai/credits/budget", "setBudget", "sets the whole budget of a credit: its holder's own, or the admin's", set_budget)
+            .heeds(&["If-Match"])
             .takes("Budget")
             .answers("CreditAnswer")
-            .fails(&[Code::InvalidCredit]),
+            .fails(&[Code::InvalidCredit, Code::RevisionChanged]),
         post("/ai/admin/credits/{id}", "judgeCredit", "revokes a credit, or restores it", decide)
             .takes("CreditVerdict")
             .answers("CreditAnswer")
@@ -103,8 +105,9 @@ async fn decide(
 async fn set_budget(
     Reading(reader, asked): Reading,
     State(earning): State<Arc<Earning>>,
+    headers: HeaderMap,
     Body(budget): Body<Budget>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Response, Fault> {
     let (by, id) = match (reader, &asked.credit_id) {
         (Reader::Admin, Some(id)) => (SetBy::Admin, known(id)?),
         (Reader::Admin, None) => return Err(Fault::bad_request("name the credit: `?creditId=`")),
@@ -112,11 +115,11 @@ async fn set_budget(
         (Reader::Holder(credit), _) => (SetBy::Holder, credit.id.clone()),
     };
     let credits = earning.gate.credits();
-    let credit = credits.set_budget(&id, by, &budget).await?;
+    let credit = credits.set_budget(&id, by, &budget, if_match(&headers)?).await?;
     tracing::info!(credit.id = %credit.id, ?by, "the budget of a credit was set");
     let mut answer = about(&credit);
     answer["today"] = credits.today(&credit).await?;
-    Ok(Json(answer))
+    Ok(with_etag(credit.budgets.revision, answer))
 }
 
 fn another() -> Fault {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State};
+use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     auth::{Admin, ForBuilder, ForBuilderReadOnly, OfBuilder},
-    endpoints::{Body, Subject},
+    endpoints::{Body, Subject, if_match, with_etag},
     page::{Limit, PathParams, bad_cursor, paged},
     route::{Route, get, post},
     services::Earning,
@@ -38,9 +38,10 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .answers("PayoutSettingsAnswer"),
         post("/ai/builders/payout-settings", "setPayoutSettings", "says where payouts go", set)
+            .heeds(&["If-Match"])
             .takes("PayoutSettingsDraft")
             .answers("PayoutSettingsAnswer")
-            .fails(&[Code::InvalidPayout]),
+            .fails(&[Code::InvalidPayout, Code::RevisionChanged]),
         get("/ai/builders/payouts", "listPayouts", "the builder's packets, newest first", list).answers("PayoutPage"),
         post("/ai/builders/payouts", "makePayout", "makes a packet of all that waits", pay_out)
             .answers("PayoutMade")
@@ -48,7 +49,8 @@ pub(super) fn routes() -> Vec<Route> {
         get("/ai/builders/payouts/{id}", "getPayout", "one packet, with its receipts", one)
             .answers("PayoutReceipts")
             .fails(&[Code::UnknownPayout]),
-        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders", list_all).answers("PayoutPage"),
+        get("/ai/admin/payouts", "listAllPayouts", "the packets of all builders, and how many there are of each state", list_all)
+            .answers("PayoutPageOfAll"),
         post("/ai/admin/payouts/{id}", "decidePayout", "decides on a packet", decide)
             .takes("PayoutVerdict")
             .answers("PayoutAnswer")
@@ -56,23 +58,25 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn settings(ForBuilderReadOnly(builder, _): ForBuilderReadOnly, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
+async fn settings(ForBuilderReadOnly(builder, _): ForBuilderReadOnly, State(earning): State<Arc<Earning>>) -> Result<Response, Fault> {
     let settings = earning.payouts.settings(&builder.id).await?;
     told(&earning, &builder.id, settings.as_ref()).await
 }
 
-/// Where payouts go, with what waits for one.
-async fn told(earning: &Earning, builder: &BuilderId, settings: Option<&PayoutSettings>) -> Result<Json<Value>, Fault> {
-    Ok(Json(json!({ "ok": true, "payoutSettings": settings, "waiting": earning.payouts.waits(builder).await? })))
+/// Where payouts go, with their revision as `ETag`, 0 before any were set; and what waits for one.
+async fn told(earning: &Earning, builder: &BuilderId, settings: Option<&PayoutSettings>) -> Result<Response, Fault> {
+    let revision = settings.map_or(0, |settings| settings.revision);
+    Ok(with_etag(revision, json!({ "ok": true, "payoutSettings": settings, "waiting": earning.payouts.waits(builder).await? })))
 }
 
 async fn set(
     ForBuilder(builder, _): ForBuilder,
     State(earning): State<Arc<Earning>>,
+    headers: HeaderMap,
     Body(draft): Body<SettingsDraft>,
-) -> Result<Json<Value>, Fault> {
+) -> Result<Response, Fault> {
     not_suspended(&builder)?;
-    let settings = earning.payouts.set(&builder.id, &draft).await?;
+    let settings = earning.payouts.set(&builder.id, &draft, if_match(&headers)?).await?;
     tracing::info!(builder.id = %builder.id, "payout settings were set");
     told(&earning, &builder.id, Some(&settings)).await
 }
@@ -136,7 +140,9 @@ struct Query {
 
 async fn list_all(Admin(asked): Admin<Query>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     let (packets, next) = earning.payouts.list_all(asked.status, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
-    Ok(page(&packets, next))
+    let mut page = page(&packets, next);
+    page["counts"] = json!(earning.payouts.counts().await?);
+    Ok(page)
 }
 
 async fn decide(

@@ -17,6 +17,7 @@
 
 mod collect;
 mod configure;
+mod counts;
 mod error;
 mod packet;
 mod settings;
@@ -29,8 +30,10 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use serde_json::json;
 
+use self::counts::Counted;
 pub use self::{
     configure::SettingsDraft,
+    counts::Counts,
     error::PayoutError,
     packet::{Decision, Packet, Paid, Period, Verdict},
     settings::PayoutSettings,
@@ -71,6 +74,7 @@ pub struct Payouts {
     signer: Arc<Signer>,
     /// What is paid out: that which is first if nothing else is said.
     assets: Vec<&'static Asset>,
+    counted: Counted,
 }
 
 /// What waits to be put into a packet.
@@ -99,7 +103,7 @@ impl Payouts {
     /// Payouts are made in one of these tokens, of which there is one at least.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<Signer>, assets: Vec<&'static Asset>) -> Self {
-        Self { store, clock, events, signer, assets }
+        Self { store, clock, events, signer, assets, counted: Counted::default() }
     }
 
     /// The packet of `builder` with this id.
@@ -171,6 +175,24 @@ impl Payouts {
         }
     }
 
+    /// How many packets there are of each state.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn counts(&self) -> Result<Counts, StoreError> {
+        let count = async {
+            let (mut counts, mut range) = (Counts::default(), PAYOUTS.all());
+            while let Some(page) = PAYOUTS.next(&*self.store, &mut range, SCAN_LIMIT).await? {
+                for row in page {
+                    counts.add(row?.value.status);
+                }
+            }
+            Ok(counts)
+        };
+        self.counted.counts(count).await
+    }
+
     /// The receipts of a packet after `cursor`, by their ids, with what each brings.
     ///
     /// # Errors
@@ -205,7 +227,9 @@ impl Payouts {
             }
             tx.answer::<_, PayoutError>((packet, event))
         });
-        let (packet, event) = deciding.await?;
+        let decided = deciding.await;
+        self.counted.changed();
+        let (packet, event) = decided?;
         self.events.announce(owner, event);
         Ok(packet)
     }

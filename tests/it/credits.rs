@@ -219,3 +219,20 @@ async fn a_holder_limits_a_credit_and_every_way_to_spend_it_keeps_to_that() {
     host.send(host.request(Method::PUT, "/ai/credits/budget").json(&json!({}))).await.fails(401, "unauthorized", "caller");
     budgeted(&host, token, json!({ "perYearUsd": 1 })).await.fails(422, "invalid_credit", "caller");
 }
+
+#[tokio::test]
+async fn a_budget_is_set_onto_the_revision_that_was_read() {
+    let host = Host::start().await;
+    let token = host.mint(1.0).await;
+    let read = async || host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", &token)).await.is(200).json();
+    let set = async |onto: &str, budget: Value| {
+        let request = host.request(Method::PUT, "/ai/credits/budget").header("x-developer-credit", &token).header("if-match", onto);
+        host.send(request.json(&budget)).await
+    };
+    assert_eq!(read().await["budgets"]["revision"], 0);
+    assert_eq!(set("\"0\"", json!({ "perDayUsd": 0.5 })).await.is(200).has("etag"), "\"1\"");
+    let error = set("\"0\"", json!({})).await.fails(412, "revision_changed", "caller");
+    assert_eq!((&error["revision"], &read().await["budget"]["perDayUsd"]), (&json!(1), &json!(0.5)), "another's change is not lost");
+    set("*", json!({})).await.is(200);
+    assert_eq!(read().await["budgets"], json!({ "admin": {}, "holder": {}, "revision": 2 }));
+}

@@ -143,3 +143,24 @@ async fn of_many_who_ask_at_once_one_packet_comes() {
     let payouts = get(&host, &key, "/ai/builders/payouts").await["payouts"].clone();
     assert_eq!((payouts.as_array().unwrap().len(), &payouts[0]["receiptCount"]), (1, &json!(6)), "{payouts}");
 }
+
+#[tokio::test]
+async fn settings_are_set_onto_the_revision_that_was_read() {
+    const PATH: &str = "/ai/builders/payout-settings";
+    let host = Host::start().await;
+    let (_, key) = host.register("Careful").await;
+    let set = async |onto: Option<&str>, minimum: f64| {
+        let request =
+            host.request(Method::POST, PATH).header("x-builder-key", &key).json(&json!({ "address": ADDRESS, "minimumUsd": minimum }));
+        host.send(onto.map_or(request.try_clone().unwrap(), |onto| request.header("if-match", onto))).await
+    };
+    let read = async || host.as_builder(&key, Method::GET, PATH, &Value::Null).await.is(200);
+    assert_eq!(read().await.has("etag"), "\"0\"", "before any were set");
+    assert_eq!(set(Some("\"0\""), 1.0).await.is(200).has("etag"), "\"1\"");
+    let error = set(Some("\"0\""), 2.0).await.fails(412, "revision_changed", "caller");
+    assert_eq!((&error["revision"], &read().await.json()["payoutSettings"]["minimumUsd"]), (&json!(1), &json!(1)));
+    set(Some("\"1\""), 3.0).await.is(200);
+    assert_eq!(set(None, 4.0).await.is(200).json()["payoutSettings"]["revision"], 3, "who names none changes what there is");
+    set(Some("nonsense"), 5.0).await.fails(400, "invalid_request", "caller");
+    assert_eq!(read().await.has("etag"), "\"3\"");
+}

@@ -260,6 +260,7 @@ impl AboutBody for PayoutError {
             }
             PayoutError::Unknown => Fault::new(Code::UnknownPayout, message),
             PayoutError::NotOwner => Code::NotOwner.into(),
+            PayoutError::Changed(revision) => Fault::new(Code::RevisionChanged, message).with("revision", json!(revision)),
             PayoutError::WrongState { from, .. } => Fault::new(Code::WrongState, message).with("status", json!(from)),
             PayoutError::Store(store) => store.into(),
         }
@@ -298,6 +299,7 @@ impl From<CreditError> for Fault {
             CreditError::Reused => Self::new(Code::PaymentReused, message),
             CreditError::Revoked => Self::new(Code::CreditRevoked, message),
             CreditError::NotRevoked => Self::new(Code::WrongState, message),
+            CreditError::Changed(revision) => Self::new(Code::RevisionChanged, message).with("revision", json!(revision)),
             CreditError::Nothing | CreditError::TooMuch => Self::invalid(Code::InvalidCredit, message, "/amountUsd"),
             CreditError::Label => Self::invalid(Code::InvalidCredit, message, "/label"),
             CreditError::Reason => Self::invalid(Code::InvalidDecision, message, "/reason"),

@@ -97,15 +97,20 @@ impl Spent {
 }
 
 impl Credits {
-    /// Sets the whole budget of one party.
+    /// Sets the whole budget of one party; with `onto`, in place of that revision of both alone.
     ///
     /// # Errors
     ///
-    /// [`CreditError::Unknown`], or the store's.
-    pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget) -> Result<Credit, CreditError> {
+    /// [`CreditError::Unknown`], [`CreditError::Changed`], or the store's.
+    pub async fn set_budget(&self, id: &CreditId, by: SetBy, budget: &Budget, onto: Option<u64>) -> Result<Credit, CreditError> {
         let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&CREDITS, id).await?.ok_or(CreditError::Unknown)?;
             let mut holder: Holder = row.value.clone();
+            let revision = &mut holder.budgets.revision;
+            if onto.is_some_and(|onto| onto != *revision) {
+                return Err(CreditError::Changed(*revision));
+            }
+            *revision += 1;
             match by {
                 SetBy::Admin => holder.budgets.admin = budget.clone(),
                 SetBy::Holder => holder.budgets.holder = budget.clone(),

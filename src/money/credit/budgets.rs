@@ -35,6 +35,9 @@ pub struct Budgets {
     /// Set by whoever holds the token.
     #[serde(default)]
     pub holder: Budget,
+    /// How often either was set.
+    #[serde(default)]
+    pub revision: u64,
 }
 
 /// Who sets a budget.

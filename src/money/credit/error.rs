@@ -22,6 +22,9 @@ pub enum CreditError {
     Revoked,
     #[error("the credit is not revoked")]
     NotRevoked,
+    /// It holds the revision that there is.
+    #[error("the budgets are at revision {0}")]
+    Changed(u64),
     #[error("a reason has at most {MAX_REASON} characters")]
     Reason,
     #[error("a label has at most {MAX_LABEL} characters")]

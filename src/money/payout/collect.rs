@@ -67,6 +67,12 @@ impl Payouts {
     /// [`PayoutError::NoSettings`], [`PayoutError::BelowMinimum`], the store's. After any of the store's another
     /// call goes on where this one ended.
     pub async fn pay_out(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
+        let made = self.make(builder).await;
+        self.counted.changed();
+        made
+    }
+
+    async fn make(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
         let begun = update(&*self.store, Durability::Durable, |tx| self.begin(tx, builder)).await?;
         match begun {
             Some(id) => self.complete(builder, &id).await.map(Some),

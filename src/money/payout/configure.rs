@@ -6,7 +6,7 @@ use super::{Payouts, error::PayoutError, settings::PayoutSettings};
 use crate::{
     base::id::BuilderId,
     money::{Asset, Network},
-    store::{Durability, StoreError, Table, schema},
+    store::{Durability, StoreError, Table, schema, update},
     tool::MicroUsd,
 };
 
@@ -39,15 +39,28 @@ impl Payouts {
         PAYOUT_SETTINGS.get(&*self.store, builder).await
     }
 
-    /// Sets where they go. A packet that exists keeps the address it was made for.
+    /// Sets where they go; with `onto`, in place of that revision alone, 0 where none were set. A packet that exists keeps the address
+    /// it was made for.
     ///
     /// # Errors
     ///
-    /// [`PayoutError::Field`], the store's.
-    pub async fn set(&self, builder: &BuilderId, draft: &SettingsDraft) -> Result<PayoutSettings, PayoutError> {
-        let settings = self.checked(draft)?;
-        PAYOUT_SETTINGS.put(builder, &settings).commit(&*self.store, Durability::Durable).await?;
-        Ok(settings)
+    /// [`PayoutError::Field`], [`PayoutError::Changed`], the store's.
+    pub async fn set(&self, builder: &BuilderId, draft: &SettingsDraft, onto: Option<u64>) -> Result<PayoutSettings, PayoutError> {
+        let checked = &self.checked(draft)?;
+        let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let before = tx.row(&PAYOUT_SETTINGS, builder).await?;
+            let revision = before.as_ref().map_or(0, |row| row.value.revision);
+            if onto.is_some_and(|onto| onto != revision) {
+                return Err(PayoutError::Changed(revision));
+            }
+            let settings = PayoutSettings { revision: revision + 1, ..checked.clone() };
+            match &before {
+                Some(row) => _ = tx.replace(&PAYOUT_SETTINGS, row, &settings),
+                None => _ = tx.put(&PAYOUT_SETTINGS, builder, &settings),
+            }
+            tx.answer(settings)
+        });
+        setting.await
     }
 
     fn checked(&self, draft: &SettingsDraft) -> Result<PayoutSettings, PayoutError> {
@@ -76,6 +89,7 @@ impl Payouts {
             asset: asset.address.to_owned(),
             minimum_usd: draft.minimum_usd.unwrap_or(DEFAULT_MINIMUM),
             updated_at: self.clock.now(),
+            revision: 0,
         })
     }
 }

@@ -20,6 +20,9 @@ pub enum PayoutError {
     NotOwner,
     #[error("a payout that is `{}` cannot become `{}`", .from.as_str(), .to.as_str())]
     WrongState { from: Status, to: Status },
+    /// It holds the revision that there is.
+    #[error("the settings are at revision {0}")]
+    Changed(u64),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

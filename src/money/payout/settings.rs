@@ -20,4 +20,7 @@ pub struct PayoutSettings {
     pub minimum_usd: MicroUsd,
     /// When they were set.
     pub updated_at: Timestamp,
+    /// How often they were set: 0 of those that an older version set last.
+    #[serde(default)]
+    pub revision: u64,
 }

@@ -44,7 +44,7 @@ impl Bench {
     }
 
     async fn set(&self, builder: &BuilderId, minimum: u64) {
-        self.payouts.set(builder, &settings(ADDRESS, minimum)).await.unwrap();
+        self.payouts.set(builder, &settings(ADDRESS, minimum), None).await.unwrap();
     }
 
     /// Receipts that wait, as the finisher writes them.
@@ -121,7 +121,7 @@ async fn nothing_is_paid_out_without_settings_or_below_the_minimum() {
 #[tokio::test]
 async fn addresses_networks_and_assets_are_checked() {
     let bench = Bench::new();
-    let set = async |address: &str| bench.payouts.set(&bench.builder, &settings(address, 1)).await.map(|settings| settings.address);
+    let set = async |address: &str| bench.payouts.set(&bench.builder, &settings(address, 1), None).await.map(|settings| settings.address);
     for good in [ADDRESS.to_owned(), ADDRESS.to_ascii_lowercase(), format!("0x{}", ADDRESS[2..].to_ascii_uppercase())] {
         assert_eq!(set(&good).await.unwrap(), ADDRESS);
     }
@@ -132,13 +132,13 @@ async fn addresses_networks_and_assets_are_checked() {
     }
     let mut other = settings(ADDRESS, 1);
     other.network = Some("eip155:1".to_owned());
-    assert!(matches!(bench.payouts.set(&bench.builder, &other).await, Err(PayoutError::Field { pointer: "/network", .. })));
+    assert!(matches!(bench.payouts.set(&bench.builder, &other, None).await, Err(PayoutError::Field { pointer: "/network", .. })));
     other.network = Some("eip155:84532".to_owned());
     other.asset = Some(ADDRESS.replace('0', "1"));
-    assert!(matches!(bench.payouts.set(&bench.builder, &other).await, Err(PayoutError::Field { pointer: "/asset", .. })));
+    assert!(matches!(bench.payouts.set(&bench.builder, &other, None).await, Err(PayoutError::Field { pointer: "/asset", .. })));
     for named in [bench.payouts.assets[0].address.to_ascii_lowercase(), "USDC".to_owned(), "usdc".to_owned()] {
         other.asset = Some(named);
-        assert_eq!(bench.payouts.set(&bench.builder, &other).await.unwrap().asset, bench.payouts.assets[0].address);
+        assert_eq!(bench.payouts.set(&bench.builder, &other, None).await.unwrap().asset, bench.payouts.assets[0].address);
     }
 }
 

@@ -21,7 +21,7 @@ async fn minted(bench: &Bench) -> (String, CreditId) {
 }
 
 async fn set(bench: &Bench, id: &CreditId, by: SetBy, budget: Budget) {
-    bench.gate.credits().set_budget(id, by, &budget).await.unwrap();
+    bench.gate.credits().set_budget(id, by, &budget, None).await.unwrap();
 }
 
 async fn today(bench: &Bench, id: &CreditId) -> Value {

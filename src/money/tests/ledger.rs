@@ -86,7 +86,7 @@ pub(super) async fn pay_out(payouts: &Payouts, builder: &BuilderId, pays: bool) 
 pub(super) async fn ready_to_be_paid(payouts: &Payouts) -> BuilderId {
     let builder = BuilderId::generate();
     let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
-    payouts.set(&builder, &settings).await.unwrap();
+    payouts.set(&builder, &settings, None).await.unwrap();
     builder
 }
 
@@ -260,7 +260,7 @@ async fn a_store_of_a_version_without_a_ledger_is_opened_once_wherever_it_is_cut
             let (revoked, other) = older(&bench).await;
             let payouts = bench.payouts();
             let settings = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
-            payouts.set(&other, &settings).await.unwrap();
+            payouts.set(&other, &settings, None).await.unwrap();
             // It made a packet, without a posting.
             let packet = payouts.pay_out(&other).await.unwrap().unwrap();
             for space in [Space::Accounts, Space::Postings] {
@@ -284,7 +284,7 @@ async fn a_store_of_a_version_without_a_ledger_is_opened_once_wherever_it_is_cut
             // All of it goes on from there.
             credits.judge(&revoked, &CreditVerdict { decision: CreditDecision::Revoke, reason: None }).await.unwrap();
             credits.top_up(&credit, PRICE, None).await.unwrap();
-            payouts.set(&builder, &settings).await.unwrap();
+            payouts.set(&builder, &settings, None).await.unwrap();
             assert_eq!(payouts.pay_out(&builder).await.unwrap().unwrap().amount, 60, "{story}");
             assert_eq!(packet.amount, 60, "{story}");
             ledger_agrees(&bench, &story).await;

@@ -8,7 +8,10 @@ use crate::{
     front::{Code, Fault},
     web::{
         page::{Area, Page},
-        parts::tabs::{self, Tab},
+        parts::{
+            form,
+            tabs::{self, Tab},
+        },
         visitor::{Refused, Visitor, segment},
     },
 };
@@ -45,5 +48,5 @@ pub(super) fn page(visitor: &Visitor, slug: &str, tab: Tab, title: String, main:
 
 /// The field that names the revision which a change is made to.
 pub(super) fn if_match(tool: &Value) -> Markup {
-    html! { input type="hidden" name="header:if-match" value={ "\"" (tool["revision"].as_u64().unwrap_or_default()) "\"" }; }
+    form::onto(tool["revision"].as_u64().unwrap_or_default())
 }

@@ -31,7 +31,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
     let found = visitor.get(&path).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
-    let manifest = visitor.get("/ai/manifest").await?;
+    let manifest = visitor.manifest().await?;
     let shown = Shown {
         visitor: &visitor,
         asked: &asked,
@@ -131,6 +131,7 @@ impl Shown<'_> {
         let said = |name: &str| self.settings[name].as_str();
         let fields = html! {
             (self.whose())
+            (form::onto(self.settings["revision"].as_u64().unwrap_or_default()))
             (form::field("address", "Address", Some("With capital letters in it, it is held against its checksum."), html! {
                 input #address name="text:/address" required autocomplete="off" spellcheck="false" value=(text::plain(said("address").unwrap_or_default()));
             }))

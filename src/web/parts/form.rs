@@ -20,6 +20,11 @@ pub(in crate::web) fn of(visitor: &Visitor, operation: &str, names: &[(&str, &st
     }
 }
 
+/// The revision that a change is made to: if there is another one by then, nothing is changed.
+pub(in crate::web) fn onto(revision: u64) -> Markup {
+    html! { input type="hidden" name="header:if-match" value={ "\"" (revision) "\"" }; }
+}
+
 /// What every form of a session holds.
 pub(in crate::web) fn token(visitor: &Visitor) -> Markup {
     html! { @if let Some(session) = visitor.session() { input type="hidden" name="csrf" value=(session.form_token); } }

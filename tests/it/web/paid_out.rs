@@ -5,7 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{browser::Browser, html, text, values};
+use super::{
+    browser::{Browser, form},
+    html, text, values,
+};
 use crate::{
     harness::{Host, eventually, micros},
     revenue::tool,
@@ -158,4 +161,23 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
     assert!(html(&Browser::signed_in(&host, &key).await.get("/dashboard/credit").await.is(403)).contains("not_owner"));
     let admin = Browser::signed_in(&host, &host.admin).await;
     assert_eq!(admin.get("/dashboard/credit").await.is(303).has("location"), "/dashboard/admin/credits");
+}
+
+#[tokio::test]
+async fn a_form_of_an_older_revision_changes_nothing() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Earner").await;
+    let (builder, holder) = (Browser::signed_in(&host, &key).await, Browser::signed_in(&host, &host.mint(1.0).await).await);
+    let address = [("text:/address", ADDRESS)];
+    for (browser, path, operation, filled) in [
+        (&builder, "/dashboard/payouts", "/dashboard/do/setPayoutSettings", &address[..]),
+        (&holder, "/dashboard/credit", "/dashboard/do/setBudget", &[("number:/perDayUsd", "0.5")]),
+    ] {
+        for _ in 0..2 {
+            let old = form(&browser.page(path).await, operation);
+            browser.submit(&old, filled).await.is(303);
+            let refused = html(&browser.submit(&old, filled).await.is(412));
+            assert!(refused.contains("revision_changed") && values(&refused, "href").contains(&path.to_owned()), "{refused}");
+        }
+    }
 }

@@ -21,7 +21,7 @@ impl Read<'_> {
     /// A form that decides so.
     pub(super) fn form(&self, decision: &str, fields: Markup) -> Markup {
         let fields = html! {
-            input type="hidden" name="header:if-match" value={ "\"" (self.tool["revision"]) "\"" };
+            (form::onto(self.tool["revision"].as_u64().unwrap_or_default()))
             input type="hidden" name="text:/decision" value=(decision);
             (fields)
         };
