@@ -55,7 +55,7 @@ pub use self::{
     register::{Registration, registration_terms},
     request::{Call, CalledBy, Progress, RequestHead},
     run::{
-        ReadinessClient, Runner,
+        Counts, ReadinessClient, Runner,
         builtin::readiness::seller::{Method as SellerMethod, SellerError, SellerQuote},
     },
     under_way::UnderWay,
@@ -66,7 +66,7 @@ use self::{
     history::Charge,
     in_flight::InFlight,
     new_call::{NewCall, Why},
-    run::{Produced, Task},
+    run::{Produced, Tally, Task},
 };
 use crate::{
     base::{
@@ -147,6 +147,12 @@ impl Calls {
             in_flight: InFlight::default(),
             running: TaskTracker::new(),
         })
+    }
+
+    /// What the sandbox did for each endpoint.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        self.runner.tally()
     }
 
     /// Finds a tool that takes calls of whom it is called by, which hangs on whose it is.

@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 use tollhouse_protocol::Tier;
 
 use crate::{
-    account::credential::{self, SecretHash},
+    account::{
+        credential::{self, SecretHash},
+        seen::Seen,
+    },
     base::{
         clock::{Clock, Timestamp},
         id::BuilderId,
@@ -186,6 +189,7 @@ fn new_key(id: &BuilderId) -> Result<(String, SecretHash), BuilderError> {
 pub struct Builders {
     store: Arc<dyn Store>,
     clock: Clock,
+    seen: Seen,
 }
 
 impl fmt::Debug for Builders {
@@ -198,7 +202,7 @@ impl Builders {
     /// Builders of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { store, clock }
+        Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock }
     }
 
     /// Whose key this is. Unknown ids and wrong secrets look the same.
@@ -209,10 +213,23 @@ impl Builders {
     pub async fn by_key(&self, key: &str) -> Result<Option<Builder>, StoreError> {
         let Some((id, secret)) = credential::parts(KEY_PREFIX, key) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", BuilderId::PREFIX).parse::<BuilderId>() else { return Ok(None) };
-        match self.get(&id).await?.filter(|builder| builder.key_sha256.matches(secret)) {
-            Some(builder) if builder.key_unused => self.used(&id, secret).await,
-            known => Ok(known),
+        let known = match self.get(&id).await?.filter(|builder| builder.key_sha256.matches(secret)) {
+            Some(builder) if builder.key_unused => self.used(&id, secret).await?,
+            known => known,
+        };
+        if known.is_some() {
+            self.seen.note(&id).await;
         }
+        Ok(known)
+    }
+
+    /// When a builder's key was last shown, to about an hour; `None` where it never was.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn seen(&self, id: &BuilderId) -> Result<Option<Timestamp>, StoreError> {
+        self.seen.of(id).await
     }
 
     /// Notes that the key was shown. On disk before it opens anything: from then on no payment is given another one.

@@ -3,6 +3,7 @@
 pub mod builtin;
 mod isolate;
 mod produced;
+mod tally;
 mod task;
 
 use std::{fmt, sync::Arc};
@@ -15,6 +16,7 @@ use self::produced::unfitting;
 pub use self::{
     builtin::readiness::ReadinessClient,
     produced::Produced,
+    tally::{Counts, Tally},
     task::{Task, Took},
 };
 use super::CallError;
@@ -32,6 +34,7 @@ pub struct Runner {
     pool: Pool,
     services: Arc<CapabilityServices>,
     readiness: ReadinessClient,
+    tally: Arc<Tally>,
 }
 
 impl fmt::Debug for Runner {
@@ -44,7 +47,13 @@ impl Runner {
     /// Runs builders' code in `pool`, with `services` to ask and `readiness` to look around.
     #[must_use]
     pub fn new(pool: Pool, services: Arc<CapabilityServices>, readiness: ReadinessClient) -> Self {
-        Self { pool, services, readiness }
+        Self { pool, services, readiness, tally: Arc::default() }
+    }
+
+    /// What the sandbox did for each endpoint.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Runs a handler to its end, input and result checked where only the tool's worker can tell.
@@ -54,7 +63,11 @@ impl Runner {
     /// What the caller, the tool or its sandbox did wrong; nothing is charged then.
     pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
         match &task.live.runs {
-            Runs::Js => Box::pin(isolate::run(&self.pool, &self.services, task)).await,
+            Runs::Js => {
+                // A dry run is held against no endpoint.
+                let counting = task.scratch.is_none().then(|| self.tally.begin(&task.live.endpoint.id));
+                Box::pin(isolate::run(&self.pool, &self.services, task, counting)).await
+            }
             // It was held against the schema when it was published.
             Runs::Static(response) => {
                 self.begin(&task).await?;

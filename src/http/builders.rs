@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::{
     auth::{Admin, Anyone, Everyone, ForBuilder},
     endpoints::{self, Body, For, Subject, Wanted, whose},
-    page::{Limit, PathParams, bad_cursor},
+    page::{Limit, PathParams, Span, bad_cursor},
     reply,
     route::{Route, get, post},
-    services::{Accounts, Http, Publishing},
+    services::{Accounts, Earning, Http, Publishing},
     tools::{OF_PAYERS, OF_PAYMENTS},
 };
 use crate::{
@@ -62,7 +62,8 @@ pub(super) fn routes() -> Vec<Route> {
             .fails(&[Code::ChangedMeanwhile]),
         get("/ai/builders/endpoints", "listOwnEndpoints", "the builder's endpoints, in whatever state, by slug; for admins all", endpoints)
             .answers("BriefPage"),
-        get("/ai/admin/builders", "listBuilders", "all builders, the oldest first", list).answers("BuilderPage"),
+        get("/ai/admin/builders", "listBuilders", "all builders, the oldest first, with what they have and earn", list)
+            .answers("BuilderPage"),
         post("/ai/admin/builders/{id}", "judgeBuilder", "suspends a builder, or restores them", judge)
             .takes("BuilderVerdict")
             .answers("BuilderAnswer")
@@ -167,10 +168,27 @@ struct Page {
     cursor: Option<String>,
 }
 
-async fn list(Admin(page): Admin<Page>, State(accounts): State<Arc<Accounts>>) -> Result<Json<Value>, Fault> {
+/// How far back it is told what they earned.
+const EARNED: Span = Span::days(30);
+
+async fn list(
+    Admin(page): Admin<Page>,
+    State(accounts): State<Arc<Accounts>>,
+    State(earning): State<Arc<Earning>>,
+) -> Result<Json<Value>, Fault> {
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
     let builders = accounts.builders.list(after.as_ref(), page.limit.0).await?;
-    let mut answer = json!({ "ok": true, "builders": builders.iter().map(crate::account::builder::Builder::own).collect::<Vec<_>>() });
+    let owned = accounts.catalog.owned_by(builders.iter().map(|builder| &builder.id)).await;
+    let since = EARNED.before(earning.clock.now());
+    let mut told = Vec::with_capacity(builders.len());
+    for builder in &builders {
+        let mut record = builder.own();
+        record["endpoints"] = json!(owned.get(&builder.id));
+        record["last30Days"] = json!(earning.sales.report(&Owner::Builder(builder.id.clone()), since).await?.totals);
+        record["seenAt"] = json!(accounts.builders.seen(&builder.id).await?);
+        told.push(record);
+    }
+    let mut answer = json!({ "ok": true, "builders": told });
     if let Some(last) = builders.last().filter(|_| builders.len() == page.limit.0) {
         answer["nextCursor"] = json!(last.id);
     }

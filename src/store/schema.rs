@@ -126,6 +126,8 @@ tables! {
     SECRETS: Secrets "", (Counted<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
     /// Builders, with the hash of the key in force.
     BUILDERS: Builders "", BuilderId => "Builder", Forever, followed: true;
+    /// When a builder was last seen.
+    BUILDER_SEEN: Meta "builders-seen/", BuilderId => "LastSeen", Forever;
     /// Events, by owner, time and id.
     EVENTS: Events "", (Ended<String>, Place) => "Event", Until("the settings' age or count");
     /// Calls and money, by owner: one row for each call, folded into one for each day and endpoint.

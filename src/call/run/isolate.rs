@@ -15,7 +15,7 @@ use tollhouse_protocol::{
     StopReason, Thrown, ToolReply, Work, are_blocks,
 };
 
-use super::{Produced, Task, Took, produced::unfitting};
+use super::{Produced, Task, Took, produced::unfitting, tally::Counting};
 use crate::{
     base::aside::aside,
     call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
@@ -50,7 +50,12 @@ struct Caller<'a> {
     payment_id: Option<&'a PaymentId>,
 }
 
-pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: Task<'_>) -> Result<Produced, CallError> {
+pub(super) async fn run(
+    pool: &Pool,
+    services: &Arc<CapabilityServices>,
+    task: Task<'_>,
+    counting: Option<Counting>,
+) -> Result<Produced, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
     let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).map_err(|error| {
@@ -109,7 +114,11 @@ pub(super) async fn run(pool: &Pool, services: &Arc<CapabilityServices>, task: T
             limits,
         },
     };
-    let ran = pool.run(job, &Hearing { ops: &ops, task: &task }).await?;
+    let ran = pool.run(job, &Hearing { ops: &ops, task: &task }).await;
+    if let Some(counting) = counting {
+        counting.ended(&ran);
+    }
+    let ran = ran?;
     _ = task.took.set(Took { spent: ran.spent, cold: ran.cold });
     match ran.outcome {
         Outcome::Returned(reply) => {

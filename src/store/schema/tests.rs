@@ -119,6 +119,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(FILES_USAGE, Counted(endpoint.clone())), counted);
     assert_eq!(stored(LOGS, (Counted(endpoint.clone()), at, 7)), format!(r"{counted}{time}\x00\x00\x00\x00{pack}"));
     assert_eq!(stored(BUILDERS, builder.clone()), format!("bld_{ULID}"));
+    assert_eq!(stored(BUILDER_SEEN, builder.clone()), format!("builders-seen/bld_{ULID}"));
     assert_eq!(stored(EVENTS, (Ended(text("platform")), Place::of(&(at, text("evt_x"))))), format!(r"platform\x00{time}evt_x"));
     let share = || Ended(text("platform"));
     let day = r"\x00\x00\x01\x02";

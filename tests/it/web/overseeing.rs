@@ -1,5 +1,7 @@
 //! What admins see of the host, and what they decide about builders and money, by pages without script.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -9,7 +11,7 @@ use super::{
     html, text, values,
 };
 use crate::{
-    harness::{Host, Payer, js},
+    harness::{Host, Payer, eventually, js},
     revenue::tool,
 };
 
@@ -119,7 +121,18 @@ async fn builders_are_suspended_restored_and_given_new_keys() {
     host.as_builder(&key, Method::POST, "/ai/endpoints/create", &tool("mine", 0.0, SOURCE)).await.is(200);
     let admin = Browser::signed_in(&host, &host.admin).await;
     let path = format!("/dashboard/admin/builders/{id}");
-    assert!(text(&admin.page("/dashboard/admin/builders").await).contains("Toolsmith"));
+    let listed = host.manage(Method::GET, "/ai/admin/builders", &Value::Null).await.is(200).json()["builders"][0].clone();
+    assert_eq!((&listed["endpoints"], &listed["last30Days"]["calls"]), (&json!(1), &json!(0)));
+    assert!(listed["seenAt"].as_str() >= listed["createdAt"].as_str(), "{listed}");
+    host.call("mine", &json!({})).await.is(200);
+    let called = async || {
+        let page = host.manage(Method::GET, "/ai/admin/builders", &Value::Null).await.is(200).json();
+        (page["builders"][0]["last30Days"]["calls"] == 1).then_some(())
+    };
+    eventually("the call is counted", Duration::from_secs(10), called).await;
+    let list = admin.page("/dashboard/admin/builders").await;
+    let row = list.split("<tr>").find(|row| row.contains("Toolsmith")).unwrap();
+    assert!(row.contains("<td class=\"number\">1</td><td class=\"number\">1</td><td class=\"number\">$0</td><td><time"), "{row}");
     let judge = async |decision: &str, filled: &[(&str, &str)]| {
         let form = deciding(&admin.page(&path).await, "judgeBuilder", decision);
         admin.submit(&form, filled).await.is(303);
@@ -173,6 +186,31 @@ async fn a_credit_is_minted_once_and_its_token_shown_once() {
 }
 
 #[tokio::test]
+async fn an_admin_sees_which_tools_take_up_the_sandbox() {
+    let host = Host::start().await;
+    host.publish(&js("calm", 0.0, SOURCE)).await;
+    let mut endless = js("endless", 0.0, "export default () => { for (;;) {} };");
+    endless["limits"] = json!({ "cpuMs": 500 });
+    host.publish(&endless).await;
+    assert_eq!(host.manage(Method::GET, "/ai/admin/runtime", &Value::Null).await.is(200).json()["total"], 0);
+    for _ in 0..2 {
+        host.call("calm", &json!({})).await.is(200);
+    }
+    host.call("endless", &json!({})).await.is(504);
+    let told = host.manage(Method::GET, "/ai/admin/runtime", &Value::Null).await.is(200).json();
+    let of = |slug: &str| told["endpoints"].as_array().unwrap().iter().find(|line| line["slug"] == slug).cloned().unwrap();
+    assert_eq!((&told["total"], &told["endpoints"][0]["slug"]), (&json!(2), &json!("endless")), "it took most: {told}");
+    assert_eq!((&of("calm")["calls"], &of("calm")["stops"], &of("calm")["running"]), (&json!(2), &json!(0), &json!(0)));
+    assert_eq!((&of("endless")["calls"], &of("endless")["stops"]), (&json!(1), &json!(1)));
+    let few = host.manage(Method::GET, "/ai/admin/runtime?limit=1", &Value::Null).await.is(200).json();
+    assert_eq!((few["endpoints"].as_array().unwrap().len(), &few["total"]), (1, &json!(2)));
+    let admin = Browser::signed_in(&host, &host.admin).await;
+    let page = admin.page("/dashboard/admin/runtime").await;
+    let row = page.split("<tr>").find(|row| row.contains(">calm<")).unwrap();
+    assert!(row.contains("<td class=\"number\">0</td><td class=\"number\">2</td>") && text(&page).contains("2 of 2 tools"), "{row}");
+}
+
+#[tokio::test]
 async fn packets_are_approved_sent_and_failed_by_their_buttons() {
     let host = Host::start().await;
     let (id, key) = host.register("Earner").await;
@@ -192,6 +230,8 @@ async fn packets_are_approved_sent_and_failed_by_their_buttons() {
     };
     decide("created", "approve", &[]).await.is(303);
     assert!(text(&admin.page("/dashboard/admin").await).contains("1 packet to send"));
+    let counts = host.manage(Method::GET, "/ai/admin/payouts?limit=1&status=paid", &Value::Null).await.is(200).json()["counts"].clone();
+    assert_eq!(counts, json!({ "collecting": 0, "created": 0, "approved": 1, "paid": 0, "failed": 0 }), "of all, whatever is asked for");
     let to_send = text(&admin.page(&format!("{path}?status=approved")).await);
     assert!(to_send.contains(&format!("To send, of what is shown: {amount} simulated in 1 packet on eip155:84532")), "{to_send}");
     decide("approved", "failed", &[("some:/reason", HOSTILE)]).await.is(303);

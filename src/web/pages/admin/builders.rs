@@ -1,48 +1,72 @@
-//! `/dashboard/admin/builders`: who is registered here, the oldest first.
+//! `/dashboard/admin/builders`: who is registered here, the oldest first, what they have and what they earn.
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, ROWS, asked, entries, onward, owner, said, table};
+use super::shared::{Admin, ROWS, entries, heading, owner, said};
 use crate::web::{
+    asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, state::state, text, time::moment},
+    parts::{
+        empty::empty,
+        money,
+        pager::onward,
+        state::state,
+        table::{Column, table},
+        text,
+        time::moment,
+    },
     visitor::{Refused, Visitor, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/builders";
 
 pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let cursor = asked(query.as_deref(), "cursor");
-    let found = visitor.get(&with_query("/ai/admin/builders", [("limit", ROWS), ("cursor", &*cursor)])).await?;
-    let main = visitor.made(|| view(&visitor, &found, !cursor.is_empty())).await?;
+    let asked = Asked::read(query.as_deref(), &["cursor"]);
+    let found = visitor.get(&with_query("/ai/admin/builders", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
+    let simulated = visitor.plays().await?;
+    let main = visitor.made(|| view(&visitor, &found, &asked, simulated)).await?;
     Ok(visitor.show(Page::new(Area::Builders, "Builders", main)).await)
 }
 
-fn view(visitor: &Visitor, found: &Value, is_later: bool) -> Markup {
+fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Markup {
     let builders = entries(found, "builders");
-    let next = found["nextCursor"].as_str().map(|cursor| with_query(PATH, [("cursor", cursor)]));
     let command = format!("curl -s -H \"X-Admin-Token: $TOKEN\" {}/ai/admin/builders", visitor.base_url());
+    let net = heading("Net, 30 days", simulated);
+    let columns = [
+        Column::Words("Builder"),
+        Column::Words("Name"),
+        Column::Words("State"),
+        Column::Number("Tools"),
+        Column::Number("Calls, 30 days"),
+        Column::Number(&net),
+        Column::Words("Last seen"),
+        Column::Words("Registered"),
+        Column::Words("Contact"),
+        Column::Words("Tier"),
+    ];
     html! {
         @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "How builders do")), Some(&command))) }
         @else {
-            (table("Builders", &["Builder", "Name", "Contact", "Registered", "Key made", "State", "Tier"], &html! { @for builder in builders { (row(builder)) } }))
-            (onward(is_later.then_some(PATH), next.as_deref()))
+            (table("Builders", columns, builders.iter().map(row)))
+            (onward(builders.len(), asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))
         }
     }
 }
 
-fn row(builder: &Value) -> Markup {
-    html! {
-        tr {
-            th scope="row" { (owner(said(builder, "builderId"))) }
-            td { (text::words(said(builder, "name"))) }
-            td { (text::words(said(builder, "contact"))) }
-            td { (moment(&builder["createdAt"])) }
-            td { (moment(&builder["keyCreatedAt"])) }
-            td { (state(if builder["suspended"].is_null() { "active" } else { "suspended" })) }
-            td { (said(builder, "tier")) }
-        }
-    }
+fn row(builder: &Value) -> [Markup; 10] {
+    let earned = &builder["last30Days"];
+    [
+        owner(said(builder, "builderId")),
+        text::words(said(builder, "name")),
+        state(if builder["suspended"].is_null() { "active" } else { "suspended" }),
+        html! { (builder["endpoints"]) },
+        html! { (earned["calls"]) },
+        html! { (money::usd(&earned["netUsd"])) },
+        html! { @if builder["seenAt"].is_null() { "never" } @else { (moment(&builder["seenAt"])) } },
+        moment(&builder["createdAt"]),
+        text::words(said(builder, "contact")),
+        html! { (said(builder, "tier")) },
+    ]
 }

@@ -4,12 +4,20 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, entries, said, table};
+use super::shared::{Admin, entries, said};
 use crate::web::{
     page::{Area, Page},
-    parts::{facts, state::state, text},
-    visitor::Refused,
+    parts::{
+        facts, places,
+        state::state,
+        table::{Column, table},
+        text,
+    },
+    visitor::{Refused, with_query},
 };
+
+/// Tools that are told of.
+const TOOLS: &str = "20";
 
 /// What is counted: where the host's health has it, and its name.
 const NOW: [(&str, &str); 8] = [
@@ -40,11 +48,12 @@ const SINCE_START: [(&str, &str); 13] = [
 
 pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
     let health = visitor.get("/health").await?;
-    let main = visitor.made(|| view(&health)).await?;
+    let runtime = visitor.get(&with_query("/ai/admin/runtime", [("limit", TOOLS)])).await?;
+    let main = visitor.made(|| view(&health, &runtime)).await?;
     Ok(visitor.show(Page { script: Some("gauge.js"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
 }
 
-fn view(health: &Value) -> Markup {
+fn view(health: &Value, runtime: &Value) -> Markup {
     let sandbox = &health["sandbox"];
     html! {
         p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
@@ -59,6 +68,7 @@ fn view(health: &Value) -> Markup {
                 p.note { "Cold: " (share(&sandbox["totals"])) " of all calls loaded their handler first." }
             }
         }
+        section aria-labelledby="tools" { h2 #tools { "By tool, since the start" } (by_tool(runtime)) }
         section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) }
         section aria-labelledby="kept" { h2 #kept { "What is kept" } (kept(health)) }
     }
@@ -67,20 +77,18 @@ fn view(health: &Value) -> Markup {
 /// The layers of each tier's jail: those in force, and those that the system refused.
 fn jail(sandbox: &Value) -> Markup {
     let tiers = entries(sandbox, "tiers");
-    let rows = html! {
-        @for tier in tiers {
-            @for layer in entries(tier, "jail").iter().filter_map(Value::as_str) {
-                tr { th scope="row" { code { (layer) } } td { (said(tier, "tier")) } td { (state("in force")) } td {} }
-            }
-            @for missing in entries(tier, "jailRefused") {
-                tr { th scope="row" { code { (said(missing, "layer")) } } td { (said(tier, "tier")) } td { (state("missing")) } td { (text::words(said(missing, "error"))) } }
-            }
-        }
-    };
+    let rows = tiers.iter().flat_map(|tier| {
+        let named = |layer: &str| html! { code { (layer) } };
+        let held = entries(tier, "jail").iter().filter_map(Value::as_str);
+        let held = held.map(move |layer| [named(layer), html! { (said(tier, "tier")) }, state("in force"), html! {}]);
+        held.chain(entries(tier, "jailRefused").iter().map(move |missing| {
+            [named(said(missing, "layer")), html! { (said(tier, "tier")) }, state("missing"), text::words(said(missing, "error"))]
+        }))
+    });
     html! {
         @if tiers.is_empty() { p.muted { "No worker has started yet; the first one tells which layers are in force." } }
         @else {
-            (table("Jail", &["Layer", "Tier", "State", "Why"], &rows))
+            (table("Jail", ["Layer", "Tier", "State", "Why"].map(Column::Words), rows))
             p.note { code { "tollhouse doctor" } " says what to do for a layer that is missing." }
         }
     }
@@ -99,6 +107,32 @@ fn share(totals: &Value) -> String {
     if count("calls") > 0.0 { format!("{:.1} %", count("coldCalls") / count("calls") * 100.0) } else { "none".to_owned() }
 }
 
+/// The tools that take up the sandbox, those that take most of it first.
+fn by_tool(runtime: &Value) -> Markup {
+    let tools = entries(runtime, "endpoints");
+    let columns = [
+        Column::Words("Tool"),
+        Column::Number("In the sandbox now"),
+        Column::Number("Calls"),
+        Column::Number("Stopped at a limit"),
+        Column::Number("Refused"),
+        Column::Number("Processor time"),
+    ];
+    let row = |tool: &Value| {
+        let count = |name: &str| html! { (tool[name]) };
+        let millis = tool["cpuUs"].as_f64().unwrap_or_default() / 1e3;
+        let time = html! { (format!("{millis:.0} ms")) };
+        [places::tool(said(tool, "slug")), count("running"), count("calls"), count("stops"), count("refused"), time]
+    };
+    html! {
+        @if tools.is_empty() { p.muted { "No handler was called since the process started." } }
+        @else {
+            (table("By tool", columns, tools.iter().map(row)))
+            p.note { (tools.len()) " of " (runtime["total"]) " tools that were called. " a href="/dashboard/api/ai/admin/runtime?limit=200" { "More of them as JSON" } }
+        }
+    }
+}
+
 fn settlement(health: &Value) -> Markup {
     html! {
         (facts::list(&[
@@ -110,16 +144,14 @@ fn settlement(health: &Value) -> Markup {
 
 fn kept(health: &Value) -> Markup {
     let kinds = health["stored"].as_object().into_iter().flatten().filter(|(_, kind)| kind.is_object());
-    let rows = html! {
-        @for (name, kind) in kinds { tr { th scope="row" { (name) } td.number { (kind["count"]) } td.number { (bytes(&kind["bytes"])) } } }
-    };
+    let rows = kinds.map(|(name, kind)| [html! { (name) }, html! { (kind["count"]) }, html! { (bytes(&kind["bytes"])) }]);
     html! {
         (facts::list(&[
             ("Used", Some(html! { (bytes(&health["disk"]["usedBytes"])) })),
             ("Free on the disk", Some(html! { (bytes(&health["disk"]["freeBytes"])) })),
             ("Workers' memory", Some(html! { (bytes(&health["sandbox"]["processBytes"])) })),
         ]))
-        (table("Kept", &["Kind", "Count", "Bytes"], &rows))
+        (table("Kept", [Column::Words("Kind"), Column::Number("Count"), Column::Number("Bytes")], rows))
     }
 }
 

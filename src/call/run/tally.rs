@@ -1,0 +1,103 @@
+//! What the sandbox did for each endpoint since this process started: which of them take it up.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde::Serialize;
+use tollhouse_pool::{PoolError, Ran};
+use tollhouse_protocol::Outcome;
+
+use crate::base::id::EndpointId;
+
+/// What it did for one endpoint.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Calls that are in the sandbox, or wait for a place there.
+    pub running: u64,
+    /// Calls that ran, however they ended.
+    pub calls: u64,
+    /// Those that were stopped at a limit.
+    pub stops: u64,
+    /// Calls that got no place: the host was busy, or their endpoint held.
+    pub refused: u64,
+    /// Processor time of all calls, in microseconds.
+    pub cpu_us: u64,
+}
+
+/// What it did for all of them.
+#[derive(Debug, Default)]
+pub struct Tally(Mutex<HashMap<EndpointId, Counts>>);
+
+/// A call that is in the sandbox until this is dropped.
+pub(super) struct Counting {
+    tally: Arc<Tally>,
+    endpoint: EndpointId,
+}
+
+impl Tally {
+    /// Of each endpoint that was called, what was done for it.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(EndpointId, Counts)> {
+        self.all().iter().map(|(id, counts)| (id.clone(), *counts)).collect()
+    }
+
+    pub(super) fn begin(self: &Arc<Self>, endpoint: &EndpointId) -> Counting {
+        self.all().entry(endpoint.clone()).or_default().running += 1;
+        Counting { tally: Arc::clone(self), endpoint: endpoint.clone() }
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<EndpointId, Counts>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counting {
+    /// Adds how the call ended.
+    pub(super) fn ended(self, ran: &Result<Ran, PoolError>) {
+        let mut all = self.tally.all();
+        let counts = all.entry(self.endpoint.clone()).or_default();
+        match ran {
+            Ok(ran) => {
+                counts.calls += 1;
+                counts.stops += u64::from(matches!(ran.outcome, Outcome::Stopped(_)));
+                counts.cpu_us += ran.spent.cpu_us;
+            }
+            Err(PoolError::Busy { .. } | PoolError::Held { .. } | PoolError::Slowed { .. }) => counts.refused += 1,
+            // What does not load, or cannot be started, has run nothing.
+            Err(PoolError::Load(_) | PoolError::Schema(_) | PoolError::Stopped(_) | PoolError::FewUsers { .. } | PoolError::Spawn(_)) => {}
+        }
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        if let Some(counts) = self.tally.all().get_mut(&self.endpoint) {
+            counts.running -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tollhouse_protocol::{Spent, StopReason};
+
+    use super::*;
+
+    #[test]
+    fn a_call_counts_from_its_beginning_to_its_end() {
+        let (tally, id) = (Arc::new(Tally::default()), EndpointId::generate());
+        let counts = || tally.counts().first().map(|(_, counts)| *counts).unwrap();
+        let spent = Spent { cpu_us: 7, ..Spent::default() };
+        let given_up = tally.begin(&id);
+        tally.begin(&id).ended(&Ok(Ran { outcome: Outcome::Stopped(StopReason::Deadlock), spent }));
+        tally.begin(&id).ended(&Err(PoolError::Busy { retry_after: Duration::ZERO }));
+        assert_eq!(counts(), Counts { running: 1, calls: 1, stops: 1, refused: 1, cpu_us: 7 });
+        drop(given_up);
+        assert_eq!(counts().running, 0, "whoever hangs up");
+    }
+}

@@ -1,0 +1,53 @@
+//! `/ai/admin/runtime`: what the sandbox did for each endpoint since the process started.
+
+use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+
+use axum::{Json, extract::State};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    auth::Admin,
+    page::Limit,
+    route::{Route, get},
+    services::Calling,
+};
+use crate::{call::Counts, tool::Slug};
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let what = "what the sandbox did for each endpoint since the process started, first for those that took most of its processor time";
+    vec![get("/ai/admin/runtime", "getRuntime", what, runtime).answers("Runtime")]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Most {
+    #[serde(default)]
+    limit: Limit,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    ok: bool,
+    endpoints: Vec<Line>,
+    /// How many were called.
+    total: usize,
+}
+
+#[derive(Serialize)]
+struct Line {
+    slug: Slug,
+    #[serde(flatten)]
+    counts: Counts,
+}
+
+async fn runtime(Admin(asked): Admin<Most>, State(calling): State<Arc<Calling>>) -> Json<Answer> {
+    let counted: HashMap<_, _> = calling.calls.tally().counts().into_iter().collect();
+    let all = calling.catalog.all();
+    let called = all.values().filter_map(|live| Some((&live.endpoint.slug, *counted.get(&live.endpoint.id)?)));
+    let mut endpoints: Vec<_> = called.map(|(slug, counts)| Line { slug: slug.clone(), counts }).collect();
+    let total = endpoints.len();
+    endpoints.sort_by_key(|line| Reverse(line.counts.cpu_us));
+    endpoints.truncate(asked.limit.0);
+    Json(Answer { ok: true, endpoints, total })
+}
