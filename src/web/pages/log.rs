@@ -14,7 +14,7 @@ use crate::{
             code,
             empty::empty,
             facts,
-            lines::{lines, says},
+            lines::{are_cut, lines, says},
             state::state,
             tabs::Tab,
             text,
@@ -24,8 +24,9 @@ use crate::{
     },
 };
 
-/// Lines of a page.
+/// Lines of a page; and of one that shows each in full.
 const LINES: &str = "100";
+const FEW: &str = "10";
 /// Calls that are looked through for one.
 const CALLS: &str = "200";
 
@@ -37,10 +38,11 @@ pub(in crate::web) async fn page(
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let wanted = Wanted { slug: &slug, asked: Asked::read(query.as_deref(), &["level", "callId", "since", "q", "cursor"]) };
+    let wanted = Wanted { slug: &slug, asked: Asked::read(query.as_deref(), &["level", "callId", "since", "q", "lines", "cursor"]) };
     let record = own::record(&visitor, &slug).await?;
     let source = format!("{}/logs", own::source(&slug));
-    let asked = wanted.narrowed().into_iter().chain([("limit", LINES), ("cursor", wanted.get("cursor"))]);
+    let limit = if wanted.get("lines") == FEW { FEW } else { LINES };
+    let asked = wanted.narrowed().into_iter().chain([("limit", limit), ("cursor", wanted.get("cursor"))]);
     let found = visitor.get(&with_query(&source, asked)).await?;
     let call = if wanted.get("callId").is_empty() { Value::Null } else { call(&visitor, &slug, wanted.get("callId")).await };
     let main = visitor.made(|| view(&visitor, &wanted, &record["endpoint"], &found, &call)).await?;
@@ -94,6 +96,10 @@ fn view(visitor: &Visitor, wanted: &Wanted, tool: &Value, found: &Value, call: &
             p { (shown.len()) " lines" @if hidden > 0 { ", and the words hide " (hidden) " more" } }
             @if !wanted.get("cursor").is_empty() { a.button.quiet href=(wanted.page("")) { "Newest lines" } }
             @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
+        }
+        @if are_cut(&shown) {
+            @let few = wanted.asked.with(&own::place(slug, "log"), &[("lines", FEW)]);
+            p.note { "Long lines are cut here, and each says by how much. " a href=(few) { (FEW) " lines at a time, with more of each" } }
         }
         @if wanted.get("cursor").is_empty() { (live()) }
         div #log.log role="log" aria-live="off" aria-label="Log" tabindex="0" data-live=[live_source(wanted)] data-q=(text::plain(q))

@@ -11,18 +11,41 @@ use super::{
 
 /// Characters of a line that are shown, and of what it says besides.
 const MOST_CHARS: usize = 2_000;
+/// Characters of all lines of a page: where they have more, long ones are cut the shorter.
+const PAGE_CHARS: usize = 48 << 10;
 /// Places in a line that are marked.
 const MOST_MARKS: usize = 20;
 
 /// Lines in their order, with the places that say `sought` marked; `call` is where a call's own lines are.
 pub(in crate::web) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, sought: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
-    html! { ol.lines { @for entry in lines { (line(entry, sought, &call)) } } }
+    let lines: Vec<_> = lines.collect();
+    let most = most_chars(&lines);
+    html! { ol.lines { @for entry in lines { (line(entry, sought, most, &call)) } } }
+}
+
+/// Whether a page with these lines shows less of them than of fewer.
+pub(in crate::web) fn are_cut(lines: &[&Value]) -> bool {
+    most_chars(lines) < MOST_CHARS
+}
+
+/// Characters that each of these lines may have, and as many of what it says besides.
+fn most_chars(lines: &[&Value]) -> usize {
+    let shown = |text: &str| text.chars().take(MOST_CHARS).count();
+    let all: usize = lines.iter().map(|entry| shown(said(entry)) + besides(entry).map_or(0, |fields| shown(&fields))).sum();
+    if all <= PAGE_CHARS { MOST_CHARS } else { PAGE_CHARS / (2 * lines.len()) }
+}
+
+fn said(entry: &Value) -> &str {
+    entry["message"].as_str().unwrap_or_default()
+}
+
+fn besides(entry: &Value) -> Option<String> {
+    entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json)
 }
 
 /// Whether a line says this, in whatever case its ASCII letters are.
 pub(in crate::web) fn says(entry: &Value, sought: &str) -> bool {
-    let fields = || entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json).unwrap_or_default();
-    place(entry["message"].as_str().unwrap_or_default(), sought).is_some() || place(&fields(), sought).is_some()
+    place(said(entry), sought).is_some() || place(&besides(entry).unwrap_or_default(), sought).is_some()
 }
 
 fn json(fields: &serde_json::Map<String, Value>) -> String {
@@ -38,10 +61,10 @@ fn place(text: &str, sought: &str) -> Option<usize> {
     text.windows(sought.len()).position(|window| window.eq_ignore_ascii_case(sought))
 }
 
-fn line(entry: &Value, sought: &str, address: &impl Fn(&str) -> Option<String>) -> Markup {
+fn line(entry: &Value, sought: &str, most: usize, address: &impl Fn(&str) -> Option<String>) -> Markup {
     let level = entry["level"].as_str().unwrap_or_default();
     let call = entry["callId"].as_str();
-    let fields = entry["fields"].as_object().filter(|fields| !fields.is_empty()).map(json);
+    let fields = besides(entry);
     html! {
         li data-level=(level) data-at=(entry["at"].as_str().unwrap_or_default()) data-call=[call] {
             (moment(&entry["at"])) " " (state(level)) " "
@@ -50,18 +73,18 @@ fn line(entry: &Value, sought: &str, address: &impl Fn(&str) -> Option<String>) 
                 " "
             }
             @if entry["owner"] == true { span.muted { "owner" } " " }
-            span.said { (marked(entry["message"].as_str().unwrap_or_default(), sought)) }
+            span.said { (marked(said(entry), sought, most)) }
             @if let Some(fields) = &fields {
-                " " details open[!sought.is_empty() && place(fields, sought).is_some()] { summary { "fields" } code { (marked(fields, sought)) } }
+                " " details open[!sought.is_empty() && place(fields, sought).is_some()] { summary { "fields" } code { (marked(fields, sought, most)) } }
             }
         }
     }
 }
 
 /// The beginning of a text with the places that say something marked, and how much there is besides.
-fn marked(text: &str, sought: &str) -> Markup {
-    let left = text.chars().count().saturating_sub(MOST_CHARS);
-    let mut rest = &text[..text.char_indices().nth(MOST_CHARS).map_or(text.len(), |(at, _)| at)];
+fn marked(text: &str, sought: &str, most: usize) -> Markup {
+    let left = text.chars().count().saturating_sub(most);
+    let mut rest = &text[..text.char_indices().nth(most).map_or(text.len(), |(at, _)| at)];
     let mut marks = Vec::new();
     while !sought.is_empty() && marks.len() < MOST_MARKS {
         let Some(at) = place(rest, sought) else { break };
@@ -70,7 +93,7 @@ fn marked(text: &str, sought: &str) -> Markup {
     }
     html! {
         @for (before, found) in &marks { @if !before.is_empty() { (words(before)) } mark { (words(found)) } }
-        @if !rest.is_empty() || marks.is_empty() { (first(rest, MOST_CHARS)) }
+        @if !rest.is_empty() || marks.is_empty() { (first(rest, most)) }
         @if left > 0 { span.muted { " " (left) " more characters" } }
     }
 }
@@ -96,6 +119,17 @@ mod tests {
         let long = json!({ "at": "", "level": "info", "message": "x".repeat(5_000), "fields": {}, "callId": null });
         let told = shown(&long, "");
         assert!(told.contains("3000 more characters") && !told.contains("<details") && told.len() < 3_000, "{told}");
+    }
+
+    #[test]
+    fn a_page_of_long_lines_stays_short_and_fewer_of_them_are_told_in_full() {
+        let long = json!({ "at": "", "level": "info", "message": "\"".repeat(2_000), "fields": { "a": "\"".repeat(900) } });
+        let many: Vec<_> = (0..100).map(|_| &long).collect();
+        let told = lines(many.iter().copied(), "", |_| None).into_string();
+        assert!(are_cut(&many) && told.len() < 400 << 10, "{} bytes", told.len());
+        assert_eq!(told.matches(" more characters").count(), 200, "each says how much of it is not there");
+        assert!(!are_cut(&many[..10]));
+        assert!(!lines(many[..10].iter().copied(), "", |_| None).into_string().contains(" more characters"));
     }
 
     #[test]

@@ -194,6 +194,28 @@ async fn a_builtin_has_no_versions_and_a_fixed_answer_is_its_json() {
 }
 
 #[tokio::test]
+async fn a_log_of_long_lines_is_no_long_page() {
+    let host = Host::start().await;
+    let source =
+        "export default (req, ctx) => { for (let n = 0; n < 100; n++) ctx.log.info('\"&'.repeat(800) + n, { a: '<\"'.repeat(300) }); };";
+    let (key, browser) = kept(&host, source).await;
+    host.call("kept", &json!({})).await.is(200);
+    let stored = async || {
+        let page = host.as_builder(&key, Method::GET, "/ai/endpoints/kept/logs?limit=200", &Value::Null).await.is(200).json();
+        page["logs"].as_array().filter(|lines| lines.len() == 100).map(|_| ())
+    };
+    eventually("the lines are stored", Duration::from_secs(10), stored).await;
+    let page = browser.page(LOG).await;
+    assert!(page.len() < 512 << 10, "{} bytes", page.len());
+    assert!(text(&page).contains("100 lines") && page.matches(" more characters").count() == 200, "each line says what it leaves out");
+    let few = values(&page, "href").into_iter().find(|link| link.contains("lines=10")).unwrap();
+    let page = browser.page(&few).await;
+    assert!(text(&page).contains("10 lines") && !page.contains(" more characters"), "{page}");
+    let older = values(&page, "href").into_iter().find(|link| link.contains("cursor=")).unwrap();
+    assert!(older.contains("lines=10"), "{older}");
+}
+
+#[tokio::test]
 async fn a_log_is_read_by_level_words_call_and_page() {
     let host = Host::start().await;
     let source = "export default (req, ctx) => {
