@@ -1,6 +1,11 @@
 //! What the query of a page asks: its address says all of it, so that it can be shared.
 
+use serde_json::Value;
+
 use super::visitor::with_query;
+
+/// Where in a list a page begins.
+const CURSOR: &str = "cursor";
 
 /// The fields of a query that a page knows.
 #[derive(Debug)]
@@ -29,10 +34,22 @@ impl Asked {
         let kept = kept.filter(|(name, _)| changed.iter().all(|(other, _)| other != name));
         with_query(path, kept.chain(changed.iter().copied()))
     }
+
+    /// Where the list at `path` begins, from a later page of it.
+    pub(super) fn first(&self, path: &str) -> Option<String> {
+        (!self.get(CURSOR).is_empty()).then(|| self.with(path, &[(CURSOR, "")]))
+    }
+
+    /// Where it goes on behind the page that the API answered.
+    pub(super) fn next(&self, path: &str, answer: &Value) -> Option<String> {
+        answer["nextCursor"].as_str().map(|cursor| self.with(path, &[(CURSOR, cursor)]))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -42,5 +59,13 @@ mod tests {
         assert_eq!(asked.with("/calls", &[("cursor", "")]), "/calls?code=a%26b&since=7d");
         assert_eq!(asked.with("/calls", &[("cursor", "y"), ("code", "")]), "/calls?since=7d&cursor=y");
         assert_eq!(Asked::read(None, &["since"]).with("/calls", &[]), "/calls");
+    }
+
+    #[test]
+    fn a_list_is_gone_through_page_by_page() {
+        let (first, later) = (Asked::read(Some("a=1"), &["a", "cursor"]), Asked::read(Some("a=1&cursor=x"), &["a", "cursor"]));
+        assert_eq!((first.first("/l"), later.first("/l")), (None, Some("/l?a=1".to_owned())));
+        assert_eq!(later.next("/l", &json!({ "nextCursor": "y" })), Some("/l?a=1&cursor=y".to_owned()));
+        assert_eq!(later.next("/l", &json!({})), None);
     }
 }

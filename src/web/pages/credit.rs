@@ -50,14 +50,13 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let asked = Asked::read(query.as_deref(), &["cursor"]);
     let path = with_query("/ai/credits", [("limit", ROWS), ("cursor", asked.get("cursor"))]);
     let credit = visitor.get(&path).await?;
-    let manifest = visitor.get("/ai/manifest").await?;
-    let simulated = manifest["payment"]["simulated"] == true;
+    let simulated = visitor.plays().await?;
     let main = visitor
         .made(|| {
             html! {
                 (balance(&credit, simulated))
                 div.split {
-                    section { h2 { "What moved it" } (movements(&visitor, &credit, &asked, simulated)) }
+                    section { h2 { "What moved it" } (moved(&visitor, &credit, &asked, simulated)) }
                     aside aria-labelledby="budget" { h2 #budget { "Your budget" } (budget(&visitor, &credit)) }
                 }
                 (same(&visitor, &path))
@@ -92,19 +91,22 @@ fn balance(credit: &Value, simulated: bool) -> Markup {
     }
 }
 
-fn movements(visitor: &Visitor, credit: &Value, asked: &Asked, simulated: bool) -> Markup {
-    let movements = credit["movements"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let next = credit["nextCursor"].as_str().map(|cursor| asked.with(PATH, &[("cursor", cursor)]));
-    let first = (!asked.get("cursor").is_empty()).then_some(PATH);
-    if movements.is_empty() {
+fn moved(visitor: &Visitor, credit: &Value, asked: &Asked, simulated: bool) -> Markup {
+    if credit["movements"].as_array().is_none_or(Vec::is_empty) {
         let call = format!("curl -s {}/ai/credits -H \"x-developer-credit: $CREDIT\"", visitor.base_url());
         return empty("Nothing has moved it.", Some(("/dashboard", "Tools to call")), Some(&call));
     }
+    movements(credit, asked, PATH, simulated)
+}
+
+/// What moved a credit, the last first, on the page at `path`.
+pub(super) fn movements(credit: &Value, asked: &Asked, path: &str, simulated: bool) -> Markup {
+    let movements = credit["movements"].as_array().map(Vec::as_slice).unwrap_or_default();
     let amount = if simulated { "Amount, simulated" } else { "Amount" };
     let columns = [Column::Words("When"), Column::Words("What"), Column::Number(amount), Column::Number("Left"), Column::Words("Receipt")];
     html! {
         (table("Movements", columns, movements.iter().map(row)))
-        (onward(movements.len(), first, next.as_deref()))
+        (onward(movements.len(), asked.first(path).as_deref(), asked.next(path, credit).as_deref()))
     }
 }
 
@@ -132,6 +134,7 @@ fn budget(visitor: &Visitor, credit: &Value) -> Markup {
     let (admins, own) = (&credit["budgets"]["admin"], &credit["budgets"]["holder"]);
     let bounded: Vec<_> = PARTS.iter().filter(|(member, ..)| admins[member].is_number()).collect();
     let fields = html! {
+        (form::onto(credit["budgets"]["revision"].as_u64().unwrap_or_default()))
         @for (member, name, words) in PARTS {
             (form::field(member, &format!("{name}, in USD"), Some(words), html! {
                 input id=(member) name={ "number:/" (member) } inputmode="decimal" autocomplete="off" placeholder="no bound"

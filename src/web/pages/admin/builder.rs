@@ -6,13 +6,23 @@ use serde_json::Value;
 
 use super::{
     builders,
-    shared::{Admin, ROWS, asked, counted, entries, mark, onward, plays, reason, said, table, tiers, tool},
+    shared::{Admin, Decided, ROWS, counted, entries, mark, reason, said, tiers},
 };
 use crate::{
     front::PathParams,
     web::{
+        asked::Asked,
         page::{Area, Page},
-        parts::{empty::empty, facts, form, money, state::state, text, time::moment},
+        parts::{
+            empty::empty,
+            facts, form, money,
+            pager::onward,
+            places::tool,
+            state::state,
+            table::{Column, table},
+            text,
+            time::moment,
+        },
         visitor::{Refused, Visitor, segment, with_query},
     },
 };
@@ -22,12 +32,13 @@ pub(in crate::web) async fn page(
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let cursor = asked(query.as_deref(), "cursor");
+    let asked = Asked::read(query.as_deref(), &["cursor"]);
     let found = visitor.get(&with_query("/ai/builders/me", [("builderId", &*id)])).await?;
-    let tools = visitor.get(&with_query("/ai/builders/endpoints", [("builderId", &*id), ("limit", ROWS), ("cursor", &cursor)])).await?;
+    let fields = [("builderId", &*id), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+    let tools = visitor.get(&with_query("/ai/builders/endpoints", fields)).await?;
     let revenue = visitor.get(&with_query("/ai/builders/revenue", [("builderId", &*id), ("since", "30d")])).await?;
     let builder = &found["builder"];
-    let simulated = plays(&visitor).await?;
+    let simulated = visitor.plays().await?;
     let path = format!("{}/{}", builders::PATH, segment(&id));
     let main = visitor
         .made(|| {
@@ -35,7 +46,7 @@ pub(in crate::web) async fn page(
                 div.split {
                     div {
                         (about(builder, &revenue["totals"], simulated))
-                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&tools, &path, !cursor.is_empty())) }
+                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&tools, &path, &asked)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, builder, &path)) }
                 }
@@ -74,38 +85,30 @@ fn about(builder: &Value, totals: &Value, simulated: bool) -> Markup {
     ])
 }
 
-fn offered(found: &Value, path: &str, is_later: bool) -> Markup {
-    let next = found["nextCursor"].as_str().map(|cursor| with_query(path, [("cursor", cursor)]));
-    let rows = html! {
-        @for endpoint in entries(found, "endpoints") {
-            tr {
-                th scope="row" { (tool(said(endpoint, "slug"))) }
-                td { (text::words(said(endpoint, "title"))) }
-                td { (state(&said(endpoint, "state").replace('_', " "))) }
-                td { (moment(&endpoint["updatedAt"])) }
-                td { a href={ "/dashboard/admin/reviews/" (segment(said(endpoint, "slug"))) } { "Review" span.aside { " " (said(endpoint, "slug")) } } }
-            }
-        }
+fn offered(found: &Value, path: &str, asked: &Asked) -> Markup {
+    let endpoints = entries(found, "endpoints");
+    let row = |endpoint: &Value| {
+        let slug = said(endpoint, "slug");
+        [
+            tool(slug),
+            text::words(said(endpoint, "title")),
+            state(&said(endpoint, "state").replace('_', " ")),
+            moment(&endpoint["updatedAt"]),
+            html! { a href={ "/dashboard/admin/reviews/" (segment(slug)) } { "Review" span.aside { " " (slug) } } },
+        ]
     };
     html! {
-        @if entries(found, "endpoints").is_empty() { (empty("They have published nothing yet.", None, None)) }
+        @if endpoints.is_empty() { (empty("They have published nothing yet.", None, None)) }
         @else {
-            (table("Tools", &["Tool", "Title", "State", "Changed", "Review"], &rows))
-            (onward(is_later.then_some(path), next.as_deref()))
+            (table("Tools", ["Tool", "Title", "State", "Changed", "Review"].map(Column::Words), endpoints.iter().map(row)))
+            (onward(endpoints.len(), asked.first(path).as_deref(), asked.next(path, found).as_deref()))
         }
     }
 }
 
 fn decisions(visitor: &Visitor, id: &str, builder: &Value, back: &str) -> Markup {
-    let judged = |decision: &str, fields: Markup| {
-        form::of(
-            visitor,
-            "judgeBuilder",
-            &[("id", id)],
-            back,
-            html! { input type="hidden" name="text:/decision" value=(decision); (fields) },
-        )
-    };
+    let decided = Decided { visitor, operation: "judgeBuilder", id, back };
+    let judged = |decision: &str, fields: Markup| decided.form(decision, fields);
     html! {
         @if builder["suspended"].is_null() {
             (judged("suspend", html! {

@@ -6,12 +6,14 @@ use serde_json::Value;
 
 use super::{
     credits,
-    shared::{Admin, ROWS, asked, entries, heading, mark, once, onward, plays, reason, said, table, tool},
+    shared::{Admin, Decided, ROWS, mark, once, reason, said},
 };
 use crate::{
     front::PathParams,
     web::{
+        asked::Asked,
         page::{Area, Page},
+        pages::credit::movements,
         parts::{facts, form, money, state::state, text, time::moment},
         visitor::{Refused, Visitor, segment, with_query},
     },
@@ -22,17 +24,18 @@ pub(in crate::web) async fn page(
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Refused> {
-    let cursor = asked(query.as_deref(), "cursor");
-    let credit = visitor.get(&with_query("/ai/credits", [("creditId", &*id), ("limit", ROWS), ("cursor", &cursor)])).await?;
+    let asked = Asked::read(query.as_deref(), &["cursor"]);
+    let fields = [("creditId", &*id), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+    let credit = visitor.get(&with_query("/ai/credits", fields)).await?;
     let path = format!("{}/{}", credits::PATH, segment(&id));
-    let simulated = plays(&visitor).await?;
+    let simulated = visitor.plays().await?;
     let main = visitor
         .made(|| {
             html! {
                 div.split {
                     div {
                         (about(&credit, simulated))
-                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &path, !cursor.is_empty(), simulated)) }
+                        section aria-labelledby="movements" { h2 #movements { "Movements" } (movements(&credit, &asked, &path, simulated)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, &credit, &path)) }
                 }
@@ -59,36 +62,9 @@ fn about(credit: &Value, simulated: bool) -> Markup {
     }
 }
 
-fn movements(credit: &Value, path: &str, is_later: bool, simulated: bool) -> Markup {
-    let next = credit["nextCursor"].as_str().map(|cursor| with_query(path, [("cursor", cursor)]));
-    let rows = html! {
-        @for movement in entries(credit, "movements") {
-            tr {
-                th scope="row" { (moment(&movement["at"])) }
-                td { (said(movement, "kind")) }
-                td.number { (money::usd(&movement["amountUsd"])) }
-                td.number { (money::usd(&movement["balanceUsd"])) }
-                td { @if let Some(slug) = movement["slug"].as_str() { (tool(slug)) } }
-                td { @if let Some(id) = movement["receiptId"].as_str() { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } } }
-            }
-        }
-    };
-    html! {
-        (table("Movements", &["When", "What", &heading("Amount", simulated), &heading("Balance after", simulated), "Tool", "Receipt"], &rows))
-        (onward(is_later.then_some(path), next.as_deref()))
-    }
-}
-
 fn decisions(visitor: &Visitor, id: &str, credit: &Value, back: &str) -> Markup {
-    let judged = |decision: &str, fields: Markup| {
-        form::of(
-            visitor,
-            "judgeCredit",
-            &[("id", id)],
-            back,
-            html! { input type="hidden" name="text:/decision" value=(decision); (fields) },
-        )
-    };
+    let decided = Decided { visitor, operation: "judgeCredit", id, back };
+    let judged = |decision: &str, fields: Markup| decided.form(decision, fields);
     html! {
         @if credit["revoked"].is_null() {
             (form::of(visitor, "mintCredit", &[], back, html! {

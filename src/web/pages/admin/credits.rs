@@ -4,34 +4,45 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, ROWS, asked, entries, heading, once, onward, plays, said, table};
+use super::shared::{Admin, ROWS, entries, heading, once, said};
 use crate::web::{
+    asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, form, money, state::state, text, time::moment},
+    parts::{
+        empty::empty,
+        form, money,
+        pager::onward,
+        state::state,
+        table::{Column, table},
+        text,
+        time::moment,
+    },
     visitor::{Refused, Visitor, segment, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/credits";
 
 pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let cursor = asked(query.as_deref(), "cursor");
-    let found = visitor.get(&with_query("/ai/credits", [("limit", ROWS), ("cursor", &*cursor)])).await?;
-    let simulated = plays(&visitor).await?;
-    let main = visitor.made(|| view(&visitor, &found, !cursor.is_empty(), simulated)).await?;
+    let asked = Asked::read(query.as_deref(), &["cursor"]);
+    let found = visitor.get(&with_query("/ai/credits", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
+    let simulated = visitor.plays().await?;
+    let main = visitor.made(|| view(&visitor, &found, &asked, simulated)).await?;
     Ok(visitor.show(Page::new(Area::Credits, "Credits", main)).await)
 }
 
-fn view(visitor: &Visitor, found: &Value, is_later: bool, simulated: bool) -> Markup {
+fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Markup {
     let credits = entries(found, "credits");
-    let next = found["nextCursor"].as_str().map(|cursor| with_query(PATH, [("cursor", cursor)]));
+    let balance = heading("Balance", simulated);
+    let columns =
+        [Column::Words("Credit"), Column::Words("Label"), Column::Number(&balance), Column::Words("Made"), Column::Words("State")];
     html! {
         section aria-labelledby="mint" { h2 #mint { "Mint a credit" } (mint(visitor)) }
         section aria-labelledby="credits" {
             h2 #credits { "Credits" }
             @if credits.is_empty() { (empty("No credit was minted yet.", None, None)) }
             @else {
-                (table("Credits", &["Credit", "Label", &heading("Balance", simulated), "Made", "State"], &html! { @for credit in credits { (row(credit)) } }))
-                (onward(is_later.then_some(PATH), next.as_deref()))
+                (table("Credits", columns, credits.iter().map(row)))
+                (onward(credits.len(), asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))
             }
         }
     }
@@ -52,15 +63,13 @@ fn mint(visitor: &Visitor) -> Markup {
     )
 }
 
-fn row(credit: &Value) -> Markup {
+fn row(credit: &Value) -> [Markup; 5] {
     let id = said(credit, "creditId");
-    html! {
-        tr {
-            th scope="row" { a href={ (PATH) "/" (segment(id)) } { code { (id) } } }
-            td { (text::words(said(credit, "label"))) }
-            td.number { (money::usd(&credit["balanceUsd"])) }
-            td { (moment(&credit["createdAt"])) }
-            td { (state(if credit["revoked"].is_null() { "active" } else { "revoked" })) }
-        }
-    }
+    [
+        html! { a href={ (PATH) "/" (segment(id)) } { code { (id) } } },
+        text::words(said(credit, "label")),
+        html! { (money::usd(&credit["balanceUsd"])) },
+        moment(&credit["createdAt"]),
+        state(if credit["revoked"].is_null() { "active" } else { "revoked" }),
+    ]
 }

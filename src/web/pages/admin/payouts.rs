@@ -6,10 +6,11 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, ROWS, asked, counted, entries, mark, onward, owner, plays, said};
+use super::shared::{Admin, Decided, ROWS, counted, entries, mark, owner, said};
 use crate::web::{
+    asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, facts, form, money, state::state, text, time::moment},
+    parts::{empty::empty, facts, form, money, pager::onward, state::state, text, time::moment},
     visitor::{Refused, Visitor, with_query},
 };
 
@@ -19,27 +20,27 @@ const PATH: &str = "/dashboard/admin/payouts";
 const STATES: [(&str, &str); 5] = [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed")];
 
 pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let (status, cursor) = (asked(query.as_deref(), "status"), asked(query.as_deref(), "cursor"));
-    let found = visitor.get(&with_query("/ai/admin/payouts", [("status", &*status), ("limit", ROWS), ("cursor", &cursor)])).await?;
-    let simulated = plays(&visitor).await?;
-    let shown = Shown { visitor: &visitor, status: &status, simulated };
-    let main = visitor.made(|| view(&shown, &found, !cursor.is_empty())).await?;
+    let asked = Asked::read(query.as_deref(), &["status", "cursor"]);
+    let fields = [("status", asked.get("status")), ("limit", ROWS), ("cursor", asked.get("cursor"))];
+    let found = visitor.get(&with_query("/ai/admin/payouts", fields)).await?;
+    let simulated = visitor.plays().await?;
+    let shown = Shown { visitor: &visitor, asked: &asked, simulated };
+    let main = visitor.made(|| view(&shown, &found)).await?;
     Ok(visitor.show(Page::new(Area::AdminPayouts, "Payouts", main)).await)
 }
 
 /// What is shown, and to whom.
 struct Shown<'a> {
     visitor: &'a Visitor,
-    /// The state that was asked for; empty for all.
-    status: &'a str,
+    /// The state, and where in the list.
+    asked: &'a Asked,
     simulated: bool,
 }
 
-fn view(shown: &Shown, found: &Value, is_later: bool) -> Markup {
-    let status = shown.status;
+fn view(shown: &Shown, found: &Value) -> Markup {
+    let status = shown.asked.get("status");
     let packets = entries(found, "payouts");
     let back = with_query(PATH, [("status", status)]);
-    let next = found["nextCursor"].as_str().map(|cursor| with_query(PATH, [("status", status), ("cursor", cursor)]));
     html! {
         nav.tabs aria-label="State" {
             @for (state, name) in STATES { a href=(with_query(PATH, [("status", state)])) aria-current=[(state == status).then_some("page")] { (name) } }
@@ -58,7 +59,7 @@ fn view(shown: &Shown, found: &Value, is_later: bool) -> Markup {
         @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), None)) }
         @else {
             ul.rows { @for packet in packets { (row(shown, packet, &back)) } }
-            (onward(is_later.then_some(&*back), next.as_deref()))
+            (onward(packets.len(), shown.asked.first(PATH).as_deref(), shown.asked.next(PATH, found).as_deref()))
         }
     }
 }
@@ -101,15 +102,8 @@ fn row(shown: &Shown, packet: &Value, back: &str) -> Markup {
 fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
     let id = said(packet, "id");
     let back = format!("{back}#{id}");
-    let decide = |decision: &str, fields: Markup| {
-        form::of(
-            shown.visitor,
-            "decidePayout",
-            &[("id", id)],
-            &back,
-            html! { input type="hidden" name="text:/decision" value=(decision); (fields) },
-        )
-    };
+    let decided = Decided { visitor: shown.visitor, operation: "decidePayout", id, back: &back };
+    let decide = |decision: &str, fields: Markup| decided.form(decision, fields);
     let named = |of: &str| format!("{of}-{id}");
     html! {
         @match said(packet, "status") {

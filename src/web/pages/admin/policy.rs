@@ -7,12 +7,12 @@ use tollhouse_protocol::limits::TABLE;
 
 use super::{
     capabilities,
-    shared::{Admin, counted, entries, only_admins, said, tiers, tool},
+    shared::{Admin, counted, entries, only_admins, said, tiers},
 };
 use crate::web::{
-    forms::{self, Posted},
+    forms::{self, Posted, PostedBySession},
     page::{Area, Back, Page},
-    parts::form,
+    parts::{form, places::tool},
     visitor::{Refused, Visitor},
 };
 
@@ -31,11 +31,11 @@ pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refu
 }
 
 /// What the policy that is being edited would narrow: nothing of it is saved, and it goes on being edited.
-pub(in crate::web) async fn look(posted: Posted) -> Result<Response, Refused> {
-    let Posted { visitor, fields } = posted;
+pub(in crate::web) async fn look(posted: PostedBySession) -> Result<Response, Refused> {
+    let PostedBySession(Posted { visitor, fields, .. }) = posted;
     only_admins(&visitor)?;
     let back = |refused: Refused| refused.with(Back(PATH.to_owned()));
-    let draft = forms::body(&fields).map_err(|fault| back(fault.into()))?;
+    let draft = visitor.made(|| forms::body(&fields)).await?.map_err(|fault| back(fault.into()))?;
     let answer = visitor.ask_about("/ai/admin/policy/check", &draft).await.map_err(back)?;
     let main = html! {
         (narrowing(&answer["narrows"]))

@@ -10,13 +10,14 @@ use super::{
     changes::{self, Part, Uploaded},
     findings::{self, findings},
     read::Read,
-    shared::{Admin, asked, entries, owner, plays, said},
+    shared::{Admin, entries, owner, said},
     verdict,
 };
 use crate::{
     base::aside::Bulk,
     front::{Code, PathParams},
     web::{
+        asked::Asked,
         page::{Area, Page},
         parts::{facts, money, state::state, tabs, text, time::moment},
         visitor::{Refused, Visitor, segment, with_query},
@@ -46,17 +47,17 @@ pub(in crate::web) async fn page(
         events = visitor.get(&with_query("/ai/builders/events", of)).await?;
     }
     let next = visitor.get("/ai/admin/reviews?limit=2").await?;
-    let simulated = plays(&visitor).await?;
-    let query = query.as_deref();
-    let came = if asked(query, "done").is_empty() {
-        came(tool, &events, &asked(query, "read"), &asked(query, "after"))
+    let simulated = visitor.plays().await?;
+    let asked = Asked::read(query.as_deref(), &["done", "read", "after", "from"]);
+    let came = if asked.get("done").is_empty() {
+        came(tool, &events, asked.get("read"), asked.get("after"))
     } else {
         html! {}
     };
     let main = visitor
         .made(|| {
             let seen =
-                Seen { visitor: &visitor, slug: &slug, tool, events: &events, from: asked(query, "from").parse().unwrap_or(1), simulated };
+                Seen { visitor: &visitor, slug: &slug, tool, events: &events, from: asked.get("from").parse().unwrap_or(1), simulated };
             let now = Uploaded { version, handler: now.as_ref().map(|now| &now["handler"]) };
             let before =
                 (!approved.is_empty()).then(|| Uploaded { version: approved, handler: before.as_ref().map(|before| &before["handler"]) });

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::{
     capabilities,
-    shared::{Admin, ROWS, asked, counted, entries, owner, said},
+    shared::{Admin, ROWS, counted, entries, owner, said},
 };
 use crate::web::{
+    asked::Asked,
     page::{Area, Page},
     parts::{empty::empty, form, pager::pager, state::state, text, time::moment},
     visitor::{Refused, Visitor, segment, with_query},
@@ -20,22 +21,21 @@ const PATH: &str = "/dashboard/admin/reviews";
 const NAMED: usize = 5;
 
 pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
-    let cursor = asked(query.as_deref(), "cursor");
-    let found = visitor.get(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", &*cursor)])).await?;
-    let main = visitor.made(|| html! { (view(&found, !cursor.is_empty(), visitor.base_url())) (rescan(&visitor)) }).await?;
+    let asked = Asked::read(query.as_deref(), &["cursor"]);
+    let found = visitor.get(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
+    let main = visitor.made(|| html! { (view(&found, &asked, visitor.base_url())) (rescan(&visitor)) }).await?;
     Ok(visitor.show(Page::new(Area::Reviews, "Reviews", main)).await)
 }
 
-fn view(found: &Value, is_later: bool, base: &str) -> Markup {
+fn view(found: &Value, asked: &Asked, base: &str) -> Markup {
     let (reviews, total) = (entries(found, "reviews"), found["total"].as_u64().unwrap_or_default());
     let command = format!("curl -s -H \"X-Admin-Token: $TOKEN\" {base}/ai/admin/reviews");
-    let next = found["nextCursor"].as_str().map(|cursor| with_query(PATH, [("cursor", cursor)]));
     html! {
         p.lead { "What builders published or ask for, and you decide about. What waits longest comes first." }
         @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), Some(&command))) }
         @else {
             ul.rows { @for review in reviews { (row(review)) } }
-            (pager(reviews.len(), total, is_later.then_some(PATH), next.as_deref()))
+            (pager(reviews.len(), total, asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))
         }
     }
 }

@@ -15,9 +15,9 @@ use crate::{
     base::id::RequestId,
     front::{Code, Fault},
     web::{
-        parts::text,
+        parts::{form, text},
         services::Services,
-        visitor::{Refused, SignedIn, Visitor, segment},
+        visitor::{SignedIn, Visitor, segment},
     },
 };
 
@@ -45,11 +45,6 @@ pub(super) fn only_admins(visitor: &Visitor) -> Result<(), Fault> {
     }
 }
 
-/// Whether no real money moves here.
-pub(super) async fn plays(visitor: &Visitor) -> Result<bool, Refused> {
-    Ok(visitor.get("/health").await?["payment"]["simulated"] == true)
-}
-
 /// What follows an amount that is not real.
 pub(super) fn mark(simulated: bool) -> Markup {
     html! { @if simulated { " " span.play { "simulated" } } }
@@ -58,12 +53,6 @@ pub(super) fn mark(simulated: bool) -> Markup {
 /// The heading of a column of amounts.
 pub(super) fn heading(name: &str, simulated: bool) -> String {
     if simulated { format!("{name}, simulated") } else { name.to_owned() }
-}
-
-/// What a query says under a name.
-pub(super) fn asked(query: Option<&str>, wanted: &str) -> String {
-    let found = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).find(|(name, _)| name == wanted);
-    found.map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
 }
 
 /// The entries of a list.
@@ -88,20 +77,19 @@ pub(super) fn owner(id: &str) -> Markup {
     }
 }
 
-/// The name of a tool, which leads to its page.
-pub(super) fn tool(slug: &str) -> Markup {
-    html! { a href={ "/dashboard/tools/" (segment(slug)) } { code { (text::words(slug)) } } }
+/// What is decided on, and where its forms lead back to.
+pub(super) struct Decided<'a> {
+    pub(super) visitor: &'a Visitor,
+    pub(super) operation: &'static str,
+    pub(super) id: &'a str,
+    pub(super) back: &'a str,
 }
 
-/// A table that is moved in its box where it is wider than the page.
-pub(super) fn table(name: &str, columns: &[&str], rows: &Markup) -> Markup {
-    html! {
-        div.scroll role="group" aria-label=(name) tabindex="0" {
-            table {
-                thead { tr { @for column in columns { th scope="col" { (column) } } } }
-                tbody { (rows) }
-            }
-        }
+impl Decided<'_> {
+    /// The form that decides so.
+    pub(super) fn form(&self, decision: &str, fields: Markup) -> Markup {
+        let fields = html! { input type="hidden" name="text:/decision" value=(decision); (fields) };
+        form::of(self.visitor, self.operation, &[("id", self.id)], self.back, fields)
     }
 }
 
@@ -121,18 +109,6 @@ pub(super) fn tiers(id: &str, name: &str, now: &str, unsaid: Option<&str>) -> Ma
         select id=(id) name=(name) {
             @if let Some(unsaid) = unsaid { option value="" { (unsaid) } }
             @for tier in ["jit", "jitless"] { option value=(tier) selected[tier == now] { (tier) } }
-        }
-    }
-}
-
-/// From one page to the next of a list that does not say how long it is.
-pub(super) fn onward(first: Option<&str>, next: Option<&str>) -> Markup {
-    html! {
-        @if first.is_some() || next.is_some() {
-            nav.pager aria-label="Pages" {
-                @if let Some(first) = first { a.button.quiet href=(first) { "First page" } }
-                @if let Some(next) = next { a.button href=(next) rel="next" { "Next page" } }
-            }
         }
     }
 }
