@@ -5,4 +5,5 @@ pub mod audit;
 pub mod builder;
 pub mod credential;
 pub mod registration;
+mod seen;
 pub mod session;

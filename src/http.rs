@@ -29,6 +29,7 @@ mod reply;
 mod revenue;
 mod route;
 mod row;
+mod runtime;
 mod safety;
 mod secrets;
 mod services;
@@ -100,6 +101,7 @@ fn management() -> Vec<Subject> {
         ("administration", ledger::routes()),
         ("administration", refunds::routes()),
         ("administration", audit::routes()),
+        ("administration", runtime::routes()),
     ]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!                               ┌─▶ direct: plain calls, as JSON ─────────────┐
-//! transport: origin, Accept, batch ┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
+//! transport: Accept, batch ────────┴▶ rmcp: JSON-RPC, revisions, SSE ─▶ server ─┴▶ call ─▶ call::Calls
 //!                      (its results go beside it)                 ├─ tools: what is listed
 //!                                                                 ├─ own: search_tools, get_receipt
 //!                                                                 └─ begun: until its end ── progress, cancel, tasks
@@ -40,4 +40,9 @@ mod tasks;
 mod tools;
 mod transport;
 
-pub use self::{refusal::wording, services::Services, settings::Mcp, transport::routes};
+pub use self::{
+    refusal::wording,
+    services::Services,
+    settings::Mcp,
+    transport::{door, routes},
+};

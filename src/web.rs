@@ -1,9 +1,9 @@
 //! The web front: pages for people, made on the server, readable without script.
 //!
 //! ```text
-//! browser ─▶ front ─▶ doors: by which name ─▶ pages ─▶ visitor: asks the ordinary API, inside the process
-//!                                              │
-//!                                              └─▶ parts ─▶ shell: one document
+//! browser ─▶ doors: by which name, from which page ─▶ pages ─▶ visitor: asks the ordinary API, inside the process
+//!                                                       │
+//!                                                       └─▶ parts ─▶ shell ─▶ root: one document
 //! ```
 //!
 //! A page has no power of its own. Whatever it shows is the answer of an operation of the public API, asked by an ordinary request
@@ -28,6 +28,7 @@ mod pages;
 mod parts;
 mod play;
 mod refusal;
+mod root;
 mod services;
 mod shell;
 mod visitor;
@@ -42,6 +43,8 @@ use axum::{
 
 pub use self::{
     cookie::Cookie,
+    doors::door,
+    root::Root,
     services::{Operation, Services},
 };
 use crate::front::Wording;
@@ -92,7 +95,7 @@ pub fn routes(services: Services) -> Router {
         .route("/docs/{name}", get(pages::docs::page))
         .route("/guides/{name}", get(pages::guide::page))
         .route("/assets/{hash}/{name}", get(assets::asset))
-        .layer(middleware::from_fn_with_state(Arc::clone(&services), doors::check))
+        .layer(middleware::from_fn_with_state(Arc::clone(&services), doors::pass))
         .with_state(services)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::rooms::Rooms;
 use crate::{
     base::rate::ConcurrencyLimit,
-    front::{Fronts, Shared},
+    front::{self, Fronts, Shared},
     http::{self, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
     mcp, web,
 };
@@ -15,17 +15,19 @@ pub(super) fn all(rooms: &Rooms, shared: &Arc<Shared>) -> Fronts {
     let http::Routes { api, written } = http::routes(http(rooms, shared));
     let pages = web::Services {
         shared: Arc::clone(shared),
-        api: api.clone().merge(written),
+        api: front::worded(api.clone().merge(written)),
         origins: rooms.mcp.origins(),
         sessions: Arc::clone(&rooms.sessions),
         operations: http::rows().iter().map(operation).collect(),
         cookie: web::Cookie::of(&rooms.base_url),
+        root: web::Root::of(&rooms.base_url),
         clock: rooms.clock.clone(),
         base_url: rooms.base_url.clone(),
     };
     let routes = api.merge(mcp::routes(mcp(rooms, shared))).merge(web::routes(pages.clone()));
+    let doors = Arc::new([mcp::door(&rooms.mcp), web::door(&pages)]);
     let [to_scripts, to_people] = web::wordings(pages);
-    Fronts { routes, wordings: Arc::new([mcp::wording(), to_scripts, to_people]) }
+    Fronts { routes, doors, wordings: Arc::new([mcp::wording(), to_scripts, to_people]) }
 }
 
 /// A row of the table of operations, as forms ask for it.

@@ -38,13 +38,30 @@ pub struct Wording {
     pub others_may_read: bool,
 }
 
-/// Tells a fault in words of its own.
-pub type Told = Arc<dyn Fn(Response) -> BoxFuture<'static, Response> + Send + Sync>;
+/// Whoever tells what this request is refused for, if it is: what they need of it is kept until then.
+pub type Told = Arc<dyn Fn(&Request) -> Teller + Send + Sync>;
 
-/// The routes of all fronts, and how faults are told where not in the envelope.
+/// Tells a fault in words of its own.
+pub type Teller = Box<dyn FnOnce(Response) -> BoxFuture<'static, Response> + Send>;
+
+/// Paths that not everybody is let in at, whatever they ask for: what is no route there, too.
+#[derive(Clone)]
+pub struct Door {
+    /// Whether a path is one of them.
+    pub covers: fn(&str) -> bool,
+    /// Refuses whom it does not let in.
+    pub check: Check,
+}
+
+/// Looks at a request before it goes anywhere.
+pub type Check = Arc<dyn Fn(&Request) -> Result<(), Fault> + Send + Sync>;
+
+/// The routes of all fronts, who is let in, and how faults are told where not in the envelope.
 pub struct Fronts {
     /// The routes.
     pub routes: Router,
+    /// The first that covers a path lets in there.
+    pub doors: Arc<[Door]>,
     /// The first that covers a path tells its faults.
     pub wordings: Arc<[Wording]>,
 }
@@ -52,15 +69,19 @@ pub struct Fronts {
 /// The routes of all fronts, and what stands around them.
 pub(crate) fn framed_routes(
     shared: Arc<Shared>,
-    Fronts { routes, wordings }: Fronts,
+    Fronts { routes, doors, wordings }: Fronts,
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
-    let routes = routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed);
     // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
     ServiceBuilder::new()
         .layer(middleware::from_fn(move |request, next| frame(Arc::clone(&wordings), request, next)))
         .layer(cors())
-        .layer(middleware::from_fn_with_state(shared, limit))
-        .service(routes)
+        .layer(middleware::from_fn_with_state((shared, doors), limit))
+        .service(worded(routes))
+}
+
+/// The routes, with words for what is none of them.
+pub(crate) fn worded(routes: Router) -> Router {
+    routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed)
 }
 
 /// Preflights are answered before the gate; browsers may read what a payment needs.
@@ -91,10 +112,19 @@ fn cors() -> CorsLayer {
         .max_age(PREFLIGHT_AGE)
 }
 
-/// Refuses addresses that ask too often, or showed too many wrong credentials, and requests that show two credits.
-async fn limit(State(shared): State<Arc<Shared>>, ConnectInfo(peer): ConnectInfo<SocketAddr>, request: Request, next: Next) -> Response {
+/// Refuses addresses that ask too often, or showed too many wrong credentials, whom no door lets in, and requests that show two credits.
+async fn limit(
+    State((shared, doors)): State<(Arc<Shared>, Arc<[Door]>)>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
     if let Err(refused) = shared.limits.count(peer.ip()) {
         return refused.into_response();
+    }
+    let door = doors.iter().find(|door| (door.covers)(request.uri().path()));
+    if let Some(Err(closed)) = door.map(|door| (door.check)(&request)) {
+        return closed.into_response();
     }
     if let Some(refused) = unreadable(request.uri()) {
         return refused;
@@ -117,9 +147,10 @@ async fn frame(wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Re
     request.extensions_mut().insert(id.clone());
     let wording = wordings.iter().find(|wording| (wording.covers)(request.uri().path()));
     let asked = compress::asked(&request);
+    let teller = wording.map(|wording| (wording.told)(&request));
     let mut response = REQUEST.scope(id.clone(), next.run(request)).await;
-    if let Some(wording) = wording.filter(|_| code_of(&response).is_some()) {
-        response = REQUEST.scope(id.clone(), (wording.told)(response)).await;
+    if let Some(tell) = teller.filter(|_| code_of(&response).is_some()) {
+        response = REQUEST.scope(id.clone(), tell(response)).await;
     }
     if wording.is_some_and(|wording| !wording.others_may_read) {
         let allowed: Vec<_> = response.headers().keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();

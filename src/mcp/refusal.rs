@@ -18,7 +18,7 @@ pub(super) const PATH: &str = "/ai/mcp";
 /// How faults are told at [`PATH`].
 #[must_use]
 pub fn wording() -> Wording {
-    Wording { covers: |path| path == PATH, told: Arc::new(|response| Box::pin(spoken(response))), others_may_read: true }
+    Wording { covers: |path| path == PATH, told: Arc::new(|_| Box::new(|response| Box::pin(spoken(response)))), others_may_read: true }
 }
 
 /// Most bytes of an envelope.

@@ -31,10 +31,11 @@ use super::{
     revision::VERSIONS,
     server::Server,
     services::Services,
+    settings::Mcp,
 };
 use crate::{
     base::aside::{aside, begun_aside},
-    front::{Code, Document, Fault, body, names, peer},
+    front::{Code, Document, Door, Fault, body, names, peer},
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -63,7 +64,7 @@ pub fn routes(services: Services) -> Router {
             .with_json_response(as_json)
             .with_max_request_body_bytes(MAX_BODY_BYTES)
             .with_sse_retry(None)
-            // Our own check of origins stands in front of both ways.
+            // Our own check of origins is the door in front of both ways.
             .disable_allowed_hosts()
             .disable_allowed_origins();
         let server = server.clone();
@@ -74,10 +75,14 @@ pub fn routes(services: Services) -> Router {
     Router::new().route(PATH, post(move |request: Request| answer(Arc::clone(&transport), request))).merge(card)
 }
 
+/// Who is let in at [`PATH`]: by a name of the host's, and from a page that may use it.
+#[must_use]
+pub fn door(settings: &Mcp) -> Door {
+    let origins = settings.origins();
+    Door { covers: |path| path == PATH, check: Arc::new(move |request| origins.check(request)) }
+}
+
 async fn answer(transport: Arc<Transport>, request: Request) -> Response {
-    if let Err(closed) = transport.front.services.settings.origins.check(&request) {
-        return closed.into_response();
-    }
     let (mut parts, body) = request.into_parts();
     let Some(accepted) = Accepted::by(&parts.headers) else {
         let message = "answers are `application/json` or `text/event-stream`";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts as _, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     response::{IntoResponse as _, Response},
 };
 
@@ -37,12 +37,8 @@ pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request
     };
     let headers: HeaderMap = PASSED.into_iter().filter_map(|name| Some((name.clone(), parts.headers.get(&name)?.clone()))).collect();
     let mut response = visitor.send(parts.method, path, headers, body).await;
-    match (code_of(&response), response.status()) {
-        (Some(Code::Unauthorized), _) => _ = visitor.end_session().await,
-        // The router's own, which have no words.
-        (None, StatusCode::NOT_FOUND) => response = Fault::from(Code::NotFound).into_response(),
-        (None, StatusCode::METHOD_NOT_ALLOWED) => response = Fault::from(Code::MethodNotAllowed).into_response(),
-        _ => {}
+    if code_of(&response) == Some(Code::Unauthorized) {
+        visitor.end_session().await;
     }
     let headers = response.headers_mut();
     seal(headers);
@@ -53,7 +49,7 @@ pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request
 /// Faults are told to scripts as programs are told them, and nobody else reads them.
 pub(super) fn wording() -> Wording {
     let covers = |path: &str| path.starts_with("/dashboard/api/");
-    Wording { covers, told: Arc::new(|response| Box::pin(async move { response })), others_may_read: false }
+    Wording { covers, told: Arc::new(|_| Box::new(|response| Box::pin(async move { response }))), others_may_read: false }
 }
 
 /// What scripts may ask for: management. Calls are made by pages, which say what they cost.

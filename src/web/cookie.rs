@@ -5,7 +5,7 @@ use std::{fmt::Display, str::FromStr};
 use axum::http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
-use crate::account::session::Token;
+use super::root::Root;
 
 /// What a session is kept as by the browser.
 ///
@@ -13,7 +13,7 @@ use crate::account::session::Token;
 #[derive(Debug, Clone)]
 pub struct Cookie {
     name: String,
-    attributes: &'static str,
+    attributes: String,
 }
 
 impl Cookie {
@@ -22,20 +22,16 @@ impl Cookie {
     pub fn of(base_url: &str) -> Self {
         let url = Url::parse(base_url).ok();
         let port = url.as_ref().and_then(Url::port_or_known_default).unwrap_or(0);
+        let attributes = format!("Path={}; HttpOnly; SameSite=Lax", Root::of(base_url).below("/dashboard"));
         match url.is_some_and(|url| url.scheme() == "https") {
-            true => Self { name: format!("__Secure-tollhouse-{port}"), attributes: "Path=/dashboard; HttpOnly; SameSite=Lax; Secure" },
-            false => Self { name: format!("tollhouse-{port}"), attributes: "Path=/dashboard; HttpOnly; SameSite=Lax" },
+            true => Self { name: format!("__Secure-tollhouse-{port}"), attributes: attributes + "; Secure" },
+            false => Self { name: format!("tollhouse-{port}"), attributes },
         }
     }
 
     /// Another one of the same host, for `what`.
     pub(super) fn beside(&self, what: &str) -> Self {
-        Self { name: format!("{}-{what}", self.name), attributes: self.attributes }
-    }
-
-    /// The first token that a request shows.
-    pub(super) fn token(&self, headers: &HeaderMap) -> Option<Token> {
-        self.kept(headers)
+        Self { name: format!("{}-{what}", self.name), ..self.clone() }
     }
 
     /// The first value that a request shows, and that reads.
@@ -66,12 +62,14 @@ impl Cookie {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::account::session::Token;
 
     #[test]
     fn a_cookie_is_named_by_its_port_and_sealed_by_its_scheme() {
         let told = |url: &str| Cookie::of(url).forget().to_str().unwrap().to_owned();
         assert_eq!(told("http://127.0.0.1:4020"), "tollhouse-4020=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax");
         assert_eq!(told("https://a.example"), "__Secure-tollhouse-443=; Max-Age=0; Path=/dashboard; HttpOnly; SameSite=Lax; Secure");
+        assert!(told("https://a.example/b/").contains("; Path=/b/dashboard; "));
     }
 
     #[test]
@@ -80,7 +78,7 @@ mod tests {
         let (id, key) = ("A".repeat(22), "B".repeat(42) + "A");
         let find = |value: &str| {
             let headers = HeaderMap::from_iter([(header::COOKIE, HeaderValue::from_str(value).unwrap())]);
-            cookie.token(&headers).map(|token| token.to_string())
+            cookie.kept::<Token>(&headers).map(|token| token.to_string())
         };
         let token = format!("admin.{id}.{key}");
         assert_eq!(find(&format!("a=b; tollhouse-4020=x; tollhouse-4020={token};c")), Some(token.clone()));

@@ -12,7 +12,7 @@ use axum::{
 use url::Url;
 
 use super::services::Services;
-use crate::front::{Code, Fault};
+use crate::front::{Code, Door, Fault};
 
 /// Which site's page asks, as browsers tell where that can be trusted (Fetch Metadata).
 static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -26,16 +26,29 @@ const PERMISSIONS: &str = "accelerometer=(), camera=(), display-capture=(), geol
     midi=(), payment=(), usb=(), xr-spatial-tracking=()";
 
 /// Lets in who asked for the host by one of its names: a page that made its own name point to this machine (DNS rebinding) did not.
-pub(super) async fn check(State(services): State<Arc<Services>>, request: Request, next: Next) -> Response {
-    if let Err(closed) = services.origins.check_host(request.uri(), request.headers()) {
-        return closed.into_response();
-    }
+#[must_use]
+pub fn door(services: &Services) -> Door {
+    let origins = Arc::clone(&services.origins);
+    Door { covers: is_ours, check: Arc::new(move |request| origins.check_host(request.uri(), request.headers())) }
+}
+
+/// Whether there is a page at a path, or what pages are drawn with.
+pub(super) fn is_ours(path: &str) -> bool {
+    let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    // A document with a dot in its name is for programs.
+    path == "/" || ["/dashboard", "/assets"].into_iter().any(below) || ["/docs", "/guides"].into_iter().any(below) && !path.contains('.')
+}
+
+/// Has nothing done that a page of another site asks for, and leads to where the host is for who asks.
+pub(super) async fn pass(State(services): State<Arc<Services>>, request: Request, next: Next) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if !reads && !is_own(request.headers(), &services.base_url) {
         let forged = Fault::new(Code::Forbidden, "this was not sent by a page of this host");
         return forged.hint("open the page at the host's own address, and send it from there").into_response();
     }
-    next.run(request).await
+    let mut response = next.run(request).await;
+    services.root.lead(response.headers_mut());
+    response
 }
 
 /// Whether a page of this host asks, as far as the browser tells: by `Sec-Fetch-Site`, or by the origin where that is not told, as over

@@ -3,8 +3,10 @@
 //! The form says which operation, and its fields say what of the request they are: [`fields`](self::fields). There is nothing here
 //! that the API could not be asked for, and nothing that only one form does.
 
+mod again;
 mod fields;
 mod known;
+mod places;
 mod posted;
 
 use axum::{
@@ -14,14 +16,15 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use maud::html;
-use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
 use self::known::form;
 pub(super) use self::{
+    again::Sent,
     fields::{Fields, body},
     known::{is_once, said},
-    posted::{Posted, genuine},
+    places::is_page,
+    posted::{Posted, PostedBySession, genuine},
 };
 use super::{
     page::{Area, Back, Page},
@@ -37,9 +40,11 @@ const MOST_BYTES: usize = 64 << 10;
 /// `POST /dashboard/do/{operation}`: the way back once it was done, or why not.
 pub(super) async fn submit(PathParams(id): PathParams<String>, posted: Posted) -> Result<Response, Refused> {
     let back = back(&posted.fields, &posted.visitor);
-    match perform(&id, &posted).await.map_err(|refused| refused.with(Back(back.clone())))? {
-        Some(answer) => Ok(shown(&posted.visitor, &id, &answer, &back).await),
-        None => Ok(Redirect::to(&done(&posted.visitor, &back, &id)).into_response()),
+    match perform(&id, &posted).await {
+        Ok(Some(answer)) => Ok(shown(&posted.visitor, &id, &answer, &back).await),
+        Ok(None) => Ok(Redirect::to(&done(&posted.visitor, &back, &id)).into_response()),
+        Err(refused) if refused.is(Code::Unauthorized) => Ok(posted.again(Code::Unauthorized.into()).await),
+        Err(refused) => Err(refused.with(Back(back))),
     }
 }
 
@@ -49,7 +54,8 @@ pub(super) async fn submit_by_script(PathParams(id): PathParams<String>, posted:
         return Err(Fault::bad_request("the answer of this form is shown once, on a page").into());
     }
     perform(&id, &posted).await?;
-    Ok(Json(json!({ "ok": true, "to": done(&posted.visitor, &back(&posted.fields, &posted.visitor), &id) })).into_response())
+    let to = done(&posted.visitor, &back(&posted.fields, &posted.visitor), &id);
+    Ok(Json(json!({ "ok": true, "to": posted.visitor.services.root.below(&to) })).into_response())
 }
 
 /// The one request. `Some` is an answer that is shown once.
@@ -61,7 +67,10 @@ async fn perform(id: &str, posted: &Posted) -> Result<Option<Value>, Refused> {
     if headers.contains_key(&names::DEVELOPER_CREDIT) {
         visitor.may_show_credential()?;
     }
-    let body = if operation.takes { Body::from(fields::body(fields)?.to_string()) } else { Body::empty() };
+    let body = match operation.takes {
+        true => visitor.made(|| fields::body(fields).map(|body| Body::from(body.to_string()))).await??,
+        false => Body::empty(),
+    };
     let response = visitor.send(operation.method.clone(), &path(operation, fields)?, headers, body).await;
     if !response.status().is_success() {
         return Err(visitor.refused(response).await);
@@ -109,16 +118,6 @@ fn back(fields: &Fields, visitor: &Visitor) -> String {
     fields.get("back").filter(|back| is_page(back)).unwrap_or_else(home).to_owned()
 }
 
-/// Whether this is the address of a page of the dashboard.
-pub(super) fn is_page(path: &str) -> bool {
-    let below = path.strip_prefix("/dashboard").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']));
-    let names = path.split(['?', '#']).next().unwrap_or_default();
-    // What leads up would lead out of it: to what others wrote.
-    let leads_on = names.split('/').skip(2).all(|name| !matches!(&*percent_decode_str(name).decode_utf8_lossy(), "." | ".."));
-    let acts = ["/dashboard/api/", "/dashboard/do/"].iter().any(|start| names.starts_with(start));
-    below && leads_on && !acts && !names.contains("//") && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-}
-
 /// The page that a form leads back to, which says what was done: to whom it was done for, and to nobody whom a link leads there.
 pub(super) fn done(visitor: &Visitor, back: &str, id: &str) -> String {
     visitor.session().map_or_else(|| back.to_owned(), |session| with_done(back, &known::mark(session, id)))
@@ -156,29 +155,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_leads_back_to_pages_of_the_dashboard_alone() {
-        for page in ["/dashboard", "/dashboard/home", "/dashboard?q=a", "/dashboard#x"] {
-            assert!(is_page(page), "{page}");
-        }
-        for other in [
-            "",
-            "/",
-            "//evil.example",
-            "/dashboardx",
-            "https://evil.example/dashboard",
-            "/dashboard/\\evil",
-            "/dashboard\n",
-            "/assets/x",
-            "/dashboard/../tools/x",
-            "/dashboard/..",
-            "/dashboard/%2e%2E/tools/x",
-            "/dashboard/.%2e//evil.example",
-            "/dashboard//evil.example",
-            "/dashboard/./x",
-            "/dashboard/api/ai/x",
-        ] {
-            assert!(!is_page(other), "{other}");
-        }
+    fn a_page_says_what_was_done_in_its_address() {
         assert_eq!(with_done("/dashboard/home?q=a%26b&done=x#y", "setSecret"), "/dashboard/home?q=a%26b&done=setSecret#y");
+        assert_eq!(with_done("/dashboard", "setSecret"), "/dashboard?done=setSecret");
     }
 }

@@ -87,8 +87,8 @@ impl Page {
 
     /// Its answer, as this document: asked for anew each time, since prices and states are of the moment; kept nowhere where it is for
     /// one reader.
-    pub(super) fn answered(&self, document: Markup, for_one: bool) -> Response {
-        let mut response = Response::new(Body::from(document.into_string()));
+    pub(super) fn answered(&self, document: String, for_one: bool) -> Response {
+        let mut response = Response::new(Body::from(document));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         seal(headers);

@@ -18,6 +18,7 @@ pub(super) mod same;
 pub(super) mod sample;
 pub(super) mod schema;
 pub(super) mod schema_form;
+pub(super) mod sign_in;
 pub(super) mod since;
 pub(super) mod source;
 pub(super) mod state;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{
     body::to_bytes,
+    extract::Request,
     http::{StatusCode, header},
     response::{IntoResponse as _, Response},
 };
@@ -11,12 +12,16 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{
+    doors::is_ours,
     page::{Area, Back, Page},
-    parts::{facts, text::plain},
+    parts::{facts, text::plain, time::span},
     services::Services,
     visitor::{Refused, Visitor},
 };
-use crate::front::{Wording, code_of};
+use crate::{
+    account::session::Token,
+    front::{Teller, Wording, code_of},
+};
 
 /// Most bytes of an envelope.
 const MOST_BYTES: usize = 64 << 10;
@@ -24,21 +29,15 @@ const MOST_BYTES: usize = 64 << 10;
 /// How faults are told at the addresses of pages, and of what they are drawn with.
 pub(super) fn wording(services: Services) -> Wording {
     let services = Arc::new(services);
-    let told = move |response| -> futures_util::future::BoxFuture<'static, Response> {
-        let services = Arc::clone(&services);
-        Box::pin(async move { told(&services, response).await })
+    let told = move |request: &Request| -> Teller {
+        let (services, token) = (Arc::clone(&services), services.cookie.kept(request.headers()));
+        Box::new(move |response| Box::pin(async move { told(&services, token, response).await }))
     };
     Wording { covers: is_ours, told: Arc::new(told), others_may_read: false }
 }
 
-fn is_ours(path: &str) -> bool {
-    let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-    // A document with a dot in its name is for programs.
-    path == "/" || ["/dashboard", "/assets"].into_iter().any(below) || ["/docs", "/guides"].into_iter().any(below) && !path.contains('.')
-}
-
-/// The envelope of an error as a page. Status and headers stay, but for those of a page.
-async fn told(services: &Arc<Services>, response: Response) -> Response {
+/// The envelope of an error as a page for who asked. Status and headers stay, but for those of a page.
+async fn told(services: &Arc<Services>, token: Option<Token>, response: Response) -> Response {
     let code = code_of(&response).map(|code| code.row().name);
     let (head, body) = response.into_parts();
     let envelope = to_bytes(body, MOST_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
@@ -48,8 +47,9 @@ async fn told(services: &Arc<Services>, response: Response) -> Response {
         error => error,
     };
     let back = head.extensions.get::<Back>().map(|Back(path)| path.as_str());
-    let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error, back)) };
-    let mut response = Visitor::nobody(services).show(page).await;
+    let wait = head.headers.get(header::RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+    let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error, wait, back)) };
+    let mut response = Visitor::refused_by(services, token).await.show(page).await;
     for (name, value) in &head.headers {
         if name != header::CONTENT_LENGTH && !response.headers().contains_key(name) {
             response.headers_mut().insert(name, value.clone());
@@ -79,8 +79,8 @@ pub(super) fn heading(error: &Value) -> String {
     error["message"].as_str().unwrap_or("something went wrong").to_owned()
 }
 
-/// All else that the API says of it.
-pub(super) fn view(error: &Value, back: Option<&str>) -> Markup {
+/// All else that the API says of it, with the seconds after which it may go well.
+pub(super) fn view(error: &Value, wait: Option<u64>, back: Option<&str>) -> Markup {
     let text = |name: &str| error[name].as_str();
     let charged = match &error["charged"] {
         Value::Bool(false) => Some("nothing was charged"),
@@ -90,6 +90,7 @@ pub(super) fn view(error: &Value, back: Option<&str>) -> Markup {
     html! {
         @if let Some(hint) = text("hint") { p.lead { (plain(hint)) } }
         (facts::list(&[
+            ("When again", wait.map(|seconds| html! { "in " (span(seconds)) })),
             ("Where", text("pointer").map(facts::id)),
             ("Code", text("code").map(facts::id)),
             ("Request", text("requestId").map(facts::id)),

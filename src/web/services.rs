@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Router, http::Method};
 
-use super::cookie::Cookie;
+use super::{cookie::Cookie, root::Root};
 use crate::{
     account::session::Sessions,
     base::clock::Clock,
@@ -26,6 +26,8 @@ pub struct Services {
     pub origins: Arc<AllowedOrigins>,
     /// What a session is kept as by the browser.
     pub cookie: Cookie,
+    /// Where the host is below its public name.
+    pub root: Root,
     /// The time.
     pub clock: Clock,
     /// Public URL, as it stands in records.

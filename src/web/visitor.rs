@@ -14,6 +14,7 @@ use axum::{
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
+use tokio::sync::OnceCell;
 use tower::ServiceExt as _;
 
 use super::{
@@ -23,7 +24,7 @@ use super::{
     shell::{self, Around},
 };
 use crate::{
-    account::session::{Kind, Opened},
+    account::session::{Kind, Opened, Token},
     base::{
         aside::{Bulk, aside},
         clock::Timestamp,
@@ -49,6 +50,8 @@ pub(super) struct Visitor {
     session: Option<Opened>,
     /// The page that was asked for, with its query; empty where a form was sent.
     asked: String,
+    /// What the host tells of itself, once it was asked for.
+    manifest: OnceCell<Bulk>,
 }
 
 /// A visitor who is signed in. Anyone else is sent to where that is done.
@@ -61,7 +64,7 @@ impl FromRequestParts<Arc<Services>> for Visitor {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Fault> {
-        let session = match services.cookie.token(&parts.headers) {
+        let session = match services.cookie.kept::<Token>(&parts.headers) {
             Some(token) => services.sessions.open(&token).await?,
             None => None,
         };
@@ -69,7 +72,7 @@ impl FromRequestParts<Arc<Services>> for Visitor {
         // What a form was sent to is no page to come back to.
         let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
         let asked = page.map(|asked| asked.as_str().to_owned()).unwrap_or_default();
-        Ok(Self { services: Arc::clone(services), peer, request, session, asked })
+        Ok(Self { peer, request, session, asked, ..Self::nobody(services) })
     }
 }
 
@@ -90,7 +93,17 @@ fn sign_in(asked: &str) -> Response {
 impl Visitor {
     /// Of a page that is made for nobody in particular.
     pub(super) fn nobody(services: &Arc<Services>) -> Self {
-        Self { services: Arc::clone(services), peer: None, request: None, session: None, asked: String::new() }
+        let services = Arc::clone(services);
+        Self { services, peer: None, request: None, session: None, asked: String::new(), manifest: OnceCell::new() }
+    }
+
+    /// Who is told why there is no other page for them, with this token in their cookie. It is made whatever their address has had.
+    pub(super) async fn refused_by(services: &Arc<Services>, token: Option<Token>) -> Self {
+        let session = match token {
+            Some(token) => services.sessions.open(&token).await.ok().flatten(),
+            None => None,
+        };
+        Self { session, ..Self::nobody(services) }
     }
 
     /// What they signed in with, if they did.
@@ -123,10 +136,13 @@ impl Visitor {
 
     /// The visitor as they are once they have shown this credential.
     pub(super) fn showing(&self, kind: Kind, credential: &str) -> Self {
-        let session =
-            Opened { kind, credential: credential.to_owned().into(), owner: String::new(), name: String::new(), form_token: String::new() };
-        let (peer, request) = (self.peer, self.request.clone());
-        Self { services: Arc::clone(&self.services), peer, request, session: Some(session), asked: String::new() }
+        let credential = credential.to_owned().into();
+        self.signed_in(Opened { kind, credential, owner: String::new(), name: String::new(), form_token: String::new() })
+    }
+
+    /// The visitor as they are in this session.
+    pub(super) fn signed_in(&self, session: Opened) -> Self {
+        Self { session: Some(session), ..self.unsigned() }
     }
 
     /// What the host's clock says.
@@ -136,8 +152,7 @@ impl Visitor {
 
     /// The same visitor without what they signed in with.
     pub(super) fn unsigned(&self) -> Self {
-        let (peer, request) = (self.peer, self.request.clone());
-        Self { services: Arc::clone(&self.services), peer, request, session: None, asked: String::new() }
+        Self { peer: self.peer, request: self.request.clone(), ..Self::nobody(&self.services) }
     }
 
     /// Public URL of the host, without a slash at its end.
@@ -196,6 +211,24 @@ impl Visitor {
             tracing::error!(%error, "the API answered a page with what is no JSON");
             internal()
         })
+    }
+
+    /// What the host tells of itself: asked for once for a page.
+    ///
+    /// # Errors
+    ///
+    /// What the API refuses.
+    pub(super) async fn manifest(&self) -> Result<&Value, Refused> {
+        self.manifest.get_or_try_init(|| self.get("/ai/manifest")).await.map(|manifest| &**manifest)
+    }
+
+    /// Whether no real money moves here.
+    ///
+    /// # Errors
+    ///
+    /// As [`Visitor::manifest`].
+    pub(super) async fn plays(&self) -> Result<bool, Refused> {
+        Ok(self.manifest().await?["payment"]["simulated"] == true)
     }
 
     /// The text that a GET is answered with, of a document.
@@ -259,10 +292,12 @@ impl Visitor {
         self.services.api.clone().oneshot(request).await.unwrap_or_else(|never| match never {})
     }
 
-    /// Why there is nothing to show. A session whose credential is worth nothing any more ends by that.
+    /// Why there is nothing to show. A session whose credential is worth nothing any more ends by that: who asked for a page signs in
+    /// and comes back to it.
     pub(super) async fn refused(&self, response: Response) -> Refused {
         let refused = Refused::by(response);
-        if refused.is(Code::Unauthorized) && self.end_session().await { Refused(Box::new(sign_in(&self.asked))) } else { refused }
+        let ends = refused.is(Code::Unauthorized) && self.end_session().await;
+        if ends && !self.asked.is_empty() { Refused(Box::new(sign_in(&self.asked))) } else { refused }
     }
 
     /// Ends the session, if there is one, whose credential is worth nothing any more.
@@ -281,14 +316,14 @@ impl Visitor {
 
     /// A page as this visitor sees it.
     pub(super) async fn show(&self, page: Page) -> Response {
-        let manifest = self.get("/ai/manifest").await.unwrap_or_default();
+        let manifest = self.manifest().await.unwrap_or(&Value::Null);
         let around = Around {
             simulated: manifest["payment"]["simulated"] == true,
             version: &manifest["service"]["version"],
             session: self.session.as_ref(),
             done: self.session.as_ref().and_then(|session| forms::said(session, &self.asked)),
         };
-        let document = shell::document(&page, &around);
+        let document = self.services.root.document(shell::document(&page, &around).into_string());
         page.answered(document, self.session.is_some())
     }
 }

@@ -1,5 +1,6 @@
 //! Pages for people, as a browser is answered: sealed, light, without a script in them, and with nothing of others that is not text.
 
+mod below;
 mod browser;
 mod earning;
 mod governing;

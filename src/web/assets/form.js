@@ -11,7 +11,7 @@ function tell(form, error) {
   const back = form.elements.namedItem("back");
   if (error.code === "revision_changed" && back instanceof HTMLInputElement) {
     const link = document.createElement("a");
-    link.href = back.value;
+    link.href = new URL(`../..${back.value}`, import.meta.url).href;
     link.textContent = "See what has changed";
     problem.append(" ", link);
   }
@@ -33,6 +33,12 @@ async function send(form, button) {
   const answer = await fetch(action, { method: "POST", body });
   if (answer.redirected) return location.assign(answer.url);
   const told = await answer.json();
+  // The session has ended: the browser sends it, to a page that keeps what was typed while its reader signs in.
+  if (answer.status === 401) {
+    delete form.dataset.do;
+    form.ariaBusy = null;
+    return form.requestSubmit(button);
+  }
   // A challenge of x402 says why in a sentence.
   if (!answer.ok) return tell(form, typeof told.error === "string" ? { message: told.error } : told.error ?? {});
   const to = new URL(told.to, location.href);

@@ -16,7 +16,7 @@ const at = (value, pointer) => pointer.split("/").slice(1).reduce((/** @type {an
 async function look() {
   if (paused || document.hidden) return;
   try {
-    const answer = await fetch("/health", { headers: { accept: "application/json" } });
+    const answer = await fetch(new URL("../../health", import.meta.url), { headers: { accept: "application/json" } });
     if (!answer.ok) throw new Error(`the host answered ${answer.status}`);
     const health = await answer.json();
     for (const gauge of gauges) {

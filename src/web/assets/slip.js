@@ -14,7 +14,7 @@ const same = (a, b) => JSON.stringify(ordered(a)) === JSON.stringify(ordered(b))
 
 /** @param {string} path */
 async function json(path) {
-  const answer = await fetch(path, { headers: { accept: "application/json" } });
+  const answer = await fetch(new URL(`../..${path}`, import.meta.url), { headers: { accept: "application/json" } });
   if (!answer.ok) throw new Error(`${path} answered ${answer.status}`);
   return answer.json();
 }

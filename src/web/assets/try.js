@@ -102,7 +102,7 @@ function showResult(answer, told) {
   if (settlement?.transaction) told.line(`settled, transaction ${settlement.transaction}`, "ok");
   else if (paymentId) told.line("settled", "ok");
   told.line(answer.ok ? `answered with ${status}` : `the tool answered with ${status} that it failed: nothing was charged`, answer.ok ? "ok" : "bad");
-  if (receipt?.receiptId) told.link(`receipt ${receipt.receiptId}`, `/dashboard/receipts/${encodeURIComponent(receipt.receiptId)}`);
+  if (receipt?.receiptId) told.link(`receipt ${receipt.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(receipt.receiptId)}`, import.meta.url).href);
   const text = result && typeof result.base64 === "string" && result.mediaType ? `${result.mediaType}, ${Math.floor(result.base64.length * 3 / 4)} bytes`
     : result && typeof result.text === "string" && result.mediaType ? result.text : JSON.stringify(result, null, 2) ?? "";
   const code = made("div", "", { class: "code" });
@@ -115,7 +115,7 @@ function showResult(answer, told) {
 async function state(id) {
   if (!id) return "";
   try {
-    const answer = await fetch(`/ai/payments/${encodeURIComponent(id)}`, { headers: { accept: "application/json" } });
+    const answer = await fetch(new URL(`../../ai/payments/${encodeURIComponent(id)}`, import.meta.url), { headers: { accept: "application/json" } });
     if (answer.status === 404) return "never sent";
     return (await answer.json()).payment?.state ?? "unknown";
   } catch {

@@ -89,7 +89,7 @@ function recall() {
 async function keeps() {
   const kept = recall();
   if (!kept) return false;
-  const answer = await fetch(`/ai/payments/${encodeURIComponent(kept.id)}`, { headers: { accept: "application/json" } });
+  const answer = await fetch(new URL(`../../ai/payments/${encodeURIComponent(kept.id)}`, import.meta.url), { headers: { accept: "application/json" } });
   const state = answer.status === 404 ? "" : (await answer.json()).payment?.state;
   const ended = state === "" ? kept.until * 1000 < Date.now() : ["released", "refused"].includes(state);
   if (ended) sessionStorage.removeItem(place);

@@ -7,20 +7,34 @@ use axum::{
     http::header,
     response::{IntoResponse as _, Response},
 };
+use maud::html;
 use subtle::ConstantTimeEq as _;
 
-use super::fields::Fields;
+use super::{again::Sent, fields::Fields, places::is_page};
 use crate::{
     account::session::Opened,
     front::{Code, Fault, body, peer},
-    web::{services::Services, visitor::Visitor},
+    web::{
+        page::{Area, Page},
+        parts::sign_in::sign_in,
+        services::Services,
+        visitor::{Refused, Visitor},
+    },
 };
 
+/// Most bytes of a form of who is not signed in: as much as somebody has written whose session ended meanwhile.
+const MOST_BYTES: usize = 1 << 20;
+
 /// What a form sent, and who sent it: at most so many bytes of a stranger.
-pub(in crate::web) struct Posted<const MOST: usize = { body::SMALL_BODY_BYTES }> {
+pub(in crate::web) struct Posted<const MOST: usize = MOST_BYTES> {
     pub(in crate::web) visitor: Visitor,
     pub(in crate::web) fields: Fields,
+    /// Where it was sent to.
+    action: String,
 }
+
+/// The same of who is signed in. What anyone else sent is kept until they are.
+pub(in crate::web) struct PostedBySession(pub(in crate::web) Posted);
 
 impl<const MOST: usize> FromRequest<Arc<Services>> for Posted<MOST> {
     type Rejection = Response;
@@ -35,11 +49,56 @@ impl<const MOST: usize> FromRequest<Arc<Services>> for Posted<MOST> {
         // Escaped, a source at its ceiling may be three times as long.
         let most = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
         let bytes = body::read(&services.shared.intake, peer(&parts.extensions), body, most).await.map_err(fault)?;
-        let fields = Fields::read(&bytes);
-        if let Some(session) = visitor.session() {
-            genuine(session, fields.get("csrf").unwrap_or_default()).map_err(fault)?;
+        let fields = visitor.made(|| Fields::read(&bytes)).await.map_err(Refused::into_response)?;
+        let posted = Self { visitor, fields, action: parts.uri.path().to_owned() };
+        match posted.visitor.session().map(|session| genuine(session, posted.fields.get("csrf").unwrap_or_default())) {
+            Some(Err(other)) => Err(posted.again(other).await),
+            Some(Ok(())) | None => Ok(posted),
         }
-        Ok(Self { visitor, fields })
+    }
+}
+
+impl FromRequest<Arc<Services>> for PostedBySession {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, services: &Arc<Services>) -> Result<Self, Response> {
+        let posted = Posted::from_request(request, services).await?;
+        let Posted { visitor, .. } = &posted;
+        if visitor.session().is_some() && !visitor.end_session().await {
+            return Ok(Self(posted));
+        }
+        Err(posted.again(Code::Unauthorized.into()).await)
+    }
+}
+
+impl<const MOST: usize> Posted<MOST> {
+    /// The page from which it is sent again: at once where it was of another session than there is now, or else by who signs in. The
+    /// fault, where nothing of it may be kept.
+    pub(in crate::web) async fn again(&self, why: Fault) -> Response {
+        let Some(sent) = Sent::of(&self.action, &self.fields) else { return fault(why) };
+        let nobody = self.visitor.unsigned();
+        let (visitor, title) = match why.code() {
+            Code::Unauthorized => (&nobody, "Sign in to go on"),
+            _ => (&self.visitor, "Send it again"),
+        };
+        let back = self.fields.get("back").filter(|back| is_page(back)).unwrap_or_default();
+        let view = || match visitor.session() {
+            Some(session) => html! {
+                p.lead { "What you sent is of a session that has ended, and it was not done. It can be sent by the one that you have now." }
+                (sent.form(session))
+            },
+            None => html! {
+                p.lead { "You are not signed in any more, and what you sent was not done. It is kept on this page: sign in, and send it from there." }
+                (sign_in(visitor, &html! { input type="hidden" name="to" value=(back); (sent.carry()) }, None))
+            },
+        };
+        match visitor.made(view).await {
+            Ok(main) => {
+                let status = why.code().row().status;
+                visitor.show(Page { status, unlisted: true, ..Page::new(Area::SignIn, title, main) }).await
+            }
+            Err(refused) => refused.into_response(),
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
     base::aside::Bulk,
     front::{Code, Fault},
     web::{
-        forms::Posted,
+        forms::{Posted, PostedBySession},
         page::{Area, Page},
         parts::{
             facts, form,
@@ -51,8 +51,8 @@ pub(in crate::web) async fn page(State(services): State<Arc<Services>>, SignedIn
 }
 
 /// `POST /dashboard/sessions/end`: ends the session that `name` names, or all of them.
-pub(in crate::web) async fn end(State(services): State<Arc<Services>>, posted: Posted) -> Result<Response, Refused> {
-    let Posted { visitor, fields } = posted;
+pub(in crate::web) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> Result<Response, Refused> {
+    let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
     let Some(name) = fields.get("name").filter(|name| !name.is_empty()) else {
         services.sessions.end_all(&session.owner).await.map_err(Fault::from)?;

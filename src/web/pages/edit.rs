@@ -29,7 +29,7 @@ use crate::{
     base::aside::Bulk,
     front::{Code, Fault, PathParams},
     web::{
-        forms::{self, Posted},
+        forms::{self, Posted, PostedBySession},
         refusal,
         visitor::{Refused, SignedIn, Visitor},
     },
@@ -53,7 +53,7 @@ pub(in crate::web) async fn new(SignedIn(visitor): SignedIn) -> Result<Response,
 }
 
 /// What a button of the form for a new tool asks for.
-pub(in crate::web) async fn create(Posted { visitor, fields }: Posted) -> Result<Response, Refused> {
+pub(in crate::web) async fn create(PostedBySession(Posted { visitor, fields, .. }): PostedBySession) -> Result<Response, Refused> {
     let draft = Draft::read(fields.all());
     let sheet = Sheet::new(&visitor, draft);
     let (mut body, problems) = visitor.made(|| sheet.draft.body()).await?;
@@ -89,7 +89,8 @@ pub(in crate::web) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): 
 }
 
 /// What a button of the form for a tool that is there asks for.
-pub(in crate::web) async fn save(PathParams(slug): PathParams<String>, Posted { visitor, fields }: Posted) -> Result<Response, Refused> {
+pub(in crate::web) async fn save(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
+    let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let now = Now::read(&visitor, &slug).await?;
     let given = Given::read(&visitor, &slug, &now, &fields).await?;
     let sheet = Sheet::of(&visitor, &slug, &now, Draft::read(fields.all()), given);

@@ -71,7 +71,7 @@ fn twin(base: &str, text: &str) -> Response {
 
 /// The guide's text, on this host as it is now.
 async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
-    let manifest = visitor.get("/ai/manifest").await?;
+    let manifest = visitor.manifest().await?;
     let tool = if guide.text.contains("{{slug}}") { example(visitor).await? } else { Value::Null };
     let slug = tool["slug"].as_str().unwrap_or(NO_TOOL);
     let payment = &manifest["payment"];

@@ -50,7 +50,6 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", SINCE), ("daily", "true")])).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
     let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", EVENTS)])).await?;
-    let manifest = visitor.get("/ai/manifest").await?;
     let now = visitor.now().to_string();
     let shown = Shown {
         asked: &asked,
@@ -59,7 +58,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
         report: &report,
         payouts: &settings,
         today: day(&now),
-        simulated: manifest["payment"]["simulated"] == true,
+        simulated: visitor.plays().await?,
     };
     let main = visitor
         .made(|| {

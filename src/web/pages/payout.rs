@@ -36,12 +36,12 @@ pub(in crate::web) async fn page(
     let fields = [("builderId", asked.get("builderId")), ("limit", ROWS), ("cursor", asked.get("cursor"))];
     let path = with_query(&format!("/ai/builders/payouts/{}", segment(&id)), fields);
     let answer = visitor.get(&path).await?;
-    let manifest = visitor.get("/ai/manifest").await?;
+    let simulated = visitor.plays().await?;
     let here = format!("{PATH}/{}", segment(&id));
     let main = visitor
         .made(|| {
             html! {
-                (slip(&answer["payout"], manifest["payment"]["simulated"] == true))
+                (slip(&answer["payout"], simulated))
                 section { h2 { "Receipts that it pays" } (receipts(&answer, &asked, &here)) }
                 (same(&visitor, &path))
             }

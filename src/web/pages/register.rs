@@ -42,8 +42,7 @@ struct Terms {
 impl Terms {
     async fn read(visitor: &Visitor) -> Result<Self, Refused> {
         let quote = visitor.ask_about("/ai/quote", &json!({ "slug": SLUG })).await?;
-        let manifest = visitor.get("/ai/manifest").await?;
-        Ok(Self { quote, simulated: manifest["payment"]["simulated"] == true })
+        Ok(Self { quote, simulated: visitor.plays().await? })
     }
 
     fn price(&self) -> &Value {
@@ -83,7 +82,7 @@ pub(in crate::web) async fn page(visitor: Visitor) -> Result<Response, Refused> 
 
 /// `POST /dashboard/register`: what is to be paid for this builder, and the ways to pay it. Nothing is taken by it.
 pub(in crate::web) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
-    let Posted { visitor, fields } = posted;
+    let Posted { visitor, fields, .. } = posted;
     let terms = Terms::read(&visitor).await?;
     let cookie = services.cookie.beside("play");
     let wallet = if terms.simulated { cookie.kept::<Wallet>(&asked).or_else(Wallet::new) } else { None };

@@ -24,9 +24,8 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let asked = asked(query.as_deref());
     let path = path(&asked);
     let report = visitor.get(&path).await?;
-    let manifest = visitor.get("/ai/manifest").await?;
     let today = day(&visitor.now().to_string()).to_owned();
-    let shown = Shown { asked: &asked, report: &report, simulated: manifest["payment"]["simulated"] == true, today };
+    let shown = Shown { asked: &asked, report: &report, simulated: visitor.plays().await?, today };
     let main = visitor
         .made(|| {
             html! {

@@ -14,7 +14,7 @@ use super::own;
 use crate::{
     front::PathParams,
     web::{
-        forms::{Posted, done},
+        forms::{Posted, PostedBySession, done},
         page::{Back, Page},
         parts::{code, form, state::state, tabs::Tab, text, time::moment},
         shell::home,
@@ -27,7 +27,8 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): 
 }
 
 /// Deletes the tool, where its name was typed.
-pub(in crate::web) async fn delete(PathParams(slug): PathParams<String>, Posted { visitor, fields }: Posted) -> Result<Response, Refused> {
+pub(in crate::web) async fn delete(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
+    let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let typed = fields.get("typed").unwrap_or_default().trim();
     own::record(&visitor, &slug).await?;
     if typed != slug {
@@ -46,7 +47,7 @@ pub(in crate::web) async fn delete(PathParams(slug): PathParams<String>, Posted 
 /// The page; with what was typed where the tool's name should have been.
 async fn show(visitor: &Visitor, slug: &str, mistyped: Option<&str>) -> Result<Response, Refused> {
     let answer = own::record(visitor, slug).await?;
-    let manifest = visitor.get("/ai/manifest").await?;
+    let manifest = visitor.manifest().await?;
     let tool = &answer["endpoint"];
     let main = visitor
         .made(|| {

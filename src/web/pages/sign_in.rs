@@ -17,10 +17,11 @@ use crate::{
     },
     base::aside::Bulk,
     front::{Code, Fault},
+    money::CREDIT_PREFIX,
     web::{
-        forms::{self, Posted},
+        forms::{self, Posted, Sent},
         page::{Area, Page},
-        parts::form,
+        parts::{form, sign_in::sign_in as sign_in_form, time::span},
         services::Services,
         shell,
         visitor::{Refused, Visitor, own},
@@ -30,15 +31,12 @@ use crate::{
 /// Why nobody was signed in.
 const WRONG: &str = "This opens nothing here: it is mistyped, it was used or is too old, or another has taken its place.";
 
-/// What tokens of developer credits start with.
-const CREDIT_PREFIX: &str = "dc_";
-
 pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let asked = |wanted: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted).map(|(_, value)| value);
     match asked("link") {
         Some(link) => by_link(&visitor, &link).await,
-        None => shown(&visitor, asked("to").as_deref().unwrap_or_default(), None).await,
+        None => shown(&visitor, &carried(asked("to").as_deref().unwrap_or_default(), None), None).await,
     }
 }
 
@@ -63,17 +61,26 @@ async fn by_link(visitor: &Visitor, link: &str) -> Response {
 
 /// `POST /dashboard/session`: begins one for who shows a credential, and leads to where they wanted to go.
 pub(in crate::web) async fn sign_in(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
-    let Posted { visitor, fields } = posted;
-    visitor.may_show_credential()?;
+    let Posted { visitor, fields, .. } = posted;
+    let sent = Sent::carried(&fields);
+    let to = fields.get("to").unwrap_or_default();
+    let again = || carried(to, sent.as_ref());
+    if let Err(often) = visitor.may_show_credential() {
+        let wait = often.retry_after_secs().unwrap_or_default();
+        let why = format!("Too many wrong credentials came from your address: the next one is looked at in {}.", span(wait));
+        let mut response = shown(&visitor, &visitor.made(again).await?, Some((often.code().row().status, &why))).await;
+        response.headers_mut().insert(header::RETRY_AFTER, wait.into());
+        return Ok(response);
+    }
     let link = match fields.get("link").map(str::parse::<Token>) {
         Some(Ok(link)) => services.sessions.redeem(&link).await.map_err(Fault::from)?,
         Some(Err(())) | None => None,
     };
     let shown_credential = link.as_ref().map_or_else(|| fields.get("credential").unwrap_or_default().trim(), |link| &link.credential);
-    let (kind, to) = (kind(shown_credential), fields.get("to").unwrap_or_default());
+    let kind = kind(shown_credential);
     let Some(owner) = owner(&visitor.showing(kind, shown_credential), kind, shown_credential).await? else {
         visitor.wrong_credential(&Code::Unauthorized.into());
-        return Ok(shown(&visitor, to, Some(WRONG)).await);
+        return Ok(shown(&visitor, &visitor.made(again).await?, Some((StatusCode::UNAUTHORIZED, WRONG))).await);
     };
     if let Some(before) = visitor.session() {
         services.sessions.end(&before.owner, &before.name).await.map_err(Fault::from)?;
@@ -81,9 +88,23 @@ pub(in crate::web) async fn sign_in(State(services): State<Arc<Services>>, asked
     let browser = asked.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default();
     let token = services.sessions.begin(&owner, kind, shown_credential, browser).await.map_err(Fault::from)?;
     let to = if forms::is_page(to) { to } else { shell::home(kind) };
-    let mut response = Redirect::to(to).into_response();
+    let mut response = match (sent, services.sessions.open(&token).await.map_err(Fault::from)?) {
+        (Some(sent), Some(session)) => signed_in(&visitor.signed_in(session), &sent).await?,
+        (Some(_) | None, _) => Redirect::to(to).into_response(),
+    };
     response.headers_mut().insert(header::SET_COOKIE, services.cookie.keep(&token));
     Ok(response)
+}
+
+/// What was sent before its sender was signed in, for them to send.
+async fn signed_in(visitor: &Visitor, sent: &Sent) -> Result<Response, Refused> {
+    let main = visitor.made(|| {
+        html! {
+            p.lead { "You are signed in. What you had sent before was not done yet." }
+            @if let Some(session) = visitor.session() { (sent.form(session)) }
+        }
+    });
+    Ok(visitor.show(Page { unlisted: true, ..Page::new(Area::SignIn, "Send it again", main.await?) }).await)
 }
 
 /// `POST /dashboard/sign-out`: ends the session of this browser.
@@ -126,22 +147,19 @@ async fn owner(visitor: &Visitor, kind: Kind, credential: &str) -> Result<Option
     })
 }
 
-async fn shown(visitor: &Visitor, to: &str, wrong: Option<&str>) -> Response {
+/// What the form carries on: where its sender wanted to go, and what they had sent.
+fn carried(to: &str, sent: Option<&Sent>) -> Markup {
+    html! { input type="hidden" name="to" value=(to); @if let Some(sent) = sent { (sent.carry()) } }
+}
+
+/// The page, with why the last try opened nothing.
+async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &str)>) -> Response {
     let main = html! {
         p.lead { "Sign in with what proves who you are. It is kept sealed on the host, and opened by this browser alone." }
-        form.form method="post" action="/dashboard/session" {
-            (form::token(visitor))
-            input type="hidden" name="to" value=(to);
-            @if let Some(wrong) = wrong { p.problem #wrong role="alert" { (wrong) } }
-            (form::field("credential", "Credential", None, html! {
-                input #credential name="credential" type="password" required autocomplete="off" spellcheck="false"
-                    aria-describedby=[wrong.map(|_| "wrong")] aria-invalid=[wrong.map(|_| "true")];
-            }))
-            button.primary { "Sign in" }
-        }
+        (sign_in_form(visitor, carried, wrong.map(|(_, why)| why)))
         (kinds())
     };
-    let status = if wrong.is_some() { StatusCode::UNAUTHORIZED } else { StatusCode::OK };
+    let status = wrong.map_or(StatusCode::OK, |(status, _)| status);
     visitor.show(Page { status, unlisted: true, ..Page::new(Area::SignIn, "Sign in", main) }).await
 }
 

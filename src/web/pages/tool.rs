@@ -35,11 +35,11 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<
         Err(refused) if refused.is(Code::UnknownEndpoint) => return unknown(&visitor, &slug).await,
         Err(refused) => return Err(refused),
     };
-    let manifest = visitor.get("/ai/manifest").await?;
+    let manifest = visitor.manifest().await?;
     // Of a tool that takes no calls there is none.
     let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
     let usage = super::usage::of(&visitor, &slug).await?;
-    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &quote, &manifest], usage.as_ref())).await?;
+    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &quote, manifest], usage.as_ref())).await?;
     Ok(visitor.show(page).await)
 }
 

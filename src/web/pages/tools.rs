@@ -35,8 +35,8 @@ pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) ->
     let asked = Asked::read(query.as_deref(), &ASKED);
     let fields = ASKED.map(|name| (name, asked.get(name)));
     let found = visitor.get(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
-    let manifest = visitor.get("/ai/manifest").await?;
-    let main = visitor.made(|| view(&visitor, &asked, &found, &manifest)).await?;
+    let manifest = visitor.manifest().await?;
+    let main = visitor.made(|| view(&visitor, &asked, &found, manifest)).await?;
     Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
 }
 

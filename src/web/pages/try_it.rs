@@ -97,7 +97,7 @@ pub(in crate::web) async fn posted(
     headers: HeaderMap,
     posted: Posted<MOST_BYTES>,
 ) -> Result<Response, Refused> {
-    let Posted { visitor, fields } = posted;
+    let Posted { visitor, fields, .. } = posted;
     let began = visitor.now();
     let (tool, step) = (Tool::find(&visitor, &slug).await?, Step::of(&fields));
     let state = if let Step::Shown(state) = step { Some(state) } else { None };

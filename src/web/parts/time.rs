@@ -15,11 +15,27 @@ pub(in crate::web) fn moment(at: &Value) -> Markup {
     html! { time datetime=(plain(at)) { (plain(&shown)) } }
 }
 
+/// So many seconds, in the unit that they are waited for in, and none too few.
+pub(in crate::web) fn span(seconds: u64) -> String {
+    let (count, unit) = match seconds {
+        ..=99 => (seconds, "second"),
+        100..=5_999 => (seconds.div_ceil(60), "minute"),
+        _ => (seconds.div_ceil(3_600), "hour"),
+    };
+    format!("{count} {unit}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_wait_is_told_in_words() {
+        let told: Vec<_> = [1, 59, 99, 100, 121, 5_999, 6_000, 7_201].into_iter().map(span).collect();
+        assert_eq!(told, ["1 second", "59 seconds", "99 seconds", "2 minutes", "3 minutes", "100 minutes", "2 hours", "3 hours"]);
+    }
 
     #[test]
     fn a_moment_is_told_in_utc() {

@@ -113,6 +113,32 @@ async fn the_dashboard_is_reached_by_the_hosts_own_names_alone() {
 }
 
 #[tokio::test]
+async fn other_names_are_refused_before_anything_is_looked_for() {
+    let host = Host::start().await;
+    let asked = |method: Method, path: &str| host.request(method, path).header("host", "evil.example");
+    for (method, path) in [
+        (Method::GET, "/dashboard/nothing"),
+        (Method::GET, "/guides/nothing"),
+        (Method::GET, "/assets/0/nothing.js"),
+        (Method::POST, "/dashboard"),
+        (Method::DELETE, "/dashboard/tools/any"),
+        (Method::PUT, "/docs"),
+        (Method::POST, "/"),
+    ] {
+        let answer = host.send(asked(method.clone(), path)).await.is(403);
+        is_sealed(path, &answer);
+        assert!(html(&answer).contains("does not go by the name"), "{method} {path}");
+    }
+    for method in [Method::GET, Method::DELETE, Method::PUT] {
+        let answer = host.send(asked(method, "/ai/mcp")).await.is(403);
+        assert_eq!(answer.json()["error"]["data"]["code"], "forbidden");
+    }
+    for (method, path, code) in [(Method::GET, "/dashboard/api/ai/nothing", 403), (Method::GET, "/ai/nothing", 404)] {
+        host.send(asked(method, path)).await.is(code);
+    }
+}
+
+#[tokio::test]
 async fn pages_of_other_origins_read_nothing_of_it() {
     let host = Host::start().await;
     let asks = [("origin", "https://evil.example"), ("access-control-request-method", "GET")];

@@ -4,8 +4,8 @@ use reqwest::Method;
 use serde_json::json;
 
 use super::{
-    browser::{Browser, form, forms},
-    html, text,
+    browser::{Browser, Form, form, forms},
+    html, text, values,
 };
 use crate::harness::{Host, js};
 
@@ -65,8 +65,93 @@ async fn a_wrong_credential_opens_nothing_and_is_counted() {
         assert_eq!(answer.header("set-cookie"), None);
         assert!(text(&html(&answer)).contains("opens nothing here"));
     }
-    let answer = browser.post("/dashboard/session", &[("credential", &key)]).await.is(429);
-    assert!(answer.header("retry-after").is_some() && answer.header("set-cookie").is_none(), "{answer:?}");
+    let answer = browser.post("/dashboard/session", &[("credential", &key), ("to", "/dashboard/events")]).await.is(429);
+    assert!(answer.header("set-cookie").is_none(), "{answer:?}");
+    let seconds = answer.has("retry-after").parse::<u64>().unwrap();
+    let page = html(&answer);
+    assert!(text(&page).contains(&format!("is looked at in {seconds} second")), "when again: {page}");
+    assert!(form(&page, "/dashboard/session").fields.contains(&("to".to_owned(), "/dashboard/events".to_owned())));
+}
+
+#[tokio::test]
+async fn a_page_of_an_error_knows_who_is_signed_in() {
+    let host = Host::start().await;
+    let browser = Browser::signed_in(&host, &host.admin).await;
+    for (path, status) in [("/dashboard/tools/nothing", 404), ("/dashboard/nothing", 404), ("/dashboard/session", 405)] {
+        let answer = browser.get(path).await.is(status);
+        assert_eq!(answer.has("cache-control"), "no-store");
+        let page = html(&answer);
+        assert!(page.contains("href=\"/dashboard/admin/audit\"") && !page.contains("/dashboard/sign-in"), "{path}: {page}");
+        assert!(html(&Browser::new(&host).get(path).await.is(status)).contains("/dashboard/sign-in"));
+    }
+}
+
+/// The fields of the page's form that sends again what was sent, but for the form's own.
+fn sent(form: &Form) -> Vec<(&str, &str)> {
+    form.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).filter(|(name, _)| *name != "csrf").collect()
+}
+
+#[tokio::test]
+async fn what_is_sent_after_a_session_has_ended_is_sent_again_by_the_next_one() {
+    let host = Host::start().await;
+    let (_, key) = host.register("A builder").await;
+    let written = format!("{}<b>", "0123456789\n".repeat(20_000));
+    let fields = [("title", "T"), ("source", written.as_str()), ("do", "check"), ("capabilities", "logs"), ("capabilities", "kv")];
+    let ended = Browser { host: &host, cookie: Browser::signed_in(&host, &key).await.cookie };
+    let other = Browser::signed_in(&host, &key).await;
+    let page = other.page("/dashboard/account").await;
+    let token = form(&page, "/dashboard/sign-out").fields[0].1.clone();
+    other.post("/dashboard/sessions/end", &[("csrf", &token)]).await.is(303);
+
+    for browser in [&ended, &Browser::new(&host)] {
+        let page = html(&browser.post("/dashboard/new", &fields).await.is(401));
+        assert!(text(&page).contains("It is kept on this page"), "{}", &page[..2_000]);
+        let carries = form(&page, "/dashboard/session");
+        let wrong = html(&browser.submit(&carries, &[("credential", "bk_no_key")]).await.is(401));
+        let answer = browser.submit(&form(&wrong, "/dashboard/session"), &[("credential", &key)]).await.is(200);
+        let signed_in = Browser { host: &host, cookie: answer.has("set-cookie").split(';').next().map(str::to_owned) };
+        let again = form(&html(&answer), "/dashboard/new");
+        assert_eq!(sent(&again), fields, "as it was sent");
+        let done = html(&signed_in.submit(&again, &[]).await.is(422));
+        assert!(values(&done, "value").contains(&"T".to_owned()) && text(&done).contains("0123456789"), "the form, filled in");
+    }
+}
+
+#[tokio::test]
+async fn a_form_of_an_earlier_session_is_sent_again_by_the_one_there_is() {
+    let host = Host::start().await;
+    let (_, key) = host.register("A builder").await;
+    let browser = Browser::signed_in(&host, &key).await;
+    let old = form(&browser.page("/dashboard/account").await, "/dashboard/sign-out").fields[0].1.clone();
+    let browser = Browser::signed_in(&host, &key).await;
+    let settings = [("text:/address", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"), ("back", "/dashboard/payouts")];
+    let fields: Vec<_> = [("csrf", &*old)].into_iter().chain(settings).collect();
+    let page = html(&browser.post("/dashboard/do/setPayoutSettings", &fields).await.is(403));
+    let again = form(&page, "/dashboard/do/setPayoutSettings");
+    assert_eq!(sent(&again), settings);
+    let shown = host.as_builder(&key, Method::GET, "/ai/builders/payout-settings", &json!(null)).await.json();
+    assert!(shown["payoutSettings"].is_null(), "nothing was done: {shown}");
+    let done = browser.submit(&again, &[]).await.is(303);
+    assert!(done.has("location").starts_with("/dashboard/payouts?done="), "{done:?}");
+}
+
+#[tokio::test]
+async fn a_secret_is_typed_again_after_a_session_has_ended() {
+    let host = Host::start().await;
+    let fields = [("path:slug", "x"), ("text:/name", "A"), ("text:/value", "hush-hush")];
+    let answer = Browser::new(&host).post("/dashboard/do/setSecret", &fields).await.is(401);
+    assert!(!html(&answer).contains("hush"), "{answer:?}");
+    // Of a key that was changed meanwhile, too; scripts are told so, and are led nowhere.
+    let (_, key) = host.register("A builder").await;
+    let browser = Browser::signed_in(&host, &key).await;
+    let token = form(&browser.page("/dashboard/account").await, "/dashboard/sign-out").fields[0].1.clone();
+    host.as_builder(&key, Method::POST, "/ai/builders/keys", &json!(null)).await.is(200);
+    let fields = [("csrf", &*token), ("text:/address", "0x0"), ("back", "/dashboard/payouts")];
+    browser.post("/dashboard/api/do/setPayoutSettings", &fields).await.fails(401, "unauthorized", "caller");
+    let page = html(&browser.post("/dashboard/do/setPayoutSettings", &fields).await.is(401));
+    let carries = form(&page, "/dashboard/session");
+    assert!(carries.fields.contains(&("sent:text:/address".to_owned(), "0x0".to_owned())), "{page}");
+    assert!(carries.fields.contains(&("to".to_owned(), "/dashboard/payouts".to_owned())));
 }
 
 #[tokio::test]

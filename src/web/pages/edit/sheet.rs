@@ -80,13 +80,13 @@ impl<'a> Sheet<'a> {
 
     /// The page with what came of a button.
     pub(super) async fn with(self, told: Told, status: StatusCode) -> Result<Response, Refused> {
-        let manifest = self.visitor.get("/ai/manifest").await?;
+        let manifest = self.visitor.manifest().await?;
         let policy = match told {
             Told::Review { .. } => self.visitor.get("/ai/content-safety/policy").await?,
             _ => Bulk::default(),
         };
         let statement = policy["policy"]["attestation"]["statement"].as_str().unwrap_or_default();
-        let main = self.visitor.made(|| self.view(&told, &manifest, statement)).await?;
+        let main = self.visitor.made(|| self.view(&told, manifest, statement)).await?;
         let page = if self.is_new() {
             Page { style: Some("make.css"), ..Page::new(Area::Tools, "A new tool", main) }.under("/dashboard", "Tools")
         } else {

@@ -27,7 +27,7 @@ use crate::{
 const SHOWN: usize = 1_500;
 
 /// What is to be paid, and how.
-pub(super) async fn show(asked: &Asked<'_>, terms: &Terms) -> Result<Response, Refused> {
+pub(super) async fn show(asked: &Asked<'_>, terms: &Terms<'_>) -> Result<Response, Refused> {
     let (cookies, now) = (&asked.visitor.services.cookie, asked.visitor.now());
     let (cookie, call) = (cookies.beside("try"), memory::call(asked.tool.slug(), asked.input));
     let mut memory: Memory = cookie.kept(asked.headers).unwrap_or_default();
@@ -53,7 +53,7 @@ pub(super) async fn show(asked: &Asked<'_>, terms: &Terms) -> Result<Response, R
 struct Offer<'a> {
     asked: &'a Asked<'a>,
     name: &'a FormName,
-    terms: &'a Terms,
+    terms: &'a Terms<'a>,
     play: &'a Play,
 }
 
@@ -89,7 +89,7 @@ impl Offer<'_> {
                     (self.ways())
                 }
             }
-            @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(&accepts, &self.terms.manifest)) } }
+            @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(&accepts, self.terms.manifest)) } }
             section {
                 h2 { "What it is called with" }
                 (self.input())

@@ -23,7 +23,7 @@ pub(super) enum Play {
 }
 
 /// What it offers, and what the browser is to keep of it.
-pub(super) async fn offered(asked: &Asked<'_>, name: &FormName, terms: &Terms, beside: &[&str]) -> (Play, Option<HeaderValue>) {
+pub(super) async fn offered(asked: &Asked<'_>, name: &FormName, terms: &Terms<'_>, beside: &[&str]) -> (Play, Option<HeaderValue>) {
     let Asked { visitor, tool, input, headers, .. } = *asked;
     for id in beside {
         if let Some(state) = state(visitor, id).await.filter(|state| is_open(state)) {

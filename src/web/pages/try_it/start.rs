@@ -17,8 +17,7 @@ use crate::web::{
 /// The form, with what was typed.
 pub(super) async fn show(visitor: &Visitor, tool: &Tool, given: &Given) -> Result<Response, Refused> {
     let costs = tool.costs(visitor).await;
-    let manifest = visitor.get("/ai/manifest").await?;
-    let simulated = manifest["payment"]["simulated"] == true;
+    let simulated = visitor.plays().await?;
     let start = Start { visitor, tool, given, costs, simulated };
     let main = visitor.made(|| start.view()).await?;
     let status = if given.refused { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };

@@ -9,19 +9,19 @@ use crate::{
 };
 
 /// The terms of a call.
-pub(super) struct Terms {
+pub(super) struct Terms<'v> {
     /// x402's own words.
     challenge: Value,
     pub(super) quote: Bulk,
-    pub(super) manifest: Bulk,
+    pub(super) manifest: &'v Value,
 }
 
-impl Terms {
+impl<'v> Terms<'v> {
     /// Out of the answer that asks for a payment.
-    pub(super) async fn read(visitor: &Visitor, tool: &Tool, answer: &Answer) -> Result<Self, Refused> {
+    pub(super) async fn read(visitor: &'v Visitor, tool: &Tool, answer: &Answer) -> Result<Self, Refused> {
         let challenge = answer.decoded("payment-required").unwrap_or_default();
         let quote = visitor.unsigned().ask_about("/ai/quote", &json!({ "slug": tool.slug() })).await?;
-        let manifest = visitor.get("/ai/manifest").await?;
+        let manifest = visitor.manifest().await?;
         Ok(Self { challenge, quote, manifest })
     }
 

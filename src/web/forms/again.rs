@@ -1,0 +1,129 @@
+//! What a form sent that cannot be done yet, since the session that it was of has ended: the page on which its sender signs in carries
+//! it on, and the one after that sends it. Nothing is done by signing in.
+
+use maud::{Markup, html};
+
+use super::{fields::Fields, places::is_form};
+use crate::{
+    account::session::Opened,
+    web::{
+        parts::{facts, text::first},
+        shell::home,
+    },
+};
+
+/// What stands before the name of a field that is carried on.
+const CARRIED: &str = "sent:";
+
+/// The field that says where the form goes.
+const ACTION: &str = "again";
+
+/// Fields that hold a secret: nothing ever fills them in again.
+const SECRETS: [&str; 4] = ["credential", "credit", "text:/value", "header:x-developer-credit"];
+
+/// Letters of a field that are shown before it is sent.
+const SHOWN: usize = 200;
+
+/// A form that was sent, and not done.
+#[derive(Debug)]
+pub(in crate::web) struct Sent {
+    action: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Sent {
+    /// What was sent to `action`; `None` where that is no form of the dashboard's, or is a secret.
+    pub(super) fn of(action: &str, fields: &Fields) -> Option<Self> {
+        let is_secret = fields.all().any(|(name, _)| SECRETS.contains(&name));
+        let kept = fields.all().filter(|(name, _)| *name != "csrf").map(|(name, value)| (name.to_owned(), value.to_owned()));
+        (is_form(action) && !is_secret).then(|| Self { action: action.to_owned(), fields: kept.collect() })
+    }
+
+    /// What the form that somebody signs in by carries on.
+    pub(in crate::web) fn carried(fields: &Fields) -> Option<Self> {
+        let action = fields.get(ACTION).filter(|action| is_form(action))?.to_owned();
+        let kept = fields.all().filter_map(|(name, value)| Some((name.strip_prefix(CARRIED)?.to_owned(), value.to_owned())));
+        Some(Self { action, fields: kept.collect() })
+    }
+
+    /// For the form that somebody signs in by.
+    pub(in crate::web) fn carry(&self) -> Markup {
+        html! {
+            input type="hidden" name=(ACTION) value=(self.action);
+            @for (name, value) in &self.fields { input type="hidden" name={ (CARRIED) (name) } value=(value); }
+        }
+    }
+
+    /// What is sent, and the button that sends it for this session.
+    pub(in crate::web) fn form(&self, session: &Opened) -> Markup {
+        let typed = self.fields.iter().filter(|(_, value)| !value.is_empty());
+        let typed: Vec<_> = typed.filter_map(|(name, value)| Some((said(name)?, Some(first(value, SHOWN))))).collect();
+        html! {
+            (facts::list(&typed))
+            form.form method="post" action=(self.action) {
+                input type="hidden" name="csrf" value=(session.form_token);
+                @for (name, value) in &self.fields { input type="hidden" name=(name) value=(value); }
+                p.buttons { button.primary { "Send it now" } " " a.button.quiet href=(home(session.kind)) { "Leave it" } }
+            }
+        }
+    }
+}
+
+/// What a field is called to people; `None` of what nobody has typed.
+fn said(name: &str) -> Option<&str> {
+    match name.split_once(':') {
+        Some(("path" | "header" | "query", _)) => None,
+        Some((_, pointer)) => Some(pointer.trim_start_matches('/')),
+        None => (!matches!(name, "back" | "base" | "revision" | "version" | "do")).then_some(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{account::session::Kind, web::forms::fields};
+
+    fn sent(fields: &[(&str, &str)]) -> Fields {
+        Fields::read(form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().as_bytes())
+    }
+
+    /// The values of hidden fields, by their names.
+    fn hidden(markup: &str) -> Vec<(&str, &str)> {
+        let value = |input: &'_ str, name: &str| {
+            let begin = input.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
+            begin..begin + input[begin..].find('"').unwrap()
+        };
+        let inputs = markup.split("<input").skip(1).map(|rest| rest.split('>').next().unwrap());
+        inputs.map(|input| (&input[value(input, "name")], &input[value(input, "value")])).collect()
+    }
+
+    #[test]
+    fn a_form_is_carried_through_a_sign_in_as_it_was() {
+        let first =
+            [("csrf", "old"), ("back", "/dashboard"), ("text:/title", "a b"), ("each:/x", "1"), ("each:/x", "2"), ("do", "publish")];
+        let carry = Sent::of("/dashboard/new", &sent(&first)).unwrap().carry().into_string();
+        let carried = Sent::carried(&sent(&hidden(&carry))).unwrap();
+        let (owner, name, form_token) = ("bld_x".to_owned(), "n".to_owned(), "new".to_owned());
+        let session = Opened { owner, name, kind: Kind::Builder, credential: String::new().into(), form_token };
+        let form = carried.form(&session).into_string();
+        assert!(form.contains("action=\"/dashboard/new\"") && form.contains("<dt>title</dt><dd><bdi>a b</bdi></dd>"), "{form}");
+        let (csrf, rest) = hidden(&form).split_first().map(|(csrf, rest)| (*csrf, rest.to_vec())).unwrap();
+        assert_eq!((csrf, rest), (("csrf", "new"), first[1..].to_vec()));
+        assert!(fields::body(&sent(&hidden(&form))).is_ok());
+    }
+
+    #[test]
+    fn secrets_and_what_leads_elsewhere_are_not_carried() {
+        for (action, name) in [
+            ("/dashboard/do/setSecret", "text:/value"),
+            ("/dashboard/session", "credential"),
+            ("/dashboard/tools/x/try", "credit"),
+            ("https://evil.example/dashboard", "a"),
+            ("/dashboard/api/do/setSecret", "a"),
+        ] {
+            assert!(Sent::of(action, &sent(&[(name, "x")])).is_none(), "{action}");
+        }
+        assert!(Sent::carried(&sent(&[("again", "//evil.example")])).is_none());
+        assert!(Sent::carried(&sent(&[("credential", "x")])).is_none());
+    }
+}

@@ -1,0 +1,64 @@
+//! Which addresses forms lead back to, and which ones they are sent to: those of the dashboard, and nowhere else.
+
+use percent_encoding::percent_decode_str;
+
+/// Whether this is the address of a page of the dashboard.
+pub(in crate::web) fn is_page(path: &str) -> bool {
+    let below = path.strip_prefix("/dashboard").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']));
+    let names = path.split(['?', '#']).next().unwrap_or_default();
+    // What leads up would lead out of it: to what others wrote.
+    let leads_on = names.split('/').skip(2).all(|name| !matches!(&*percent_decode_str(name).decode_utf8_lossy(), "." | ".."));
+    let acts = ["/dashboard/api/", "/dashboard/do/"].iter().any(|start| names.starts_with(start));
+    below && leads_on && !acts && !names.contains("//") && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+/// Whether forms of pages are sent there.
+pub(super) fn is_form(path: &str) -> bool {
+    let operation = path.strip_prefix("/dashboard/do/");
+    operation.map_or_else(|| is_page(path), |id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_leads_back_to_pages_of_the_dashboard_alone() {
+        for page in ["/dashboard", "/dashboard/home", "/dashboard?q=a", "/dashboard#x"] {
+            assert!(is_page(page), "{page}");
+        }
+        for other in [
+            "",
+            "/",
+            "//evil.example",
+            "/dashboardx",
+            "https://evil.example/dashboard",
+            "/dashboard/\\evil",
+            "/dashboard\n",
+            "/assets/x",
+            "/dashboard/../tools/x",
+            "/dashboard/..",
+            "/dashboard/%2e%2E/tools/x",
+            "/dashboard/.%2e//evil.example",
+            "/dashboard//evil.example",
+            "/dashboard/./x",
+            "/dashboard/api/ai/x",
+        ] {
+            assert!(!is_page(other) && !is_form(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn forms_are_sent_to_pages_and_for_operations() {
+        for (path, takes) in [
+            ("/dashboard/new", true),
+            ("/dashboard/do/setSecret", true),
+            ("/dashboard/do/", false),
+            ("/dashboard/do/../api/x", false),
+            ("/dashboard/do/setSecret?x", false),
+            ("/dashboard/api/do/setSecret", false),
+        ] {
+            assert_eq!(is_form(path), takes, "{path}");
+        }
+    }
+}

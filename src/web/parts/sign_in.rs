@@ -1,0 +1,22 @@
+//! Where a credential is typed.
+
+use maud::{Markup, html};
+
+use super::form;
+use crate::web::visitor::Visitor;
+
+/// The form by which a session begins, with what it carries on, and why the last try began none.
+pub(in crate::web) fn sign_in(visitor: &Visitor, carried: &Markup, wrong: Option<&str>) -> Markup {
+    html! {
+        form.form method="post" action="/dashboard/session" {
+            (form::token(visitor))
+            (carried)
+            @if let Some(wrong) = wrong { p.problem #wrong role="alert" { (wrong) } }
+            (form::field("credential", "Credential", None, html! {
+                input #credential name="credential" type="password" required autocomplete="off" spellcheck="false"
+                    aria-describedby=[wrong.map(|_| "wrong")] aria-invalid=[wrong.map(|_| "true")];
+            }))
+            button.primary { "Sign in" }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Where the host is below its public name: `--base-url https://a.example/tools` has a path, which a proxy takes off what it passes on.
+//!
+//! Pages are written as if there were none, and everything here asks and compares without it. It is put before addresses where they go
+//! out to a browser: in a document, in what a redirect or a script leads to, and in the path of a cookie.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use url::Url;
+
+/// Attributes that hold an address.
+const ADDRESSES: [&str; 6] = ["href", "src", "action", "formaction", "data-live", "data-page"];
+
+/// The path of the public URL, without a slash at its end: empty where it has none.
+#[derive(Debug, Clone, Default)]
+pub struct Root(String);
+
+impl Root {
+    /// Of the host with this public URL.
+    #[must_use]
+    pub fn of(base_url: &str) -> Self {
+        Self(Url::parse(base_url).map(|url| url.path().trim_end_matches('/').to_owned()).unwrap_or_default())
+    }
+
+    /// Where a browser finds what is at `path` here.
+    pub(super) fn below(&self, path: &str) -> String {
+        format!("{}{path}", self.0)
+    }
+
+    /// A document whose addresses lead below it. Markup has no quote and no angle in words of others, so that only attributes of its
+    /// own look like them.
+    pub(super) fn document(&self, markup: String) -> String {
+        if self.0.is_empty() {
+            return markup;
+        }
+        let mut told = String::with_capacity(markup.len() * 5 / 4);
+        for (place, piece) in markup.split('<').enumerate() {
+            let (tag, words) = if place > 0 { piece.split_at(piece.find('>').unwrap_or(piece.len())) } else { ("", piece) };
+            told.extend((place > 0).then_some('<'));
+            self.tag(tag, &mut told);
+            told += words;
+        }
+        told
+    }
+
+    fn tag(&self, tag: &str, told: &mut String) {
+        const BEGINS: &str = "=\"/";
+        let mut rest = tag;
+        while let Some((before, after)) = rest.split_once(BEGINS) {
+            let name = before.rsplit(' ').next().unwrap_or_default();
+            let leads = ADDRESSES.contains(&name) && !after.starts_with('/');
+            told.extend([before, "=\"", if leads { &self.0 } else { "" }, "/"]);
+            rest = after;
+        }
+        told.push_str(rest);
+    }
+
+    /// Has a redirect lead below it.
+    pub(super) fn lead(&self, headers: &mut HeaderMap) {
+        let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).filter(|to| to.starts_with('/') && !self.0.is_empty());
+        if let Some(to) = to.and_then(|to| HeaderValue::try_from(self.below(to)).ok()) {
+            headers.insert(header::LOCATION, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maud::html;
+
+    use super::*;
+
+    #[test]
+    fn addresses_lead_below_the_path_of_the_public_url() {
+        let told = |url: &str| {
+            let page = html! {
+                link rel="icon" href="/a.svg";
+                form action="/b" { input name="back" value="/c"; button formaction="/d" { "=\"/e <a href=\"/f\">" } }
+                a title="href=\"/g" data-gauge="/h" href={ "/i?" "to=/j" } { "k" }
+                a href="#l" { "/m" }
+                a href="//n.example" { "n" }
+            };
+            Root::of(url).document(page.into_string())
+        };
+        let plain = told("https://x.example/");
+        let below = told("https://x.example:8443/y/z/");
+        assert!(plain.contains(r#"<form action="/b"><input name="back" value="/c"><button formaction="/d">"#), "{plain}");
+        let expected =
+            ["/a.svg", "/b", "/d", "/i?"].iter().fold(plain, |page, path| page.replace(&format!("=\"{path}"), &format!("=\"/y/z{path}")));
+        assert_eq!(below, expected);
+    }
+
+    #[test]
+    fn a_redirect_leads_below_it_once() {
+        let led = |url: &str, to: &'static str| {
+            let mut headers = HeaderMap::from_iter([(header::LOCATION, HeaderValue::from_static(to))]);
+            Root::of(url).lead(&mut headers);
+            headers[header::LOCATION].to_str().unwrap().to_owned()
+        };
+        assert_eq!(led("https://x.example", "/dashboard"), "/dashboard");
+        assert_eq!(led("https://x.example/y", "/dashboard?a=/b"), "/y/dashboard?a=/b");
+        assert_eq!(led("https://x.example/y", "https://z.example/"), "https://z.example/");
+    }
+}
