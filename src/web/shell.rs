@@ -201,6 +201,7 @@ fn footer(page: &Page, around: &Around) -> Markup {
                     label { "Theme " select data-switch="theme" { option value="" { "system" } option { "light" } option { "dark" } } }
                     label { "Times " select data-switch="times" { option value="" { "local" } option value="utc" { "UTC" } } }
                     label { "Shortcuts " select data-switch="keys" { option value="" { "on" } option { "off" } } }
+                    button #keys.quiet type="button" { "Keys" }
                 }
             }
         }

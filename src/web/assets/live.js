@@ -1,24 +1,38 @@
-// Follows a log: what the host tells is put below what is there. A gap is never left without a word, and the page never grows without end.
+// Follows a log: what the host tells is put below what is there. A gap is never left without a word, the page never grows without end, and
+// never stands still: each frame makes a few rows, and rows far from the screen are not laid out.
 
 import { Stream } from "./stream.js";
 
 const MOST_ROWS = 2000;
+/** Rows of a list. The page has many lists, one below the other: by them the oldest rows go, and what is far from the screen is left alone. */
+const LIST = 50;
+/** Rows that a frame makes at most, and milliseconds that it may make rows for. */
+const FRAME = 2 * LIST;
+const MAKES = 6;
+/** Further down than any log goes. */
+const END = 1e7;
+
+/** What a row says of lines that are not there. */
+const [MISSED, LEFT_OUT] = ["lines were missed", "lines are left out here"];
 
 /** @typedef {{ at: string, level: string, message: string, fields: Record<string, unknown>, callId: string | null, owner?: boolean }} Entry */
 
 const box = /** @type {HTMLElement | null} */ (document.querySelector("#log"));
-const list = box?.querySelector("ol.lines");
+const first = box?.querySelector("ol.lines");
 
 /** Letters of ASCII in one case, as the host compares them. @param {string} text */
 const folded = (text) => text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+
+/** Letters that cannot be seen, but for those that break lines. */
+const UNSEEN = /((?![\t\n\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0])/u;
 
 /** A text in which everything can be seen. @param {string} text */
 function seen(text) {
   const whole = document.createElement("bdi");
   let named = 0;
-  for (const piece of text.slice(0, 2000).split(/([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0])/u)) {
-    const odd = piece && !"\t\n\r".includes(piece) && /^[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0]$/u.test(piece);
-    if (!odd) { whole.append(piece); continue; }
+  for (const [place, piece] of text.slice(0, 2000).split(UNSEEN).entries()) {
+    // What was split by stands between what was split.
+    if (place % 2 === 0) { whole.append(piece); continue; }
     if (named++ >= 8) { whole.append("\ufffd"); continue; }
     const name = document.createElement("span");
     name.className = "odd";
@@ -45,17 +59,26 @@ function inUtc() {
   try { return localStorage.getItem("times") === "utc"; } catch { return false; }
 }
 
-/** @param {Entry} entry */
-function row(entry) {
+/** The time of the last line: most lines are of the same second as the one before. */
+let second = "";
+let inWords = "";
+
+/** @param {string} at */
+function localTime(at) {
+  if (at.slice(0, 19) !== second) [second, inWords] = [at.slice(0, 19), local.format(new Date(at))];
+  return inWords;
+}
+
+/** @param {Entry} entry @param {boolean} utc whether times are told so */
+function row(entry, utc) {
   const line = document.createElement("li");
   line.dataset.level = entry.level;
   line.dataset.at = entry.at;
   line.tabIndex = -1;
   const time = document.createElement("time");
-  const utc = `${entry.at.slice(0, 10)} ${entry.at.slice(11, 19)} UTC`;
   time.dateTime = entry.at;
-  time.dataset.utc = utc;
-  time.textContent = inUtc() ? utc : local.format(new Date(entry.at));
+  time.dataset.utc = `${entry.at.slice(0, 10)} ${entry.at.slice(11, 19)} UTC`;
+  time.textContent = utc ? time.dataset.utc : localTime(entry.at);
   const [className, sign] = LEVELS[entry.level] ?? LEVELS.info;
   const shown = made("span", "", sign);
   shown.ariaHidden = "true";
@@ -75,8 +98,13 @@ function row(entry) {
   return line;
 }
 
-if (box && list && box.dataset.live !== undefined) {
-  const live = box.dataset.live;
+/** What the host told of a log, or what is to be said between its lines: so many are missing, or something in words. */
+/** @typedef {{ entry: Entry, id: string }} Line */
+/** @typedef {{ missing: number, words: string, before: string }} Gap */
+/** @typedef {Line | Gap | { words: string }} Told */
+
+/** @param {HTMLElement} box @param {Element} first the list that the page came with @param {string} live where its lines are told */
+function follows(box, first, live) {
   const sought = folded(box.dataset.q ?? "");
   const follow = /** @type {HTMLButtonElement} */ (document.querySelector("#follow"));
   const newer = /** @type {HTMLButtonElement} */ (document.querySelector("#newer"));
@@ -86,21 +114,22 @@ if (box && list && box.dataset.live !== undefined) {
   /** Lines that the page came with, by what tells them apart: the stream tells the last of them again. @type {Map<string, number>} */
   const came = new Map();
   let oldest = "";
-  for (const line of /** @type {NodeListOf<HTMLElement>} */ (list.querySelectorAll("li"))) {
+  for (const line of /** @type {NodeListOf<HTMLElement>} */ (first.querySelectorAll("li"))) {
     const key = `${line.dataset.at} ${line.dataset.level} ${line.dataset.call ?? ""}`;
     came.set(key, (came.get(key) ?? 0) + 1);
     oldest ||= line.dataset.at ?? "";
     line.tabIndex = -1;
   }
 
+  /** The list that rows are put into, and the rows of all lists. */
+  let list = first;
+  let rows = first.children.length;
+  /** Where the last line is that is on the page, for who asks what came behind it. */
+  let shown = "";
   let hidden = 0;
   let dropped = 0;
-  /** Told, and not on the page yet. @type {HTMLElement[]} */
+  /** Told, and not on the page yet. @type {Told[]} */
   let held = [];
-  /** How many of these were left out. */
-  let left = 0;
-  /** Where each line is, for who asks what came behind it. @type {WeakMap<HTMLElement, string>} */
-  const ids = new WeakMap();
   let drawing = false;
 
   const atEnd = () => box.scrollHeight - box.scrollTop - box.clientHeight < 40;
@@ -111,89 +140,109 @@ if (box && list && box.dataset.live !== undefined) {
     if (status.textContent !== told) status.textContent = told;
   }
 
-  /** Rows beyond the most there may be go, the oldest first, and that is said in their place. */
-  function trim() {
-    let over = list ? list.children.length - MOST_ROWS : 0;
-    if (!list || over <= 0) return;
-    const earlier = list.querySelector(".earlier") ?? made("li", "gap earlier");
-    if (earlier.parentElement !== list) list.prepend(earlier);
-    for (; over > 0 && list.children.length > 1; over--) {
-      const gone = /** @type {HTMLElement} */ (list.children[1]);
-      dropped += gone.dataset.at ? 1 : Number(gone.dataset.missing ?? 0);
+  /** Lines that a row or what is to become one stands for. @param {Told} told */
+  const lines = (told) => ("entry" in told ? 1 : "missing" in told ? told.missing : 0);
+
+  /** Makes room for so many rows: whole lists go, the oldest first, and that is said in their place. @param {number} more */
+  function makeRoom(more) {
+    if (rows + more <= MOST_ROWS) return;
+    const old = /** @type {HTMLElement[]} */ ([...box.querySelectorAll(":scope > ol")]);
+    for (const gone of old) {
+      if (rows + more <= MOST_ROWS || gone === list) break;
+      for (const line of /** @type {HTMLCollectionOf<HTMLElement>} */ (gone.children)) dropped += line.dataset.at ? 1 : Number(line.dataset.missing ?? 0);
+      rows -= gone.children.length;
+      if (gone.contains(document.activeElement)) box.focus({ preventScroll: true });
       gone.remove();
     }
-    const link = document.createElement("a");
-    link.href = box?.dataset.page ?? "";
-    link.textContent = "open the log again";
-    earlier.replaceChildren(`${dropped} earlier lines are not on this page any more · `, link);
+    earlier();
+  }
+
+  function earlier() {
+    const told = box.querySelector(".earlier") ?? made("p", "gap earlier", "", way("open the log again"));
+    if (!told.parentElement) box.prepend(told);
+    told.firstChild?.replaceWith(`${dropped} earlier lines are not on this page any more · `);
   }
 
   function draw() {
     drawing = false;
-    if (!list || !held.length) return;
+    if (!held.length) return;
     if (!stays) {
       newer.hidden = false;
-      newer.textContent = `${held.filter((line) => line.dataset.at).length + left} new lines`;
+      newer.textContent = `${held.reduce((sum, told) => sum + lines(told), 0)} new lines`;
       return;
     }
     document.querySelector("#nothing")?.remove();
-    list.append(...held);
-    [held, left] = [[], 0];
+    const [utc, until] = [inUtc(), performance.now() + MAKES];
+    const ready = [];
+    for (const told of held) {
+      if (ready.length === FRAME || performance.now() > until) break;
+      ready.push("entry" in told ? row(told.entry, utc) : "missing" in told ? gap(told) : made("li", "gap", told.words));
+      if ("entry" in told) shown = told.id;
+    }
+    held.splice(0, ready.length);
+    makeRoom(ready.length);
+    for (const line of ready) {
+      if (list.children.length >= LIST) {
+        list = made("ol", "lines");
+        box.append(list);
+      }
+      list.append(line);
+    }
+    rows += ready.length;
     newer.hidden = true;
-    trim();
-    if (box) box.scrollTop = box.scrollHeight;
+    box.scrollTop = END;
     tellStatus();
+    if (held.length) soon();
   }
 
-  /** @param {HTMLElement} line */
-  function put(line) {
-    held.push(line);
-    if (held.length > MOST_ROWS) leaveOut();
-    if (drawing) return;
+  /** Draws with the next frame: a page that is not seen has none, and waits. */
+  function soon() {
+    if (!drawing) requestAnimationFrame(draw);
     drawing = true;
-    // A page that is not seen draws nothing by frames.
-    document.hidden ? setTimeout(draw, 200) : requestAnimationFrame(draw);
+  }
+
+  /** @param {Told} told */
+  function put(told) {
+    held.push(told);
+    if (held.length > MOST_ROWS) leaveOut();
+    soon();
   }
 
   /** More waits than the page would hold while somebody reads further up: the oldest of it is left out, and that is said. */
   function leaveOut() {
-    if (!held[0].classList.contains("left-out")) {
-      const shown = /** @type {HTMLElement | null} */ (list?.lastElementChild ?? null);
-      held.unshift(gap("", (shown && ids.get(shown)) ?? ""));
-      held[0].classList.add("left-out");
-      left = 0;
-    }
-    held.splice(1, 1);
-    left++;
-    held[0].dataset.missing = String(left);
-    held[0].firstChild?.replaceWith(`${left} lines are left out here · `);
+    const [oldest] = held;
+    /** @type {Gap} */
+    const out = "missing" in oldest && oldest.words === LEFT_OUT ? oldest : { missing: 0, words: LEFT_OUT, before: shown };
+    if (out !== oldest) held.unshift(out);
+    for (const told of held.splice(1, LIST)) out.missing += lines(told);
   }
 
-  /** @param {number} missed */
-  function lagged(missed) {
-    const line = gap(`${missed} lines were missed · `, stream.last);
-    line.dataset.missing = String(missed);
-    put(line);
+  /** The way to the log from its end. @param {string} words */
+  function way(words) {
+    const link = document.createElement("a");
+    link.href = box.dataset.page ?? "";
+    link.textContent = words;
+    return link;
   }
 
-  /** A row that says what is missing, with the way to it. @param {string} words @param {string} before */
-  function gap(words, before) {
-    const line = made("li", "gap", words);
-    const load = document.createElement("a");
-    load.href = box?.dataset.page ?? "";
-    load.textContent = "load them";
+  /** A row that says what is missing, with the way to it. @param {Gap} told */
+  function gap({ missing, words, before }) {
+    const load = way("load them");
+    const line = made("li", "gap", `${missing} ${words} · `, load);
+    line.dataset.missing = String(missing);
     load.addEventListener("click", (event) => {
       if (!before) return;
       event.preventDefault();
       // All that came behind the gap is told again, in its order, with what is missing.
       held = [];
+      list = /** @type {HTMLElement} */ (line.parentElement);
+      while (list.nextSibling) list.nextSibling.remove();
       while (line.nextSibling) line.nextSibling.remove();
       line.remove();
-      stream.last = before;
-      stays = true;
+      rows = box.querySelectorAll("li").length;
+      [stream.last, shown, stays] = [before, before, true];
       restart();
     });
-    line.append(load);
     return line;
   }
 
@@ -205,10 +254,8 @@ if (box && list && box.dataset.live !== undefined) {
     const again = came.get(key) ?? 0;
     if (again) { came.set(key, again - 1); return; }
     // Older than the page: it is on the next one.
-    if (box?.dataset.more !== undefined && entry.at <= oldest) return;
-    const line = row(entry);
-    ids.set(line, id);
-    put(line);
+    if (box.dataset.more !== undefined && entry.at <= oldest) return;
+    put({ entry, id });
   }
 
   const stream = new Stream({
@@ -220,10 +267,10 @@ if (box && list && box.dataset.live !== undefined) {
     },
     told(name, data, id) {
       if (name === "log") told(JSON.parse(data), id);
-      else if (name === "lagged") lagged(JSON.parse(data).missed);
+      else if (name === "lagged") put({ missing: JSON.parse(data).missed, words: MISSED, before: stream.last });
     },
     opened(lost) {
-      if (lost) put(made("li", "gap", `connection lost, back after ${(lost / 1000).toFixed(1)} s, nothing missed`));
+      if (lost) put({ words: `connection lost, back after ${(lost / 1000).toFixed(1)} s, nothing missed` });
       tellStatus();
     },
     lost: () => tellStatus("Connection lost, asking again"),
@@ -250,52 +297,28 @@ if (box && list && box.dataset.live !== undefined) {
 
   box.addEventListener("scroll", () => {
     stays = atEnd();
-    if (stays) draw();
+    if (stays && held.length) soon();
   });
   newer.addEventListener("click", () => {
     stays = true;
-    draw();
-    box.scrollTop = box.scrollHeight;
+    box.scrollTop = END;
+    soon();
     box.focus();
   });
   follow.addEventListener("click", toggle);
   aloud.addEventListener("change", () => { box.ariaLive = aloud.checked ? "polite" : "off"; });
 
-  box.scrollTop = box.scrollHeight;
+  box.scrollTop = END;
   restart();
-  addEventListener("keydown", (pressed) => {
-    if (pressed.key === "f" && heard(pressed)) toggle();
-  });
 }
 
-/** Whether a key is meant for the page. @param {KeyboardEvent} pressed */
-function heard(pressed) {
-  const into = /** @type {HTMLElement} */ (pressed.target);
-  const typing = into.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(into.tagName);
-  let off = false;
-  try { off = localStorage.getItem("keys") === "off"; } catch { /* on */ }
-  return !typing && !off && !pressed.ctrlKey && !pressed.metaKey && !pressed.altKey;
-}
+if (box && first && box.dataset.live !== undefined) follows(box, first, box.dataset.live);
 
-if (box && list) {
-  addEventListener("keydown", (pressed) => {
-    if (!["e", "E"].includes(pressed.key) || !heard(pressed)) return;
-    const errors = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("li[data-level=error]")]);
-    const here = document.activeElement?.closest("#log li");
-    const place = (/** @type {HTMLElement} */ line) => (here ? line.compareDocumentPosition(here) : Node.DOCUMENT_POSITION_FOLLOWING);
-    const next = pressed.key === "e"
-      ? (here ? errors.find((line) => place(line) & Node.DOCUMENT_POSITION_PRECEDING) : errors[0])
-      : (here ? errors.findLast((line) => place(line) & Node.DOCUMENT_POSITION_FOLLOWING) : errors.at(-1));
-    if (!next) return;
-    next.tabIndex = -1;
-    next.focus();
-    next.scrollIntoView({ block: "center" });
-  });
-
+if (box) {
   // What is copied says when, how grave and of which call.
   box.addEventListener("copy", (event) => {
     const chosen = getSelection();
-    const lines = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("li[data-at]")]).filter((line) => chosen?.containsNode(line, true));
+    const lines = /** @type {HTMLElement[]} */ ([...box.querySelectorAll("li[data-at]")]).filter((line) => chosen?.containsNode(line, true));
     if (!event.clipboardData || lines.length < 2) return;
     event.preventDefault();
     const text = lines.map((line) => {

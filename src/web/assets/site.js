@@ -64,13 +64,99 @@ for (const element of document.querySelectorAll("select[data-switch]")) {
   });
 }
 
-addEventListener("keydown", (event) => {
+/** Whether a key is meant for the page, and not for what is typed into or for the browser. @param {KeyboardEvent} event */
+function heard(event) {
   // In a shadow root, what is typed into, and not the box around it.
   const into = /** @type {HTMLElement} */ (event.composedPath()[0]);
   const typing = into.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(into.tagName);
-  if (typing || event.ctrlKey || event.metaKey || event.altKey || chosen.get("keys") === "off") return;
-  const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
-  if (!(wanted instanceof HTMLElement)) return;
-  event.preventDefault();
-  wanted.focus();
+  // What is typed is left first.
+  if (event.key === "Escape" && typing && !into.isContentEditable && chosen.get("keys") !== "off") into.blur();
+  return !typing && !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented && chosen.get("keys") !== "off" && !document.querySelector("dialog[open]");
+}
+
+const ROWS = "main .rows > li, main .lines > li, main tbody > tr";
+const anyRow = () => document.querySelector(ROWS);
+const row = () => /** @type {HTMLElement | null | undefined} */ (document.activeElement?.closest(ROWS));
+
+/** Goes to the next row, or to the one before. @param {1 | -1} by @param {string} [only] those alone that are so */
+function goes(by, only) {
+  const rows = /** @type {HTMLElement[]} */ ([...document.querySelectorAll(ROWS)]);
+  const here = row();
+  const place = here ? rows.indexOf(here) : by > 0 ? -1 : rows.length;
+  const beside = by > 0 ? rows.slice(place + 1) : rows.slice(0, place).reverse();
+  const next = beside.find((other) => !only || other.matches(only));
+  if (!next) return;
+  next.tabIndex = -1;
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: only ? "center" : "nearest" });
+}
+
+/** Whether something was typed that would be lost. */
+const typed = () => [...document.querySelectorAll("main input, main textarea")].some((field) => {
+  const { value, defaultValue, checked, defaultChecked } = /** @type {HTMLInputElement} */ (field);
+  return value !== defaultValue || checked !== defaultChecked;
+});
+
+const ERROR = "[data-level=error]";
+const errors = () => document.querySelector(`.lines ${ERROR}`);
+/** The page above this one. */
+const above = () => /** @type {HTMLElement | null} */ (document.querySelector(".crumbs li:last-child a"));
+/** What copies the id of the row, or of the page. */
+const copier = () => /** @type {HTMLElement | null} */ ((row() ?? document).querySelector(".id .copy"));
+
+/** What keys do, where there is what they do it to. @type {[key: string, words: string, on: () => Element | null, act: () => void][]} */
+const KEYS = [
+  ["j", "next row", anyRow, () => goes(1)],
+  ["k", "row before", anyRow, () => goes(-1)],
+  // Of a row alone: a link or a button in it is pressed by itself.
+  ["Enter", "open the row", anyRow, () => {
+    const here = document.activeElement;
+    if (here?.matches(ROWS)) /** @type {HTMLElement | null} */ (here.querySelector("a[href], summary, button"))?.click();
+  }],
+  ["e", "next error", errors, () => goes(1, ERROR)],
+  ["E", "error before", errors, () => goes(-1, ERROR)],
+  ["c", "copy the id", copier, () => copier()?.click()],
+  ["Escape", "leave a field, then the page for the one above", above, () => { if (!typed()) above()?.click(); }],
+  ["?", "these keys", () => document.body, help],
+];
+
+/** What has a key of its own: a field is gone to, a button pressed. Two may have the same in the header and on the page itself. @type {() => Map<string, HTMLElement>} */
+const own = () => new Map([.../** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-key], [aria-keyshortcuts]"))]
+  .map((element) => [element.dataset.key ?? element.ariaKeyShortcuts ?? "", element]));
+
+/** Shows the keys of this page. */
+function help() {
+  const title = "Keys of this page";
+  const [dialog, heading, list, close] = ["dialog", "h2", "dl", "button"].map((name) => document.createElement(name));
+  dialog.ariaLabel = heading.textContent = title;
+  list.className = "facts";
+  const named = [...own()].map(([key, element]) => [key, /** @type {HTMLInputElement} */ (element).labels?.[0]?.textContent || (element.textContent ?? "")]);
+  const ways = [...document.querySelectorAll("[data-keys]")].map((element) => [`Ctrl ${/** @type {HTMLElement} */ (element).dataset.keys}`, element.textContent ?? ""]);
+  const shown = KEYS.filter(([, , on]) => on()).map(([key, words]) => [key, words]);
+  for (const [key, words] of [...named, ...ways, ...shown]) {
+    const [pair, term, name, fact] = ["div", "dt", "kbd", "dd"].map((element) => document.createElement(element));
+    name.textContent = key;
+    fact.textContent = words;
+    term.append(name);
+    pair.append(term, fact);
+    list.append(pair);
+  }
+  close.textContent = "Close";
+  close.addEventListener("click", () => dialog.remove());
+  dialog.addEventListener("close", () => dialog.remove());
+  dialog.append(heading, list, close);
+  document.body.append(dialog);
+  /** @type {HTMLDialogElement} */ (dialog).showModal();
+}
+
+document.querySelector("#keys")?.addEventListener("click", help);
+
+addEventListener("keydown", (event) => {
+  if (!heard(event)) return;
+  const wanted = own().get(event.key);
+  const [, , , act] = KEYS.find(([key, , on]) => key === event.key && on()) ?? [];
+  if (wanted?.dataset.key) wanted.focus();
+  else if (wanted) wanted.click();
+  else if (act) act();
+  if (wanted) event.preventDefault();
 });

@@ -2,6 +2,8 @@
 
 const SOON = 500;
 const LATE = 15000;
+/** Milliseconds of reading after which the page is let go on. */
+const READS = 8;
 
 class Gone extends Error { constructor(/** @type {number} */ status) { super(); this.status = status; } }
 class Later extends Error { constructor(/** @type {number} */ wait) { super(); this.wait = wait; } }
@@ -77,12 +79,18 @@ export class Stream {
     opened();
     const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
+    let began = performance.now();
     for (;;) {
       const { done, value } = await text.read();
       if (done) return;
       const blocks = (rest + value).split("\n\n");
       rest = blocks.pop() ?? "";
       for (const block of blocks) this.#event(block);
+      // What has come already is read without a pause: the page is given one.
+      if (performance.now() - began < READS) continue;
+      await later(0);
+      if (signal.aborted) return;
+      began = performance.now();
     }
   }
 
