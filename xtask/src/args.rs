@@ -28,6 +28,10 @@ pub(crate) struct Args {
     pub(crate) full: bool,
     /// A host as tests have it, for `faces`.
     pub(crate) debug: bool,
+    /// Whether `faces` writes what it would compare with.
+    pub(crate) accept: bool,
+    /// How many tools there are where `faces` holds clocks to something. Default there: 1,000.
+    pub(crate) tools: Option<u32>,
     /// Whether `vendor` writes nothing.
     pub(crate) check: bool,
     /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
@@ -57,6 +61,8 @@ impl Args {
                 "--short" => args.short = true,
                 "--full" => args.full = true,
                 "--debug" => args.debug = true,
+                "--accept" => args.accept = true,
+                "--tools" => args.tools = Some(value()?.parse().map_err(|_| "`--tools` wants a whole number".to_owned())?),
                 "--check" => args.check = true,
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
@@ -102,6 +108,8 @@ mod tests {
             "--short",
             "--full",
             "--debug",
+            "--accept",
+            "--tools=5",
             "--check",
             "--",
             "--listen",
@@ -111,6 +119,7 @@ mod tests {
         assert_eq!(args.engine, Some(Asked::QuickJs));
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
         assert_eq!((args.full, args.debug, args.check), (true, true, true));
+        assert_eq!((args.accept, args.tools), (true, Some(5)));
         assert_eq!(args.tier.as_deref(), Some("jitless"));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);

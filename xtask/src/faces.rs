@@ -40,6 +40,7 @@ impl Story {
 const STORIES: &[Story] = &[
     Story::new("pages"),
     Story { script: "pages", words: &["--empty"], catalogue: Catalogue::Empty, ..Story::new("empty") },
+    Story::new("snapshots"),
     Story::new("editor"),
     Story::new("newcomer"),
     Story::new("without-script"),
@@ -81,8 +82,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         words => all().filter(|story| words.iter().any(|word| *word == story.name)).collect(),
     };
     let place = Place { host: &host, worker: &worker, packages: &packages, browser: &browser::find()? };
-    let asked = [(args.full, "--full"), (args.short, "--short"), (args.debug, "--debug")];
-    let words: Vec<_> = asked.into_iter().filter_map(|(is_asked, word)| is_asked.then_some(word)).collect();
+    let asked = [(args.full, "--full"), (args.short, "--short"), (args.debug, "--debug"), (args.accept, "--accept")];
+    let tools = args.tools.map(|tools| format!("--tools={tools}"));
+    let words: Vec<_> = asked.into_iter().filter_map(|(is_asked, word)| is_asked.then_some(word)).chain(tools.as_deref()).collect();
     place.run(&stories, &words)
 }
 
@@ -143,6 +145,7 @@ impl Place<'_> {
         node.arg(format!("{}.mjs", story.script)).arg(&host.url).args(story.words).args(words).current_dir(self.packages);
         node.env("TOLLHOUSE_ADMIN_TOKEN_FILE", host.admin_token()).env("CHROMIUM", self.browser);
         node.env("PICTURES", place::target().join("pictures"));
+        node.env("SNAPSHOTS", place::root().join("fixtures/browser/snapshots"));
         shell::run(&mut node)
     }
 }

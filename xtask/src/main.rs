@@ -52,6 +52,8 @@ cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   ho
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: axe, weight, policy, stories of who uses them
+cargo xtask faces snapshots --accept                     keeps what pages are read out as; without, what has changed is told
+cargo xtask faces speed [--tools 1000]                   how long the list of tools takes
 cargo xtask vendor [--check]                             makes the editor of pages of the packages that xtask/vendor locks
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code

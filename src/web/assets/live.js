@@ -4,11 +4,13 @@
 import { Stream } from "./stream.js";
 
 const MOST_ROWS = 2000;
+/** Lines that may wait for their rows where more are told than can be drawn. */
+const MOST_BEHIND = 10_000;
 /** Rows of a list. The page has many lists, one below the other: by them the oldest rows go, and what is far from the screen is left alone. */
-const LIST = 50;
+const LIST = 25;
 /** Rows that a frame makes at most, and milliseconds that it may make rows for. */
-const FRAME = 2 * LIST;
-const MAKES = 6;
+const FRAME = 100;
+const MAKES = 5;
 /** Further down than any log goes. */
 const END = 1e7;
 
@@ -26,8 +28,10 @@ const folded = (text) => text.replace(/[A-Z]/g, (letter) => letter.toLowerCase()
 /** Letters that cannot be seen, but for those that break lines. */
 const UNSEEN = /((?![\t\n\r])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0])/u;
 
-/** A text in which everything can be seen. @param {string} text */
+/** A text in which everything can be seen. @param {string} text @returns {string | Node} */
 function seen(text) {
+  // Most texts have nothing in them that runs the other way.
+  if (text.length <= 2000 && /^[ -~]*$/.test(text)) return text;
   const whole = document.createElement("bdi");
   let named = 0;
   for (const [place, piece] of text.slice(0, 2000).split(UNSEEN).entries()) {
@@ -183,6 +187,7 @@ function follows(box, first, live) {
     makeRoom(ready.length);
     for (const line of ready) {
       if (list.children.length >= LIST) {
+        list.previousElementSibling?.classList.add("far");
         list = made("ol", "lines");
         box.append(list);
       }
@@ -204,11 +209,11 @@ function follows(box, first, live) {
   /** @param {Told} told */
   function put(told) {
     held.push(told);
-    if (held.length > MOST_ROWS) leaveOut();
+    if (held.length > (stays ? MOST_BEHIND : MOST_ROWS)) leaveOut();
     soon();
   }
 
-  /** More waits than the page would hold while somebody reads further up: the oldest of it is left out, and that is said. */
+  /** More waits than there is room for, as while somebody reads further up: the oldest of it is left out, and that is said. */
   function leaveOut() {
     const [oldest] = held;
     /** @type {Gap} */
