@@ -117,6 +117,7 @@ const KEYS = [
   ["E", "error before", errors, () => goes(-1, ERROR)],
   ["c", "copy the id", copier, () => copier()?.click()],
   ["Escape", "leave a field, then the page for the one above", above, () => { if (!typed()) above()?.click(); }],
+  ["Ctrl Enter", "send the form that is filled in", () => document.querySelector("main form:not(:has([data-keys]))"), () => {}],
   ["?", "these keys", () => document.body, help],
 ];
 
@@ -151,7 +152,17 @@ function help() {
 
 document.querySelector("#keys")?.addEventListener("click", help);
 
+/** Sends the form that is filled in, as its first button does; one whose buttons have keys of their own knows better. @param {KeyboardEvent} event */
+function sends(event) {
+  const form = /** @type {HTMLInputElement} */ (event.composedPath()[0]).form;
+  const [first] = form?.querySelectorAll("button:not([type=button])") ?? [];
+  if (!form || !first || form.querySelector("[data-keys]")) return;
+  event.preventDefault();
+  form.requestSubmit(/** @type {HTMLButtonElement} */ (first));
+}
+
 addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return sends(event);
   if (!heard(event)) return;
   const wanted = own().get(event.key);
   const [, , , act] = KEYS.find(([key, , on]) => key === event.key && on()) ?? [];

@@ -1,7 +1,18 @@
 //! Styles without what is there for who writes them.
 
 /// What stands around the marks of a style, and what is as good.
-const SPACES: [(&str, &str); 8] = [(" {", "{"), ("{ ", "{"), ("; }", "}"), (";}", "}"), (" }", "}"), ("; ", ";"), (": ", ":"), (", ", ",")];
+const SPACES: [(&str, &str); 10] = [
+    (" {", "{"),
+    ("{ ", "{"),
+    ("; }", "}"),
+    (";}", "}"),
+    (" }", "}"),
+    ("; ", ";"),
+    (": ", ":"),
+    (", ", ","),
+    (" > ", ">"),
+    (" ~ ", "~"),
+];
 
 /// A style without comments, ends of lines, and most of its spaces. A line of it ends where a mark does, and none of its texts has a mark
 /// with a space in it.
@@ -23,7 +34,7 @@ mod tests {
     #[test]
     fn a_style_means_the_same() {
         let style = "/* a */\n.a, .b > :is(p, td) {\n  margin: 0 auto; /* b */\n  color: light-dark(#fff, #000);\n}\n@media (min-width: 64rem) {\n  .c::after { content: \"/\"; }\n}\n";
-        let wanted = ".a,.b > :is(p,td){margin:0 auto;color:light-dark(#fff,#000)}@media (min-width:64rem){.c::after{content:\"/\"}}";
+        let wanted = ".a,.b>:is(p,td){margin:0 auto;color:light-dark(#fff,#000)}@media (min-width:64rem){.c::after{content:\"/\"}}";
         assert_eq!(slim(style), wanted);
     }
 
