@@ -122,9 +122,9 @@ async fn create(
     State(publishing): State<Arc<Publishing>>,
     ProcessorTurn(turn): ProcessorTurn,
     Came(via): Came,
-    Body(draft): Body<Draft>,
+    Body(mut draft): Body<Draft>,
 ) -> Result<Response, Fault> {
-    let draft = Draft { via: Some(via), ..draft };
+    draft.via = Some(via);
     let owner = whose(&publishing, &caller, named).await?;
     let live = turn.during(publishing.catalog.create(draft, owner, caller.by())).await?;
     tracing::info!(endpoint.slug = %live.endpoint.slug, "endpoint was created");
@@ -164,9 +164,9 @@ async fn update(
     ProcessorTurn(turn): ProcessorTurn,
     Came(via): Came,
     headers: HeaderMap,
-    Body(patch): Body<Patch>,
+    Body(mut patch): Body<Patch>,
 ) -> Result<Response, Fault> {
-    let patch = Patch { via: Some(via), ..patch };
+    patch.via = Some(via);
     let slug = managed.live.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;

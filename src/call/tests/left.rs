@@ -1,7 +1,11 @@
 //! What calls leave: records, events, sums, receipts.
 
 use super::*;
-use crate::{event::feed::FeedItem, money::CreditOffer, store::faulty::Fault};
+use crate::{
+    event::feed::FeedItem,
+    money::{CreditOffer, sale::Detail},
+    store::faulty::Fault,
+};
 
 #[tokio::test]
 async fn a_paid_call_is_charged_and_tells_its_owner_so() {
@@ -132,9 +136,9 @@ async fn what_an_owner_calls_is_free_and_counted_nowhere() {
     // Of the three that failed, the owner's say so.
     let failed = bench.events(Kind::CallFailed).await;
     assert_eq!((failed.len(), failed.iter().filter(|event| event.data["owner"] == true).count()), (3, 2));
-    let totals = bench.sales.report(&bench.owner, NOW).await.unwrap().totals;
+    let totals = bench.sales.report(&bench.owner, NOW, Detail::Sums).await.unwrap().totals;
     assert_eq!((totals.calls, totals.failed_calls), (1, 1), "{totals:?}");
-    let asked = bench.metrics.asked(0, Step::Hour).unwrap();
+    let asked = bench.metrics.asked(0, None, Step::Hour).unwrap();
     assert_eq!(bench.metrics.series(&live.endpoint.id, asked).await.unwrap().buckets[0].calls, 1);
     let receipt = bench.receipts.find(&done.answer.receipt_id).await.unwrap().unwrap();
     assert!(receipt["owner"] == true && receipt["priceUsd"] == 0.0, "{receipt}");

@@ -10,7 +10,10 @@ use crate::{
     },
     call::{HistorySettings, MetricsSettings},
     event::{EventQuery, EventSettings},
-    money::receipt::{Draft, FreeReceiptSettings},
+    money::{
+        receipt::{Draft, FreeReceiptSettings},
+        sale::Detail,
+    },
     store::{
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
@@ -104,7 +107,7 @@ async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
             tries += 1;
             assert!(tries <= faults.len(), "{faults:?}");
         }
-        let report = write_behind.sales.report(&owner, NOW).await.unwrap();
+        let report = write_behind.sales.report(&owner, NOW, Detail::Sums).await.unwrap();
         assert_eq!((report.totals.calls, report.totals.failed_calls), (3, 3), "{faults:?}");
         let query = EventQuery { limit: 10, ..EventQuery::default() };
         assert_eq!(write_behind.events.list(&owner, &query).await.unwrap().events.len(), 3, "{faults:?}");
@@ -119,7 +122,7 @@ async fn failures_beyond_what_may_wait_are_counted_and_told() {
         write_behind.failed(failure(&owner, &endpoint));
     }
     write_behind.write().await.unwrap();
-    let report = write_behind.sales.report(&owner, NOW).await.unwrap();
+    let report = write_behind.sales.report(&owner, NOW, Detail::Sums).await.unwrap();
     assert_eq!(report.totals.failed_calls, MAX_FAILED as u64 + 7);
     let query = EventQuery { limit: 100_000, ..EventQuery::default() };
     let (mut told, mut query) = (vec![], query);
