@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{
     auth::{Admin, Anyone, Everyone, ForBuilder},
     endpoints::{self, Body, For, Subject, Wanted, whose},
-    page::{Limit, PathParams, Span, bad_cursor},
+    page::{Limit, PathParams, When, bad_cursor},
     reply,
     route::{Route, get, post},
     services::{Accounts, Earning, Http, Publishing},
@@ -28,7 +28,7 @@ use crate::{
     call::{CallError, Registration},
     event::{Events, Kind},
     front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered, quote},
-    money::{Offered, Way},
+    money::{Offered, Way, sale::Detail},
     tool::{EndpointState, Mismatch, Owner},
 };
 
@@ -169,7 +169,7 @@ struct Page {
 }
 
 /// How far back it is told what they earned.
-const EARNED: Span = Span::days(30);
+const EARNED: When = When::days(30);
 
 async fn list(
     Admin(page): Admin<Page>,
@@ -179,12 +179,12 @@ async fn list(
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
     let builders = accounts.builders.list(after.as_ref(), page.limit.0).await?;
     let owned = accounts.catalog.owned_by(builders.iter().map(|builder| &builder.id)).await;
-    let since = EARNED.before(earning.clock.now());
+    let since = EARNED.at(earning.clock.now());
     let mut told = Vec::with_capacity(builders.len());
     for builder in &builders {
         let mut record = builder.own();
         record["endpoints"] = json!(owned.get(&builder.id));
-        record["last30Days"] = json!(earning.sales.report(&Owner::Builder(builder.id.clone()), since).await?.totals);
+        record["last30Days"] = json!(earning.sales.report(&Owner::Builder(builder.id.clone()), since, Detail::Sums).await?.totals);
         record["seenAt"] = json!(accounts.builders.seen(&builder.id).await?);
         told.push(record);
     }

@@ -94,7 +94,7 @@ mod tests {
         let counts = || tally.counts().first().map(|(_, counts)| *counts).unwrap();
         let spent = Spent { cpu_us: 7, ..Spent::default() };
         let given_up = tally.begin(&id);
-        tally.begin(&id).ended(&Ok(Ran { outcome: Outcome::Stopped(StopReason::Deadlock), spent }));
+        tally.begin(&id).ended(&Ok(Ran { outcome: Outcome::Stopped(StopReason::Deadlock), spent, cold: false }));
         tally.begin(&id).ended(&Err(PoolError::Busy { retry_after: Duration::ZERO }));
         assert_eq!(counts(), Counts { running: 1, calls: 1, stops: 1, refused: 1, cpu_us: 7 });
         drop(given_up);
