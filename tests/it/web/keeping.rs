@@ -197,9 +197,11 @@ async fn a_builtin_has_no_versions_and_a_fixed_answer_is_its_json() {
 async fn a_log_of_long_lines_is_no_long_page() {
     let host = Host::start().await;
     let source =
-        "export default (req, ctx) => { for (let n = 0; n < 100; n++) ctx.log.info('\"&'.repeat(800) + n, { a: '<\"'.repeat(300) }); };";
+        "export default (req, ctx) => { for (let n = 0; n < 20; n++) ctx.log.info('\"&'.repeat(800) + n, { a: '<\"'.repeat(300) }); };";
     let (key, browser) = kept(&host, source).await;
-    host.call("kept", &json!({})).await.is(200);
+    for _ in 0..5 {
+        host.call("kept", &json!({})).await.is(200);
+    }
     let stored = async || {
         let page = host.as_builder(&key, Method::GET, "/ai/endpoints/kept/logs?limit=200", &Value::Null).await.is(200).json();
         page["logs"].as_array().filter(|lines| lines.len() == 100).map(|_| ())
