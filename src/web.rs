@@ -23,6 +23,7 @@ mod cookie;
 mod doors;
 mod forms;
 mod guides;
+mod kept;
 mod page;
 mod pages;
 mod parts;
@@ -44,6 +45,7 @@ use axum::{
 pub use self::{
     cookie::Cookie,
     doors::door,
+    kept::Kept,
     root::Root,
     services::{Operation, Services},
 };

@@ -21,6 +21,7 @@ pub(super) fn all(rooms: &Rooms, shared: &Arc<Shared>) -> Fronts {
         operations: http::rows().iter().map(operation).collect(),
         cookie: web::Cookie::of(&rooms.base_url),
         root: web::Root::of(&rooms.base_url),
+        kept: Arc::default(),
         clock: rooms.clock.clone(),
         base_url: rooms.base_url.clone(),
     };

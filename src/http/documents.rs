@@ -5,6 +5,7 @@
 //! pages, it says where the next one is.
 
 mod described;
+mod document;
 mod kept;
 mod library;
 mod llms;
@@ -31,7 +32,8 @@ pub(super) use self::described::described;
 pub use self::kept::Documents;
 use self::{
     described::MARKDOWN,
-    kept::{Document, Kept},
+    document::Document,
+    kept::Kept,
     openapi::Chosen,
 };
 use super::{
@@ -152,7 +154,7 @@ async fn index(offering: State<Arc<Offering>>, headers: HeaderMap) -> Result<Res
 /// As Markdown, which every name has with `.md` behind it.
 async fn docs(State(offering): State<Arc<Offering>>, PathParams(name): PathParams<String>, headers: HeaderMap) -> Result<Response, Fault> {
     let page = offering.documents.page(name.strip_suffix(".md").unwrap_or(&name)).ok_or(Code::NotFound)?;
-    let mut response = Document::of(MARKDOWN, page.text.clone()).told(&headers);
+    let mut response = page.document.clone().told(&headers);
     response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     Ok(response)
 }

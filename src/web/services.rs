@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::{Router, http::Method};
 
-use super::{cookie::Cookie, root::Root};
+use super::{cookie::Cookie, kept::Kept, root::Root};
 use crate::{
     account::session::Sessions,
     base::clock::Clock,
@@ -28,6 +28,8 @@ pub struct Services {
     pub cookie: Cookie,
     /// Where the host is below its public name.
     pub root: Root,
+    /// Documents as they were made last.
+    pub kept: Arc<Kept>,
     /// The time.
     pub clock: Clock,
     /// Public URL, as it stands in records.

@@ -12,6 +12,7 @@ use axum::{
     http::{HeaderMap, HeaderValue, Method, header, request::Parts},
     response::{IntoResponse, Redirect, Response},
 };
+use bytes::Bytes;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -231,18 +232,19 @@ impl Visitor {
         Ok(self.manifest().await?["payment"]["simulated"] == true)
     }
 
-    /// The text that a GET is answered with, of a document.
+    /// The text of a document, with the tag that it has as long as it stays the same.
     ///
     /// # Errors
     ///
     /// What the API refuses.
-    pub(super) async fn text(&self, path: &str) -> Result<String, Refused> {
+    pub(super) async fn document(&self, path: &str) -> Result<(HeaderValue, Bytes), Refused> {
         let response = self.ask(Method::GET, path, None).await;
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
-        let body = to_bytes(response.into_body(), MOST_BYTES).await.ok().and_then(|body| String::from_utf8(body.into()).ok());
-        body.ok_or_else(|| Fault::from(Code::Internal).into())
+        let tag = response.headers().get(header::ETAG).cloned();
+        let body = to_bytes(response.into_body(), MOST_BYTES).await.ok();
+        tag.zip(body).ok_or_else(|| Fault::from(Code::Internal).into())
     }
 
     /// The answer to a GET as it is, to who may have it already.

@@ -5,16 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use axum::{
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
-};
-use bytes::Bytes;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::{
     described::described,
+    document::Document,
     library::{Page, pages},
 };
 use crate::http::row::Row;
@@ -58,14 +53,6 @@ const KEPT: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Kept(Mutex<Option<(u64, Instant, Document)>>);
 
-/// A document as it is sent.
-#[derive(Debug, Clone)]
-pub(super) struct Document {
-    media: &'static str,
-    body: Bytes,
-    etag: HeaderValue,
-}
-
 impl Kept {
     /// The first page after so many changes: as it was made for them not long ago, or made now.
     pub(super) fn first(&self, changes: u64, now: Instant, make: impl FnOnce() -> Document) -> Document {
@@ -80,31 +67,6 @@ impl Kept {
     }
 }
 
-impl Document {
-    pub(super) fn json(value: &Value) -> Self {
-        Self::of("application/json", value.to_string())
-    }
-
-    pub(super) fn of(media: &'static str, body: impl Into<Bytes>) -> Self {
-        let body = body.into();
-        let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
-        Self { media, etag: HeaderValue::from_str(&etag).expect("hex digits in quotes"), body }
-    }
-
-    /// To who may have it already.
-    pub(super) fn told(self, headers: &HeaderMap) -> Response {
-        let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
-        let own = self.etag.to_str().unwrap_or_default();
-        // Compressed it has a weak tag of the same text.
-        let known = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == own));
-        let told = [(header::ETAG, self.etag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"))];
-        if known {
-            return (StatusCode::NOT_MODIFIED, told).into_response();
-        }
-        (told, [(header::CONTENT_TYPE, HeaderValue::from_static(self.media))], self.body).into_response()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -114,7 +76,7 @@ mod tests {
     #[test]
     fn a_page_is_made_anew_after_a_change_and_after_a_minute() {
         let (kept, now) = (Kept::default(), Instant::now());
-        let made = |changes, later: Duration, value: u64| kept.first(changes, now + later, || Document::json(&json!(value))).body;
+        let made = |changes, later: Duration, value: u64| kept.first(changes, now + later, || Document::json(&json!(value))).text().to_owned();
         assert_eq!(made(1, Duration::ZERO, 1), "1");
         assert_eq!(made(1, KEPT - Duration::from_millis(1), 2), "1");
         assert_eq!(made(1, KEPT, 3), "3");

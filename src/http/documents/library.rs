@@ -5,7 +5,11 @@ use std::fmt::Write as _;
 
 use include_dir::{Dir, include_dir};
 
-use super::{described::capital, subject};
+use super::{
+    described::{MARKDOWN, capital},
+    document::Document,
+    subject,
+};
 use crate::{front::Code, http::row::Row};
 
 static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/docs");
@@ -35,7 +39,16 @@ pub(super) struct Page {
     /// Of whom it is: the repository's, or made of the tables.
     pub(super) origin: Origin,
     /// All of it, as Markdown.
-    pub(super) text: String,
+    pub(super) document: Document,
+}
+
+/// What there is to say of a document, without what all have in common.
+struct Draft {
+    name: String,
+    title: String,
+    about: String,
+    origin: Origin,
+    text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,22 +69,26 @@ pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
         let of_it: Vec<&Row> = rows.iter().filter(|row| row.subject == *name).collect();
         made(name, &format!("API: {name}"), about, &subject::text(&of_it, base))
     });
-    let mut pages: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
-    pages.insert(0, index(&pages));
-    for page in &mut pages {
-        page.text =
-            format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n{}", outward(&page.text, base));
+    let drafts: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
+    let index = index(&drafts);
+    [index].into_iter().chain(drafts).map(|draft| draft.page(base)).collect()
+}
+
+impl Draft {
+    fn page(self, base: &str) -> Page {
+        let Self { name, title, about, origin, text } = self;
+        let head = format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n");
+        Page { name, title, about, origin, document: Document::of(MARKDOWN, head + &outward(&text, base)) }
     }
-    pages
 }
 
 /// A file of the repository: heading, what it is about, text.
-fn written(name: &str, text: &str) -> Option<Page> {
+fn written(name: &str, text: &str) -> Option<Draft> {
     let (heading, rest) = text.split_once('\n')?;
     let about = rest.split("\n\n").map(str::trim).find(|part| !part.is_empty() && !part.starts_with(['#', '|', '<']))?;
     let about = about.replace('\n', " ");
     let about = about.split_inclusive(". ").next()?.trim().trim_end_matches(['.', ':']).replace('`', "");
-    Some(Page {
+    Some(Draft {
         name: name.to_owned(),
         title: heading.trim_start_matches(['#', ' ']).to_owned(),
         about: format!("{}.", unlinked(&about)),
@@ -80,9 +97,9 @@ fn written(name: &str, text: &str) -> Option<Page> {
     })
 }
 
-fn made(name: &str, title: &str, about: &str, text: &str) -> Page {
+fn made(name: &str, title: &str, about: &str, text: &str) -> Draft {
     let text = format!("# {title}\n\n{about}\n\n{text}");
-    Page { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), origin: Origin::Table, text }
+    Draft { name: name.to_owned(), title: title.to_owned(), about: about.to_owned(), origin: Origin::Table, text }
 }
 
 /// The text with whole addresses for its links to other documents. Links out of `docs/` are words: what they lead to is not served, but
@@ -116,7 +133,7 @@ fn unlinked(text: &str) -> String {
     told
 }
 
-fn errors() -> Page {
+fn errors() -> Draft {
     let mut codes: Vec<_> = Code::ALL.iter().map(|code| code.row()).collect();
     codes.sort_by_key(|row| (row.status, row.name));
     let mut text = "Every refusal is `{\"ok\": false, \"error\": {code, fault, message, requestId, charged, hint?}}`, but for the x402 challenge of a \
@@ -139,7 +156,7 @@ fn errors() -> Page {
 }
 
 /// Every other page, in a line each.
-fn index(pages: &[Page]) -> Page {
+fn index(pages: &[Draft]) -> Draft {
     let mut text = String::new();
     for (heading, origin) in [("Guides", Origin::File), ("API", Origin::Table)] {
         _ = write!(text, "## {heading}\n\n");
@@ -171,9 +188,9 @@ mod tests {
         );
         for page in &pages {
             assert!(page.title.len() > 3 && page.about.len() > 20 && page.about.len() < 200 && page.about.ends_with('.'), "{page:?}");
+            let text = page.document.text();
             assert!(
-                page.text.starts_with("> ")
-                    && page.text.matches("](").count() == page.text.matches("](https://").count() + page.text.matches("](#").count()
+                text.starts_with("> ") && text.matches("](").count() == text.matches("](https://").count() + text.matches("](#").count()
             );
         }
     }

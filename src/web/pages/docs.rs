@@ -1,5 +1,7 @@
 //! `/docs` and `/docs/{name}`: what is written about the host, and its API, made of the Markdown that programs get there.
 
+use std::sync::Arc;
+
 use axum::{
     http::{HeaderMap, HeaderValue, header},
     response::Response,
@@ -7,9 +9,10 @@ use axum::{
 use maud::{PreEscaped, html};
 
 use crate::{
-    front::PathParams,
+    front::{Code, Fault, PathParams},
     web::{
         guides::{self, wants_markdown},
+        kept::Made,
         page::{Area, Page},
         visitor::{Refused, Visitor, segment},
     },
@@ -32,9 +35,24 @@ async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Respo
     if name.ends_with(".md") || wants_markdown(asked) {
         return Ok(visitor.pass(&path, asked).await);
     }
-    let text = visitor.text(&path).await?;
+    let made = made(visitor, name, &path).await?;
+    let main = PreEscaped(made.main.clone());
+    let page = Page { twin: Some(format!("{path}.md")), ..Page::new(Area::Documents, made.title.clone(), main) };
+    let page = if name == INDEX { page } else { page.under("/docs", "Documents") };
+    let mut response = visitor.show(page).await;
+    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
+    Ok(response)
+}
+
+/// The document as a part of a page: as it was made last, where its text is still the same.
+async fn made(visitor: &Visitor, name: &str, path: &str) -> Result<Arc<Made>, Refused> {
+    let (tag, body) = visitor.document(path).await?;
+    if let Some(made) = visitor.services.kept.get(name, &tag) {
+        return Ok(made);
+    }
+    let text = str::from_utf8(&body).map_err(|_| Fault::from(Code::Internal))?;
     let title = text.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(name).to_owned();
-    let rendered = visitor.made(|| guides::rendered(&linked(for_people(&text), visitor.base_url()))).await?;
+    let rendered = visitor.made(|| guides::rendered(&linked(for_people(text), visitor.base_url()))).await?;
     let main = html! {
         div.guide {
             nav.contents aria-label="Contents" {
@@ -44,11 +62,7 @@ async fn shown(visitor: &Visitor, name: &str, asked: &HeaderMap) -> Result<Respo
             div.prose { (PreEscaped(rendered.html)) }
         }
     };
-    let page = Page { twin: Some(format!("{path}.md")), ..Page::new(Area::Documents, title, main) };
-    let page = if name == INDEX { page } else { page.under("/docs", "Documents") };
-    let mut response = visitor.show(page).await;
-    response.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
-    Ok(response)
+    Ok(visitor.services.kept.put(name, tag, Made { title, main: main.into_string() }))
 }
 
 /// The text without its first line, where that leads programs to all else.

@@ -1,0 +1,48 @@
+//! A document as it is sent.
+
+use axum::{
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// A document as it is sent. A clone costs nothing.
+#[derive(Debug, Clone)]
+pub(super) struct Document {
+    media: &'static str,
+    body: Bytes,
+    etag: HeaderValue,
+}
+
+impl Document {
+    pub(super) fn json(value: &Value) -> Self {
+        Self::of("application/json", value.to_string())
+    }
+
+    pub(super) fn of(media: &'static str, body: impl Into<Bytes>) -> Self {
+        let body = body.into();
+        let etag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
+        Self { media, etag: HeaderValue::from_str(&etag).expect("hex digits in quotes"), body }
+    }
+
+    /// To who may have it already.
+    pub(super) fn told(self, headers: &HeaderMap) -> Response {
+        let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok());
+        let own = self.etag.to_str().unwrap_or_default();
+        // Compressed it has a weak tag of the same text.
+        let known = known.is_some_and(|tags| tags.split(',').any(|tag| tag.trim().trim_start_matches("W/") == own));
+        let told = [(header::ETAG, self.etag.clone()), (header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=60"))];
+        if known {
+            return (StatusCode::NOT_MODIFIED, told).into_response();
+        }
+        (told, [(header::CONTENT_TYPE, HeaderValue::from_static(self.media))], self.body).into_response()
+    }
+
+    /// What it says.
+    #[cfg(test)]
+    pub(super) fn text(&self) -> &str {
+        str::from_utf8(&self.body).expect("documents are text")
+    }
+}
