@@ -19,6 +19,7 @@ mod limits;
 mod list;
 mod live;
 mod narrow;
+mod order;
 mod patch;
 mod policy;
 mod publish;
@@ -55,6 +56,7 @@ pub use self::{
     fit::{Asker, Unfit},
     list::Page,
     live::{Fixed, Form, Live, MakeForm},
+    order::{Order, Place},
     patch::Patch,
     policy::{Policy, PolicyDraft, PolicyInForce},
     rescan::Rescanned,

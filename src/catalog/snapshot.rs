@@ -1,11 +1,15 @@
-//! The endpoints as they are at one moment: all of them, how many there are of each kind, and the index of their words.
+//! The endpoints as they are at one moment: all of them, how many there are of each kind, in every order, and the index of their words.
 
 use std::{fmt, ops::Bound, sync::Arc};
 
 use rpds::RedBlackTreeMapSync;
 
-use super::Live;
+use super::{
+    Live,
+    order::{Order, Orders, Place},
+};
 use crate::{
+    base::id::EndpointId,
     catalog::search::{Found, Index, Query, Text},
     tool::{Availability, Endpoint, MicroUsd, PricingMode, Slug},
 };
@@ -14,8 +18,12 @@ use crate::{
 #[derive(Clone)]
 pub struct Snapshot {
     all: RedBlackTreeMapSync<Slug, Arc<Live>>,
+    /// What each is called.
+    ids: RedBlackTreeMapSync<EndpointId, Slug>,
     /// Of those that are [`Endpoint::listed`].
     index: Index<Arc<Live>>,
+    /// Of the same.
+    orders: Orders,
     counts: Counts,
 }
 
@@ -42,12 +50,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether it takes every endpoint.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Whether an endpoint is of those wanted.
     #[must_use]
     pub fn takes(&self, endpoint: &Endpoint) -> bool {
@@ -60,7 +62,8 @@ impl Filter {
 
 impl Default for Snapshot {
     fn default() -> Self {
-        Self { all: RedBlackTreeMapSync::new_sync(), index: Index::default(), counts: Counts::default() }
+        let (all, ids) = (RedBlackTreeMapSync::new_sync(), RedBlackTreeMapSync::new_sync());
+        Self { all, ids, index: Index::default(), orders: Orders::default(), counts: Counts::default() }
     }
 }
 
@@ -75,6 +78,31 @@ impl Snapshot {
     #[must_use]
     pub fn get(&self, slug: &str) -> Option<&Arc<Live>> {
         self.all.get(slug)
+    }
+
+    /// The endpoint with this id.
+    #[must_use]
+    pub fn of_id(&self, id: &EndpointId) -> Option<&Arc<Live>> {
+        self.get(self.ids.get(id)?.as_str())
+    }
+
+    /// Those that everyone may see, in an order: from its beginning, or behind a place.
+    pub fn ordered(&self, order: Order, after: Option<Place>) -> impl Iterator<Item = &Arc<Live>> {
+        self.orders.behind(order, after)
+    }
+
+    /// How many `filter` takes of those that everyone may see. They are counted only where more is asked than whether they are free.
+    #[must_use]
+    pub fn count(&self, filter: &Filter) -> usize {
+        let Counts { listed, paid, .. } = self.counts;
+        match filter {
+            Filter { tags, pricing, max_price: None } if tags.is_empty() => match pricing {
+                None => listed,
+                Some(PricingMode::FreePublicUtility) => listed - paid,
+                Some(PricingMode::FixedPriceSuccessReceipt | PricingMode::MeteredPriceSuccessReceipt) => paid,
+            },
+            filter => self.values().filter(|live| live.endpoint.listed() && filter.takes(&live.endpoint)).count(),
+        }
     }
 
     /// By slug.
@@ -116,6 +144,14 @@ impl Snapshot {
         let slug = live.endpoint.slug.clone();
         let before = self.all.get(&slug).cloned();
         self.counts.change(before.as_deref(), Some(&live));
+        if let Some(before) = before.as_deref() {
+            self.orders.remove(&before.endpoint);
+            self.ids.remove_mut(&before.endpoint.id);
+        }
+        self.ids.insert_mut(live.endpoint.id.clone(), slug.clone());
+        if live.endpoint.listed() {
+            self.orders.put(&live);
+        }
         if !live.endpoint.listed() {
             self.index.remove(slug.as_str());
         } else if before.is_none_or(|before| text(&before.endpoint) != text(&live.endpoint)) || !self.index.replace(slug.as_str(), &live) {
@@ -125,7 +161,10 @@ impl Snapshot {
     }
 
     pub(super) fn remove(&mut self, slug: &str) {
-        self.counts.change(self.all.get(slug).map(|live| &**live), None);
+        let Some(before) = self.all.get(slug).cloned() else { return };
+        self.counts.change(Some(&before), None);
+        self.orders.remove(&before.endpoint);
+        self.ids.remove_mut(&before.endpoint.id);
         self.index.remove(slug);
         self.all.remove_mut(slug);
     }

@@ -147,3 +147,41 @@ async fn source_has_an_owner_for_as_long_as_an_endpoint_has_it() {
     catalog.delete("copy", None, By::Builder).await.unwrap();
     assert_eq!(of().await, None);
 }
+
+#[tokio::test]
+async fn orders_and_counts_follow_every_change() {
+    let (catalog, _folder) = catalog().await;
+    let owner = builder();
+    let create = async |slug: &str, price: f64| {
+        let mut draft = draft(slug);
+        draft.price_usd = crate::tool::MicroUsd::from_usd(price).unwrap();
+        catalog.create(draft, owner.clone(), By::Admin).await.unwrap()
+    };
+    for (slug, price) in [("dear", 0.5), ("free", 0.0), ("cheap", 0.01), ("alike", 0.01)] {
+        create(slug, price).await;
+    }
+    let in_order = |order, after| {
+        let all = catalog.all();
+        all.ordered(order, after).map(|live| live.endpoint.slug.as_str().to_owned()).collect::<Vec<_>>()
+    };
+    let count = |pricing| catalog.all().count(&Filter { pricing, ..Filter::default() });
+    let counts = || (count(None), count(Some(tool::PricingMode::FreePublicUtility)), count(Some(tool::PricingMode::FixedPriceSuccessReceipt)));
+    assert_eq!(in_order(Order::Price, None), ["free", "alike", "cheap", "dear"]);
+    // All of one moment.
+    assert_eq!(in_order(Order::Newest, None), ["alike", "cheap", "dear", "free"]);
+    assert_eq!(counts(), (4, 1, 3));
+    let cheap = Order::Price.place(&catalog.find("cheap").unwrap().endpoint);
+    assert_eq!(in_order(Order::Price, Some(cheap.clone())), ["dear"]);
+    catalog.update("dear", patch(json!({ "priceUsd": 0 })), None, By::Builder).await.unwrap();
+    assert_eq!(in_order(Order::Price, None), ["dear", "free", "alike", "cheap"]);
+    catalog.delete("cheap", None, By::Builder).await.unwrap();
+    assert_eq!((in_order(Order::Price, None), counts()), (vec!["dear".to_owned(), "free".to_owned(), "alike".to_owned()], (3, 2, 1)));
+    // A place is one also when nothing stands there any more.
+    assert_eq!(in_order(Order::Price, Some(cheap)), [""; 0]);
+    let free = catalog.find("free").unwrap();
+    assert_eq!(catalog.all().of_id(&free.endpoint.id).unwrap().endpoint.slug, free.endpoint.slug);
+    catalog.delete("free", None, By::Builder).await.unwrap();
+    assert!(catalog.all().of_id(&free.endpoint.id).is_none());
+    let again = create("free", 0.0).await;
+    assert!(catalog.all().of_id(&free.endpoint.id).is_none() && catalog.all().of_id(&again.endpoint.id).is_some());
+}

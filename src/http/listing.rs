@@ -1,14 +1,14 @@
 //! `GET /ai/endpoints`: a page of what is offered here, in the order of its names or, with `q`, of how well it fits; or as `sort` asks.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::page::{Limit, bad_cursor};
 use crate::{
-    catalog::{Catalog, Filter, Live, search::Query},
+    catalog::{Catalog, Filter, Live, Order, Place, search::Query},
     front::{Fault, cursor},
-    tool::{CatalogForm, MicroUsd, PricingMode},
+    tool::{CatalogForm, Endpoint, MicroUsd, PricingMode},
 };
 
 /// Bytes of records after which a page ends, however few they are: schemas may be large.
@@ -32,15 +32,6 @@ pub(super) struct Listing {
     cursor: Option<String>,
     /// All but `limit` and `cursor`, as it was asked: what a cursor is bound to.
     asked: Vec<String>,
-}
-
-/// An order that is asked for. Among equals it is the one that there is without.
-#[derive(Debug, Clone, Copy)]
-enum Order {
-    /// By the most that a call costs, the least first.
-    Price,
-    /// By when they were published, the last first.
-    Newest,
 }
 
 /// A page of records.
@@ -138,24 +129,32 @@ impl Listing {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
         let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
         match (&self.words, self.order) {
-            (_, Some(order)) => self.sorted(catalog, order, &of, place),
+            (Some(words), Some(order)) => self.found_in_order(catalog, words, order, &of, place),
             (Some(words), None) => self.found(catalog, words, &of, place),
+            (None, Some(order)) => self.ordered(catalog, order, &of, place),
             (None, None) => self.named(catalog, &of, place),
         }
     }
 
-    /// In the order that is asked for. Their place is a number.
-    fn sorted(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
-        let (skip, all) = (numbered(place)?, catalog.all());
-        let takes = |live: &Live| live.endpoint.listed() && self.filter.takes(&live.endpoint);
-        let mut items = match &self.words {
-            Some(words) => all.search(words, 0, usize::MAX, takes).items,
-            None => all.values().filter(|live| takes(live)).cloned().collect(),
-        };
-        match order {
-            Order::Price => items.sort_by_key(|live| live.endpoint.most_usd()),
-            Order::Newest => items.sort_by_key(|live| Reverse(live.endpoint.created_at)),
-        }
+    /// In the order that is asked for. Their place is the last one's in it.
+    fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+        let (after, all) = (place.map(|place| read_place(&place).ok_or_else(bad_cursor)).transpose()?, catalog.all());
+        let wanted = all.ordered(order, after).filter(|live| self.filter.takes(&live.endpoint));
+        Ok(self.page_of(wanted, all.count(&self.filter), of, |endpoint| written_place(&order.place(endpoint))))
+    }
+
+    /// Those with the words, in the order that is asked for. Their place is a number.
+    fn found_in_order(
+        &self,
+        catalog: &Catalog,
+        words: &Query,
+        order: Order,
+        of: &[&str],
+        place: Option<Vec<u8>>,
+    ) -> Result<Page, Fault> {
+        let skip = numbered(place)?;
+        let mut items = catalog.all().search(words, 0, usize::MAX, |live| self.filter.takes(&live.endpoint)).items;
+        items.sort_by_key(|live| order.rank(&live.endpoint));
         Ok(self.numbered_page(items.iter().skip(skip), skip, items.len(), of))
     }
 
@@ -178,17 +177,35 @@ impl Listing {
     fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let after = place.map_or(Ok(String::new()), String::from_utf8).map_err(|_| bad_cursor())?;
         let all = catalog.all();
-        let wanted = |live: &&Arc<Live>| live.endpoint.listed() && self.filter.takes(&live.endpoint);
-        let total = if self.filter.is_empty() { all.counts().listed } else { all.values().filter(wanted).count() };
-        let mut page = Records::new(self);
-        let mut rest = all.after(&after).filter(wanted).peekable();
-        let mut last = None;
+        let wanted = all.after(&after).filter(|live| live.endpoint.listed() && self.filter.takes(&live.endpoint));
+        Ok(self.page_of(wanted, all.count(&self.filter), of, |endpoint| endpoint.slug.as_str().as_bytes().to_vec()))
+    }
+
+    /// The first of these, as many as a page has room for. The next page begins behind the `place` of the last one.
+    fn page_of<'a>(
+        &self,
+        wanted: impl Iterator<Item = &'a Arc<Live>>,
+        total: usize,
+        of: &[&str],
+        place: impl FnOnce(&Endpoint) -> Vec<u8>,
+    ) -> Page {
+        let (mut page, mut rest, mut last) = (Records::new(self), wanted.peekable(), None);
         while let Some(live) = rest.next_if(|live| page.add(live)) {
             last = Some(live);
         }
-        let next = last.filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, last.endpoint.slug.as_str().as_bytes()));
-        Ok(Page { records: page.json, total, next })
+        let next = last.filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, &place(&last.endpoint)));
+        Page { records: page.json, total, next }
     }
+}
+
+/// The place of an endpoint in an order, as a cursor has it.
+fn written_place(place: &Place) -> Vec<u8> {
+    [&place.rank.to_be_bytes(), place.slug.as_str().as_bytes()].concat()
+}
+
+fn read_place(place: &[u8]) -> Option<Place> {
+    let (rank, slug) = place.split_first_chunk()?;
+    Some(Place { rank: u64::from_be_bytes(*rank), slug: str::from_utf8(slug).ok()?.parse().ok()? })
 }
 
 /// A place that is a number.

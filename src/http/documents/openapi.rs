@@ -1,13 +1,17 @@
 //! `/openapi.json`: what agents ask for, and tools, with the keys that agents' registries read; `/docs/openapi.json`: all there is.
 
-use std::{cmp::Reverse, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BinaryHeap, HashSet},
+    sync::Arc,
+};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
     described::{components, paths},
-    paged::{MAX_PAGE_BYTES, TOOLS, paid},
+    paged::{MAX_PAGE_BYTES, TOOLS, is_paid, paid},
     tool::path_item,
 };
 use crate::{
@@ -124,10 +128,10 @@ pub(super) fn whole(offering: &Offering) -> Value {
 fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<dyn Iterator<Item = &'a Arc<Live>> + 'a> {
     match some {
         Chosen::CalledMost => {
-            let called = offering.metrics.called();
-            let mut tools: Vec<_> = paid(all, "").collect();
-            tools.sort_by_key(|live| Reverse(called.get(&live.endpoint.id).copied().unwrap_or_default()));
-            Box::new(tools.into_iter())
+            let most = called_most(offering, all);
+            let told: HashSet<_> = most.iter().map(|live| live.endpoint.slug.as_str()).collect();
+            let others = paid(all, "").filter(move |live| !told.contains(live.endpoint.slug.as_str()));
+            Box::new(most.into_iter().chain(others))
         }
         Chosen::Named(slugs) => {
             let named = slugs.iter().filter_map(|slug| all.get(slug));
@@ -138,6 +142,20 @@ fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<d
             Box::new(paid(all, after).filter(move |live| tagged(live)))
         }
     }
+}
+
+/// The paid tools that somebody paid for of late, most called first: one more than the document has room for, at most.
+fn called_most<'a>(offering: &Offering, all: &'a Snapshot) -> Vec<&'a Arc<Live>> {
+    let called = offering.metrics.called();
+    // Of all that were called, no more are put in order than are taken.
+    let mut ranked: BinaryHeap<_> = called.iter().map(|(id, weight)| (weight, Reverse(id))).collect();
+    let mut most = Vec::new();
+    while most.len() <= TOOLS
+        && let Some((_, Reverse(id))) = ranked.pop()
+    {
+        most.extend(all.of_id(id).filter(|live| is_paid(live)));
+    }
+    most
 }
 
 fn contact(offering: &Offering) -> Value {

@@ -16,5 +16,10 @@ pub(super) const ADDRESSES: usize = 200;
 
 /// The tools behind `after`.
 pub(super) fn paid<'a>(all: &'a Snapshot, after: &'a str) -> impl Iterator<Item = &'a Arc<Live>> {
-    all.after(after).filter(|live| live.endpoint.availability() == Availability::Active && !live.endpoint.most_usd().is_zero())
+    all.after(after).filter(|live| is_paid(live))
+}
+
+/// Whether a tool takes calls, for money.
+pub(super) fn is_paid(live: &Live) -> bool {
+    live.endpoint.availability() == Availability::Active && !live.endpoint.most_usd().is_zero()
 }
