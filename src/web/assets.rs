@@ -36,6 +36,7 @@ const ALL: &[(&str, &str, &str)] = &[
     ("gauge.js", SCRIPT, include_str!("assets/gauge.js")),
     ("slip.js", SCRIPT, include_str!("assets/slip.js")),
     ("try.js", SCRIPT, include_str!("assets/try.js")),
+    ("drafts.js", SCRIPT, include_str!("assets/drafts.js")),
     ("wallet.js", SCRIPT, include_str!("assets/wallet.js")),
     ("edit.js", SCRIPT, include_str!("assets/edit.js")),
     ("live.js", SCRIPT, include_str!("assets/live.js")),

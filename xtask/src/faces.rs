@@ -48,6 +48,7 @@ const STORIES: &[Story] = &[
     Story::new("hostile"),
     Story::new("keyboard"),
     Story::new("lost"),
+    Story::new("drafts"),
     Story::new("live-log"),
     Story::new("live-rows"),
     Story::new("speed"),

@@ -1,4 +1,5 @@
 // What script adds to the form of a tool: keys, the way to a line, and text that is not published yet, kept in this browser.
+import { drafts, offer } from "./drafts.js";
 
 const sheet = document.querySelector("#sheet");
 
@@ -44,57 +45,14 @@ for (const told of /** @type {NodeListOf<HTMLOutputElement>} */ (document.queryS
 /** Whose text it is: another who signs in here sees none of it. */
 const owner = sheet instanceof HTMLElement ? sheet.dataset.owner ?? "" : "";
 
-/** Text in this browser, by its owner, tool and revision. Where nothing can be kept, nothing is. */
-const kept = {
-  /** @param {string} slug */
-  of(slug) {
-    const begins = `draft:${owner}:${slug}:`;
-    const found = [];
-    try {
-      for (let place = 0; place < localStorage.length; place++) {
-        const name = localStorage.key(place) ?? "";
-        if (!name.startsWith(begins)) continue;
-        const { at, text } = JSON.parse(localStorage.getItem(name) ?? "{}");
-        if (Array.isArray(text)) found.push({ name, revision: Number(name.slice(begins.length)), at, text });
-      }
-    } catch { /* nothing is kept */ }
-    return found.sort((a, b) => b.at - a.at);
-  },
-  /** @param {string} name @param {[string, string][]} text */
-  keep(name, text) {
-    try { localStorage.setItem(name, JSON.stringify({ at: Date.now(), text })); } catch { /* no room */ }
-  },
-  /** @param {string} name */
-  forget(name) {
-    try { localStorage.removeItem(name); } catch { /* nothing is kept */ }
-  },
-};
+/** What the texts of a tool are kept under, but for their revisions. @param {string} slug */
+const of = (slug) => `draft:${owner}:${slug}:`;
 
-/** @param {string} words @param {() => void} act */
-function button(words, act) {
-  const made = document.createElement("button");
-  made.type = "button";
-  made.textContent = words;
-  made.addEventListener("click", act);
-  return made;
-}
-
-/** Offers what was typed here and never published. @param {HTMLFormElement} form @param {ReturnType<typeof kept.of>[number]} found */
-function offer(form, found) {
-  const told = document.createElement("div");
-  told.className = "told offer";
-  told.setAttribute("role", "status");
-  const words = document.createElement("p");
-  const made = found.revision === Number(form.dataset.revision) ? "" : `, on revision ${found.revision}`;
-  words.textContent = `Text that was typed here ${new Date(found.at).toLocaleString()}${made} and not published is kept in this browser.`;
-  const buttons = document.createElement("p");
-  buttons.className = "buttons";
-  buttons.append(
-    button("Put it in", () => { put(found.text); told.remove(); }),
-    button("Forget it", () => { kept.forget(found.name); told.remove(); }),
-  );
-  told.append(words, buttons);
-  form.prepend(told);
+/** What is offered of a text that was typed here and never published. @param {HTMLFormElement} form @param {ReturnType<typeof drafts.of>[number]} found */
+function said(form, found) {
+  const revision = Number(found.name.slice(found.name.lastIndexOf(":") + 1));
+  const made = revision === Number(form.dataset.revision) ? "" : `, on revision ${revision}`;
+  return `Text that was typed here ${new Date(found.at).toLocaleString()}${made} and not published is kept in this browser.`;
 }
 
 /** The editor in the place of the source, while it is there. @type {import("./vendor/codemirror.js").Editor | undefined} */
@@ -136,19 +94,19 @@ function goTo(area, line) {
 }
 
 if (sheet instanceof HTMLFormElement) {
-  const name = `draft:${owner}:${sheet.dataset.slug ?? ""}:${sheet.dataset.revision ?? ""}`;
+  const name = of(sheet.dataset.slug ?? "") + (sheet.dataset.revision ?? "");
   const begun = JSON.stringify(typed());
   if ("began" in sheet.dataset) {
     // What a link says was done was not: the host says it on the page.
     const done = /** @type {HTMLElement | null} */ (document.querySelector("[data-done]"))?.dataset.done;
-    const found = kept.of(sheet.dataset.slug ?? "");
+    const found = drafts.of(of(sheet.dataset.slug ?? ""));
     // What was just published is kept no longer, nor what a new tool was begun with. Once: loaded again, the page keeps what was typed since.
     if (done) history.replaceState(null, "", location.pathname);
-    if (done === "updateEndpoint") for (const one of found) kept.forget(one.name);
+    if (done === "updateEndpoint") for (const one of found) drafts.forget(one.name);
     else {
-      if (done === "createEndpoint") for (const one of kept.of("")) kept.forget(one.name);
+      if (done === "createEndpoint") for (const one of drafts.of(of(""))) drafts.forget(one.name);
       const [last] = found.filter((one) => JSON.stringify(one.text) !== begun);
-      if (last) offer(sheet, last);
+      if (last) offer(sheet, said(sheet, last), last, put);
     }
   } else {
     document.querySelector("#told")?.scrollIntoView({ block: "nearest" });
@@ -157,8 +115,8 @@ if (sheet instanceof HTMLFormElement) {
   let waits = 0;
   const keep = () => {
     const text = typed();
-    if (JSON.stringify(text) === begun && "began" in sheet.dataset) kept.forget(name);
-    else kept.keep(name, text);
+    if (JSON.stringify(text) === begun && "began" in sheet.dataset) drafts.forget(name);
+    else drafts.keep(name, text);
   };
   sheet.addEventListener("input", () => {
     clearTimeout(waits);

@@ -1,5 +1,6 @@
 // Calls a tool without leaving its page, and tells what happens as it happens. What is sent is the page's own form, as the browser would
 // send it: sent again, it is the same call with the same payment. Without this script the next page is the answer.
+import { drafts, offer } from "./drafts.js";
 import { wallet } from "./wallet.js";
 
 /** Most lines that are told of what a tool says on its way, and most characters of a result that are shown. */
@@ -19,7 +20,7 @@ function made(name, text = "", attributes = {}) {
 
 const place = document.querySelector("[data-happens]") ?? document.querySelector("main .wrap")?.appendChild(made("section", "", { "data-happens": "" }));
 
-/** The events of a stream. @param {ReadableStream<Uint8Array>} body @returns {AsyncGenerator<[string, any]>} */
+/** The events of a stream, each with its text as it came. @param {ReadableStream<Uint8Array>} body @returns {AsyncGenerator<[string, any, string]>} */
 async function* events(body) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
@@ -31,7 +32,8 @@ async function* events(body) {
     for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
       const lines = text.slice(0, end).split("\n");
       const field = (/** @type {string} */ name) => lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).trimStart()).join("\n");
-      if (field("data")) yield [field("event"), JSON.parse(field("data"))];
+      const data = field("data");
+      if (data) yield [field("event"), JSON.parse(data), data];
     }
   }
 }
@@ -96,8 +98,22 @@ function counts(line) {
   return () => { clearInterval(timer); show(); };
 }
 
-/** @param {any} answer @param {Told} told */
-function showResult(answer, told) {
+/** Text to be read in a box of its own, as much of it as a page can take. @param {string} text */
+function box(text) {
+  const code = made("div", "", { class: "code" });
+  code.append(made("pre", text.slice(0, SHOWN), { tabindex: "0" }));
+  return text.length > SHOWN ? [code, made("p", `These are the first ${SHOWN} characters.`, { class: "note" })] : [code];
+}
+
+/** What is seen when it is asked for. @param {string} name @param {string} text */
+function folded(name, text) {
+  const folded = made("details", "", { class: "way" });
+  folded.append(made("summary", name), ...box(text));
+  return folded;
+}
+
+/** @param {any} answer @param {Told} told @param {Headers} headers @param {string} raw */
+function showResult(answer, told, headers, raw) {
   const { status = 200, result, receipt, paymentId, settlement } = answer;
   if (settlement?.transaction) told.line(`settled, transaction ${settlement.transaction}`, "ok");
   else if (paymentId) told.line("settled", "ok");
@@ -105,10 +121,12 @@ function showResult(answer, told) {
   if (receipt?.receiptId) told.link(`receipt ${receipt.receiptId}`, new URL(`../../dashboard/receipts/${encodeURIComponent(receipt.receiptId)}`, import.meta.url).href);
   const text = result && typeof result.base64 === "string" && result.mediaType ? `${result.mediaType}, ${Math.floor(result.base64.length * 3 / 4)} bytes`
     : result && typeof result.text === "string" && result.mediaType ? result.text : JSON.stringify(result, null, 2) ?? "";
-  const code = made("div", "", { class: "code" });
-  code.append(made("pre", text.slice(0, SHOWN), { tabindex: "0" }));
-  told.after.append(made("h3", "Result"), code);
-  if (text.length > SHOWN) told.after.append(made("p", `These are the first ${SHOWN} characters.`, { class: "note" }));
+  const chosen = Object.entries({ ...Object.fromEntries(headers), ...answer.headers });
+  told.after.append(
+    made("h3", "Result"), ...box(text),
+    folded("Headers", chosen.map(([name, value]) => `${name}: ${value}`).join("\n")),
+    folded("As it came", raw),
+  );
 }
 
 /** What became of a payment. @param {string | undefined} id @returns {Promise<string>} */
@@ -150,7 +168,7 @@ async function call(form) {
       return;
     }
     stop = counts(told.line(""));
-    for await (const [name, data] of events(answer.body)) {
+    for await (const [name, data, raw] of events(answer.body)) {
       if (name === "accepted") known = data.paymentId ?? known;
       if (name === "progress" && data.message) told.progress(data.message);
       if (name !== "result" && name !== "error") continue;
@@ -158,7 +176,7 @@ async function call(form) {
       stop();
       if (name === "result") {
         wallet.answered(form);
-        showResult(data, told);
+        showResult(data, told, answer.headers, raw);
         // What was paid for is not paid for again by this page.
         press(true, pays(form) ? "main form:not([data-call])" : "main form");
       } else {
@@ -199,3 +217,43 @@ document.addEventListener("submit", (event) => {
 });
 
 wallet.begin(call);
+
+/** What is typed into a form, of which nothing is a secret of the form. @param {HTMLFormElement} form @returns {[string, string][]} */
+const typed = (form) => [...new FormData(form)].flatMap(([name, value]) => {
+  const field = form.querySelector(`[name="${CSS.escape(name)}"]:not([type=hidden])`);
+  return field && typeof value === "string" ? [[name, value.replaceAll("\r\n", "\n")]] : [];
+});
+
+/** @param {HTMLFormElement} form @param {[string, string][]} text */
+function put(form, text) {
+  for (const field of form.elements) {
+    if (field instanceof HTMLInputElement && (field.type === "checkbox" || field.type === "radio")) {
+      field.checked = text.some(([name, value]) => name === field.name && value === field.value);
+    } else if (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement || field instanceof HTMLSelectElement) {
+      const [, value] = text.find(([name]) => name === field.name) ?? [];
+      if (value !== undefined && field.type !== "hidden") field.value = value;
+    }
+  }
+}
+
+// The input of each tool is kept, by who is signed in and by how it is typed: in fields or as JSON.
+const input = document.querySelector("form.try[data-slug]");
+if (input instanceof HTMLFormElement) {
+  const { owner = "", slug = "" } = input.dataset;
+  const name = `input:${owner}:${slug}:${input.elements.namedItem("json") ? "json" : "fields"}`;
+  const begun = JSON.stringify(typed(input));
+  const [found] = drafts.of(name);
+  if (found && JSON.stringify(found.text) !== begun) {
+    offer(input, `Input that was typed here ${new Date(found.at).toLocaleString()} is kept in this browser.`, found, (text) => put(input, text));
+  }
+  let waits = 0;
+  const keep = () => {
+    clearTimeout(waits);
+    if (JSON.stringify(typed(input)) !== begun) drafts.keep(name, typed(input));
+  };
+  input.addEventListener("input", () => {
+    clearTimeout(waits);
+    waits = setTimeout(keep, 400);
+  });
+  input.addEventListener("submit", keep);
+}

@@ -32,6 +32,9 @@ async fn what_is_free_is_called_by_one_form_and_answers_with_a_receipt() {
     let answer = browser.press(&form(&page, "Call").with("json", r#"{"n": 1.50, "big": 12345678901234567890}"#), "Call").await.is(200);
     let shown = text(&html(&answer));
     assert!(shown.contains("Nothing was charged.") && shown.contains("\"n\": 1.5"), "{shown}");
+    for raw in ["content-type: application/json", "x-receipt-id: rcpt_", r#"{"echo":{"n":1.5"#] {
+        assert!(shown.contains(raw), "as it came, {raw}: {shown}");
+    }
     let receipt = values(&html(&answer), "href").into_iter().find(|link| link.contains("/receipts/rcpt_")).unwrap();
     assert!(text(&html(&browser.get(&receipt).await.is(200))).contains("free"));
     assert_eq!(browser.cookie("play"), None, "nothing is paid with");

@@ -133,6 +133,11 @@ fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value) -> Markup 
             }
             @if *pays == Pays::Nothing { p.note { "To download it, the tool is called again." } }
         }
+        section {
+            h2 { "As it came" }
+            details.way { summary { "Headers" } (boxed(&headers(answer))) }
+            @if let Some(text) = answer.text() { details.way { summary { "Body" } (boxed(text)) } }
+        }
     }
 }
 
@@ -177,10 +182,21 @@ fn result(answer: &Answer) -> Markup {
     let spread =
         (whole.len() <= SPREAD_BYTES && answer.media().contains("json")).then(|| minified(whole).map(|json| spread(&json))).flatten();
     let shown = spread.as_deref().unwrap_or(whole);
+    boxed(shown)
+}
+
+/// Text to be read in a box of its own, as much of it as a page can take.
+fn boxed(text: &str) -> Markup {
     html! {
-        div.code { pre tabindex="0" { code { (text::first(shown, SHOWN)) } } }
-        @if shown.chars().nth(SHOWN).is_some() { p.note { "These are the first " (SHOWN) " characters. The download has all of it." } }
+        div.code { pre tabindex="0" { code { (text::first(text, SHOWN)) } } }
+        @if text.chars().nth(SHOWN).is_some() { p.note { "These are the first " (SHOWN) " characters. The download has all of it." } }
     }
+}
+
+/// The headers, each on a line of its own.
+fn headers(answer: &Answer) -> String {
+    let lines = answer.headers.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value.as_bytes())));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

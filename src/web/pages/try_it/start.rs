@@ -47,7 +47,8 @@ impl Start<'_> {
         let schema = self.tool.schema();
         html! {
             (self.lead())
-            form.form.try method="post" action=(self.tool.here()) data-call[self.costs == Costs::Nothing] {
+            form.form.try method="post" action=(self.tool.here()) data-call[self.costs == Costs::Nothing]
+                data-slug=(self.tool.slug()) data-owner=(self.visitor.session().map_or("", |session| &session.owner)) {
                 (form::token(self.visitor))
                 (FormName::new(self.visitor.now()).field())
                 input type="hidden" name="step" value="call";

@@ -1,0 +1,54 @@
+// Text that was typed and not sent, kept in this browser: it is offered, and never put in by itself. Where nothing can be kept, nothing is.
+
+export const drafts = {
+  /** Those whose names begin so, the last one first. @param {string} begins */
+  of(begins) {
+    const found = [];
+    try {
+      for (let place = 0; place < localStorage.length; place++) {
+        const name = localStorage.key(place) ?? "";
+        if (!name.startsWith(begins)) continue;
+        const { at, text } = JSON.parse(localStorage.getItem(name) ?? "{}");
+        if (Array.isArray(text)) found.push({ name, at, text });
+      }
+    } catch { /* nothing is kept */ }
+    return found.sort((a, b) => b.at - a.at);
+  },
+  /** @param {string} name @param {[string, string][]} text */
+  keep(name, text) {
+    try { localStorage.setItem(name, JSON.stringify({ at: Date.now(), text })); } catch { /* no room */ }
+  },
+  /** @param {string} name */
+  forget(name) {
+    try { localStorage.removeItem(name); } catch { /* nothing is kept */ }
+  },
+};
+
+/** @param {string} words @param {() => void} act */
+function button(words, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = words;
+  made.addEventListener("click", act);
+  return made;
+}
+
+/**
+ * Offers a text above a form. @param {HTMLFormElement} form @param {string} said
+ * @param {{ name: string, text: [string, string][] }} found @param {(text: [string, string][]) => void} put
+ */
+export function offer(form, said, found, put) {
+  const told = document.createElement("div");
+  told.className = "told offer";
+  told.setAttribute("role", "status");
+  const words = document.createElement("p");
+  words.textContent = said;
+  const buttons = document.createElement("p");
+  buttons.className = "buttons";
+  buttons.append(
+    button("Put it in", () => { put(found.text); told.remove(); }),
+    button("Forget it", () => { drafts.forget(found.name); told.remove(); }),
+  );
+  told.append(words, buttons);
+  form.prepend(told);
+}
