@@ -50,7 +50,7 @@ pub use self::{
     finish::{Closing, ReceiptFinisher},
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
-    metrics::{Metrics, MetricsSettings, Series, SeriesQuery, Step, StepError},
+    metrics::{Figures, Metrics, MetricsSettings, Series, SeriesQuery, Step, StepError},
     receipts::Receipts,
     register::{Registration, registration_terms},
     request::{Call, CalledBy, Progress, RequestHead},

@@ -19,6 +19,7 @@ mod limits;
 mod list;
 mod live;
 mod narrow;
+mod nearest;
 mod order;
 mod patch;
 mod policy;

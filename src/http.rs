@@ -1,5 +1,6 @@
 //! The HTTP front: its routes, by who comes. Those of management stand as rows in the file of their subject.
 
+mod about;
 mod account;
 mod admin;
 mod audit;
@@ -37,6 +38,7 @@ mod sign_in;
 mod stream;
 mod tools;
 mod turn;
+mod usage;
 
 use std::sync::Arc;
 
@@ -44,6 +46,7 @@ use axum::{Router, middleware};
 use serde_json::Value;
 
 pub use self::{
+    about::About,
     documents::Documents,
     row::{Answers, Row, Whose},
     services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
@@ -67,6 +70,7 @@ type Subject = (&'static str, Vec<Route>);
 fn public() -> Vec<Subject> {
     vec![
         ("tools", tools::routes()),
+        ("tools", usage::routes()),
         ("tools", invoke::routes()),
         ("quotes", quotes::routes()),
         ("receipts", receipts::routes()),

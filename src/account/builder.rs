@@ -1,6 +1,10 @@
 //! Builders: who they are, and the keys they show.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -190,6 +194,8 @@ pub struct Builders {
     store: Arc<dyn Store>,
     clock: Clock,
     seen: Seen,
+    /// Those that were asked for: nobody's changes.
+    names: Mutex<HashMap<BuilderId, Arc<str>>>,
 }
 
 impl fmt::Debug for Builders {
@@ -202,7 +208,7 @@ impl Builders {
     /// Builders of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock }
+        Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock, names: Mutex::default() }
     }
 
     /// Whose key this is. Unknown ids and wrong secrets look the same.
@@ -273,6 +279,22 @@ impl Builders {
     /// The store's.
     pub async fn get(&self, id: &BuilderId) -> Result<Option<Builder>, StoreError> {
         BUILDERS.get(&*self.store, id).await
+    }
+
+    /// What the builder with this id is called.
+    ///
+    /// # Errors
+    ///
+    /// The store's, where nobody asked before.
+    pub async fn name(&self, id: &BuilderId) -> Result<Option<Arc<str>>, StoreError> {
+        let names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(name) = names().get(id) {
+            return Ok(Some(Arc::clone(name)));
+        }
+        let Some(builder) = self.get(id).await? else { return Ok(None) };
+        let name: Arc<str> = builder.name.into();
+        names().insert(id.clone(), Arc::clone(&name));
+        Ok(Some(name))
     }
 
     /// Gives the builder a new key, and the event that tells of it; the old key is worth nothing from now on.

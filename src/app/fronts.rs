@@ -6,7 +6,7 @@ use super::rooms::Rooms;
 use crate::{
     base::rate::ConcurrencyLimit,
     front::{self, Fronts, Shared},
-    http::{self, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
+    http::{self, About, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
     mcp, web,
 };
 
@@ -42,6 +42,7 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
     let (catalog, calls, gate) = (|| Arc::clone(&rooms.catalog), || Arc::clone(&rooms.calls), || Arc::clone(&rooms.gate));
     let (builders, receipts) = (|| Arc::clone(&rooms.builders), || Arc::clone(&rooms.receipts));
     let (clock, pool, base_url) = (|| rooms.clock.clone(), || rooms.pool.clone(), || rooms.base_url.clone());
+    let about = Arc::new(About { metrics: Arc::clone(&rooms.metrics), builders: builders() });
     http::Services {
         shared: shared(),
         calling: Arc::new(Calling {
@@ -49,6 +50,7 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             catalog: catalog(),
             calls: calls(),
             receipts: receipts(),
+            about: Arc::clone(&about),
             base_url: base_url(),
             long_running_ms: rooms.long_running_ms,
             progress: rooms.progress,
@@ -62,7 +64,7 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             signer: Arc::clone(&rooms.signer),
             contact: rooms.contact.clone(),
             documents: Documents::new(http::rows(), &rooms.base_url),
-            metrics: Arc::clone(&rooms.metrics),
+            about: Arc::clone(&about),
             fee: rooms.fee,
             base_url: base_url(),
         }),
@@ -90,6 +92,7 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             calls: calls(),
             pool: pool(),
             secrets: Arc::clone(&rooms.secrets),
+            about,
             dry_runs: ConcurrencyLimit::new(rooms.dry_runs),
             base_url: base_url(),
         }),

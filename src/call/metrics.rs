@@ -4,6 +4,8 @@
 //! own: writing one again changes nothing. Readers add up what the processes wrote. A crash loses the last second.
 
 mod bucket;
+mod figures;
+mod kept;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -15,8 +17,12 @@ use std::{
     time::Duration,
 };
 
-use self::bucket::Bucket;
+pub use self::kept::Figures;
 pub use self::read::{Series, SeriesQuery, Step, StepError};
+use self::{
+    bucket::{Bucket, Lengths},
+    kept::Kept,
+};
 use super::history::{CallRecord, Charge};
 use crate::{
     base::{
@@ -78,6 +84,8 @@ pub struct Metrics {
     adding: Mutex<Adding>,
     /// Held while buckets are written, so that no older state of one comes after a newer.
     writing: tokio::sync::Mutex<()>,
+    /// What the calls of late come to.
+    kept: Mutex<Kept>,
 }
 
 #[derive(Default)]
@@ -86,6 +94,8 @@ struct Adding {
     open: HashMap<(EndpointId, Span), Filling>,
     /// Those that are full and not stored yet, under their keys.
     full: Vec<(Key, Bucket)>,
+    /// The calls that no stored bucket has yet.
+    fresh: HashMap<EndpointId, Lengths>,
     /// What the charged calls of each endpoint weigh, of late. Shared with who reads it just then.
     called: Arc<HashMap<EndpointId, u64>>,
 }
@@ -118,13 +128,14 @@ impl Metrics {
     /// Metrics in this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: MetricsSettings) -> Arc<Self> {
-        let (name, adding, writing) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default());
-        Arc::new(Self { store, clock, settings, name, adding, writing })
+        let (name, adding, writing, kept) = (RequestId::generate(), Mutex::default(), tokio::sync::Mutex::default(), Mutex::default());
+        Arc::new(Self { store, clock, settings, name, adding, writing, kept })
     }
 
-    /// Starts the task that writes and sweeps; it ends when nobody holds the metrics any more. Must be called inside a
+    /// Starts what writes, sweeps and counts; it ends when nobody holds the metrics any more. Must be called inside a
     /// tokio runtime.
     pub fn start(self: &Arc<Self>) {
+        self.start_counting();
         let metrics = Arc::downgrade(self);
         tokio::spawn(async move {
             let mut tick = tokio::time::interval(WRITE_EVERY);
@@ -145,6 +156,9 @@ impl Metrics {
         // A call that costs nobody anything would lift a tool above those that are paid for.
         if call.charged == Charge::Yes && !call.owner {
             *Arc::make_mut(&mut adding.called).entry(endpoint.clone()).or_default() += CALL;
+        }
+        for endpoint in [endpoint, &*OF_ALL] {
+            adding.fresh.entry(endpoint.clone()).or_default().add(call.duration_ms);
         }
         for (endpoint, span) in [endpoint, &*OF_ALL].into_iter().flat_map(|endpoint| Span::ALL.map(|span| (endpoint, span))) {
             let start = call.at.0 / span.millis() * span.millis();
@@ -181,7 +195,7 @@ impl Metrics {
     /// The store's; what it did not take is tried again the next time.
     pub async fn write(&self) -> Result<(), StoreError> {
         let _one = self.writing.lock().await;
-        let (changed, full) = self.changed();
+        let (changed, full, fresh) = self.changed();
         for batch in changed {
             let written = batch.commit(&*self.store, Durability::Buffered).await;
             if let Err(error) = written {
@@ -189,17 +203,21 @@ impl Metrics {
                 let mut adding = self.adding();
                 adding.full.splice(..0, full);
                 adding.open.values_mut().for_each(|filling| filling.changed = true);
+                for (endpoint, lengths) in fresh {
+                    *adding.fresh.entry(endpoint).or_default() += lengths;
+                }
                 return Err(error);
             }
         }
+        self.kept().add(fresh);
         self.forget_quiet();
         Ok(())
     }
 
-    /// What writes all that changed, and the full buckets among them.
-    fn changed(&self) -> (Vec<Batch>, Vec<(Key, Bucket)>) {
+    /// What writes all that changed, the full buckets among them, and the calls that are in it for the first time.
+    fn changed(&self) -> (Vec<Batch>, Vec<(Key, Bucket)>, HashMap<EndpointId, Lengths>) {
         let mut adding = self.adding();
-        let full = std::mem::take(&mut adding.full);
+        let (full, fresh) = (std::mem::take(&mut adding.full), std::mem::take(&mut adding.fresh));
         let open = adding.open.iter_mut().filter_map(|((endpoint, span), filling)| {
             std::mem::take(&mut filling.changed).then(|| (self.key(endpoint, *span, filling.start), &filling.bucket))
         });
@@ -210,7 +228,7 @@ impl Metrics {
             }
             batches.last_mut().expect("the first begins one").put(&CALL_METRICS, &key, bucket);
         }
-        (batches, full)
+        (batches, full, fresh)
     }
 
     /// Lets go of buckets whose time is over and that are stored.

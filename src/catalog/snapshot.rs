@@ -6,6 +6,7 @@ use rpds::RedBlackTreeMapSync;
 
 use super::{
     Live,
+    nearest::Pattern,
     order::{Order, Orders, Place},
 };
 use crate::{
@@ -137,6 +138,17 @@ impl Snapshot {
     #[must_use]
     pub fn search(&self, words: &Query, skip: usize, limit: usize, keep: impl Fn(&Live) -> bool) -> Found<Arc<Live>> {
         self.index.search(words, skip, limit, |live| keep(live))
+    }
+
+    /// Those whose slugs are like `name`, nearest first, of the ones that everyone may see and `keep` takes.
+    #[must_use]
+    pub fn nearest(&self, name: &str, keep: impl Fn(&Live) -> bool) -> Vec<&Arc<Live>> {
+        let Some(pattern) = Pattern::of(name) else { return Vec::new() };
+        let near = self.all.iter().filter_map(|(slug, live)| Some((pattern.distance(slug.as_str())?, live)));
+        let mut near: Vec<_> = near.filter(|(_, live)| live.endpoint.listed() && keep(live)).collect();
+        // Among equals by slug.
+        near.sort_by_key(|(distance, _)| *distance);
+        near.into_iter().map(|(_, live)| live).collect()
     }
 
     /// Shows an endpoint, in place of the one that had its slug.

@@ -165,7 +165,8 @@ async fn orders_and_counts_follow_every_change() {
         all.ordered(order, after).map(|live| live.endpoint.slug.as_str().to_owned()).collect::<Vec<_>>()
     };
     let count = |pricing| catalog.all().count(&Filter { pricing, ..Filter::default() });
-    let counts = || (count(None), count(Some(tool::PricingMode::FreePublicUtility)), count(Some(tool::PricingMode::FixedPriceSuccessReceipt)));
+    let counts =
+        || (count(None), count(Some(tool::PricingMode::FreePublicUtility)), count(Some(tool::PricingMode::FixedPriceSuccessReceipt)));
     assert_eq!(in_order(Order::Price, None), ["free", "alike", "cheap", "dear"]);
     // All of one moment.
     assert_eq!(in_order(Order::Newest, None), ["alike", "cheap", "dear", "free"]);

@@ -155,7 +155,8 @@ async fn inspect(
         return Ok(owned(&publishing, &live));
     }
     let live = publishing.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
-    Ok(tagged(&live, json!({ "ok": true, "endpoint": live.endpoint.public(&publishing.base_url, CatalogForm::Newer) })))
+    let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await?;
+    Ok(tagged(&live, json!({ "ok": true, "endpoint": record })))
 }
 
 async fn update(

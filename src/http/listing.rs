@@ -1,4 +1,4 @@
-//! `GET /ai/endpoints`: a page of what is offered here, in the order of its names or, with `q`, of how well it fits; or as `sort` asks.
+//! `GET /ai/endpoints`: a page of what is offered here, in the order of its names or, with `q`, of how well it fits; with `near`, of how much its name is like that; or as `sort` asks.
 
 use std::sync::Arc;
 
@@ -14,9 +14,6 @@ use crate::{
 /// Bytes of records after which a page ends, however few they are: schemas may be large.
 const MAX_PAGE_BYTES: usize = 1 << 20;
 
-/// Bytes of a usual record, for which room is made.
-const USUAL_BYTES: usize = 1 << 10;
-
 /// Most tags that a query names.
 const MAX_TAGS: usize = 16;
 
@@ -26,6 +23,8 @@ pub(super) struct Listing {
     pub(super) form: CatalogForm,
     /// `None` without words: then the order is that of the names.
     words: Option<Query>,
+    /// A name that others are to be like.
+    near: Option<String>,
     filter: Filter,
     order: Option<Order>,
     limit: Limit,
@@ -34,10 +33,9 @@ pub(super) struct Listing {
     asked: Vec<String>,
 }
 
-/// A page of records.
+/// A page of tools.
 pub(super) struct Page {
-    /// JSON, with commas between them.
-    pub(super) records: Vec<u8>,
+    pub(super) tools: Vec<Arc<Live>>,
     /// All that the query finds.
     pub(super) total: usize,
     pub(super) next: Option<String>,
@@ -53,6 +51,7 @@ impl Listing {
         let mut listing = Self {
             form: CatalogForm::Newer,
             words: None,
+            near: None,
             filter: Filter::default(),
             order: None,
             limit: Limit::default(),
@@ -69,6 +68,9 @@ impl Listing {
                 listing.asked.push(format!("{name}={value}"));
             }
             seen.push(name);
+        }
+        if listing.near.is_some() && (listing.words.is_some() || listing.order.is_some()) {
+            return Err(Fault::bad_request("`near` has an order of its own, and is asked for without `q` and `sort`"));
         }
         // In any order it is the same question.
         listing.asked.sort_unstable();
@@ -87,6 +89,7 @@ impl Listing {
             }
             "q" if value.trim().is_empty() => {}
             "q" => self.words = Some(Query::parse(value).map_err(|error| Fault::bad_request(error.to_string()))?),
+            "near" => self.near = Some(value.to_owned()),
             "tag" if self.filter.tags.len() == MAX_TAGS => {
                 return Err(Fault::bad_request(format!("at most {MAX_TAGS} tags can be asked for")));
             }
@@ -112,7 +115,7 @@ impl Listing {
             "limit" => self.limit = value.parse().map_err(Fault::bad_request)?,
             "cursor" => self.cursor = Some(value.to_owned()),
             _ => {
-                let known = "`q`, `tag`, `price`, `maxPriceUsd`, `sort`, `limit`, `cursor` and `form`";
+                let known = "`q`, `near`, `tag`, `price`, `maxPriceUsd`, `sort`, `limit`, `cursor` and `form`";
                 return Err(Fault::bad_request(format!("there is no `{}` here", name.chars().take(32).collect::<String>()))
                     .hint(format!("this list takes {known}")));
             }
@@ -128,6 +131,9 @@ impl Listing {
     pub(super) fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
         let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
+        if let Some(name) = &self.near {
+            return self.nearest(catalog, name, &of, place);
+        }
         match (&self.words, self.order) {
             (Some(words), Some(order)) => self.found_in_order(catalog, words, order, &of, place),
             (Some(words), None) => self.found(catalog, words, &of, place),
@@ -144,14 +150,7 @@ impl Listing {
     }
 
     /// Those with the words, in the order that is asked for. Their place is a number.
-    fn found_in_order(
-        &self,
-        catalog: &Catalog,
-        words: &Query,
-        order: Order,
-        of: &[&str],
-        place: Option<Vec<u8>>,
-    ) -> Result<Page, Fault> {
+    fn found_in_order(&self, catalog: &Catalog, words: &Query, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let skip = numbered(place)?;
         let mut items = catalog.all().search(words, 0, usize::MAX, |live| self.filter.takes(&live.endpoint)).items;
         items.sort_by_key(|live| order.rank(&live.endpoint));
@@ -165,12 +164,20 @@ impl Listing {
         Ok(self.numbered_page(found.items.iter(), skip, found.total, of))
     }
 
+    /// By how near their names are. Their place is a number.
+    fn nearest(&self, catalog: &Catalog, name: &str, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+        let (skip, all) = (numbered(place)?, catalog.all());
+        let near = all.nearest(name, |live| self.filter.takes(&live.endpoint));
+        Ok(self.numbered_page(near.iter().skip(skip).copied(), skip, near.len(), of))
+    }
+
     /// A page of what stands behind the first `skip` of all.
     fn numbered_page<'a>(&self, items: impl Iterator<Item = &'a Arc<Live>>, skip: usize, total: usize, of: &[&str]) -> Page {
-        let mut page = Records::new(self);
-        let end = skip + items.take_while(|live| page.add(live)).count();
+        let mut room = Room::of(self);
+        let tools: Vec<_> = items.take_while(|live| room.takes(live)).cloned().collect();
+        let end = skip + tools.len();
         let next = (end < total).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
-        Page { records: page.json, total, next }
+        Page { tools, total, next }
     }
 
     /// By their names. Their place is the last one's name.
@@ -189,12 +196,12 @@ impl Listing {
         of: &[&str],
         place: impl FnOnce(&Endpoint) -> Vec<u8>,
     ) -> Page {
-        let (mut page, mut rest, mut last) = (Records::new(self), wanted.peekable(), None);
-        while let Some(live) = rest.next_if(|live| page.add(live)) {
-            last = Some(live);
+        let (mut room, mut rest, mut tools) = (Room::of(self), wanted.peekable(), Vec::new());
+        while let Some(live) = rest.next_if(|live| room.takes(live)) {
+            tools.push(Arc::clone(live));
         }
-        let next = last.filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, &place(&last.endpoint)));
-        Page { records: page.json, total, next }
+        let next = tools.last().filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, &place(&last.endpoint)));
+        Page { tools, total, next }
     }
 }
 
@@ -214,28 +221,24 @@ fn numbered(place: Option<Vec<u8>>) -> Result<usize, Fault> {
     number.map(|number| number as usize).map_err(|_| bad_cursor())
 }
 
-/// The records of a page, as many as it has room for.
-struct Records {
-    json: Vec<u8>,
-    form: CatalogForm,
-    left: usize,
+/// What a page has room for yet.
+struct Room {
+    tools: usize,
+    bytes: usize,
 }
 
-impl Records {
-    fn new(listing: &Listing) -> Self {
-        Self { json: Vec::with_capacity(listing.limit.0 * USUAL_BYTES), form: listing.form, left: listing.limit.0 }
+impl Room {
+    fn of(listing: &Listing) -> Self {
+        Self { tools: listing.limit.0, bytes: MAX_PAGE_BYTES }
     }
 
-    /// Adds one; false where the page is full.
-    fn add(&mut self, live: &Live) -> bool {
-        if self.left == 0 || self.json.len() >= MAX_PAGE_BYTES {
+    /// Takes the room for one; false where the page is full.
+    fn takes(&mut self, live: &Live) -> bool {
+        if self.tools == 0 || self.bytes == 0 {
             return false;
         }
-        self.left -= 1;
-        if !self.json.is_empty() {
-            self.json.push(b',');
-        }
-        live.record.write(self.form, &mut self.json);
+        self.tools -= 1;
+        self.bytes = self.bytes.saturating_sub(live.record.bytes());
         true
     }
 }

@@ -11,12 +11,14 @@ use axum::{
 use serde_json::{Map, Value, json};
 
 use super::{
+    about::Told,
     listing::{Listing, with_records},
     route::{Route, open},
     services::Offering,
     turn::ProcessorTurn,
 };
 use crate::{
+    catalog::Live,
     front::Fault,
     tool::{CatalogForm, HandlerType},
 };
@@ -30,7 +32,7 @@ const CATALOG_SCHEMA: &str = "tollhouse.x402.hosted-endpoint-catalog.v1";
 pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/ai/endpoints", "listTools", "the catalogue: slugs, prices, schemas; searched by words", catalog)
-            .query(&["q", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor", "form"])
+            .query(&["q", "near", "tag", "price", "maxPriceUsd", "sort", "limit", "cursor", "form"])
             .answers("Catalog")
             .for_agents(),
         open::get("/ai/manifest", "getManifest", "what is paid with, and where everything is", manifest).answers("Manifest").for_agents(),
@@ -45,13 +47,40 @@ async fn catalog(
 ) -> Result<Response, Fault> {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;
     let page = turn.work(|| listing.page(&offering.catalog))?;
+    let mut tools = Vec::with_capacity(page.tools.len());
+    for live in page.tools {
+        let told = match listing.form {
+            CatalogForm::Newer => Some(offering.about.tool(&live).await?),
+            CatalogForm::Older => None,
+        };
+        tools.push((live, told));
+    }
+    let records = turn.work(|| records(listing.form, &tools));
     let mut envelope = envelope(&offering.base_url, listing.form);
     envelope["total"] = json!(page.total);
     if let Some(next) = page.next {
         envelope["nextCursor"] = json!(next);
     }
-    let body = with_records(&envelope, &page.records);
+    let body = with_records(&envelope, &records);
     Ok(([(header::CONTENT_TYPE, "application/json")], body).into_response())
+}
+
+/// Room that is made for a record.
+const USUAL_BYTES: usize = 1 << 10;
+
+/// Records with what is told beside them, and commas between them.
+fn records(form: CatalogForm, tools: &[(Arc<Live>, Option<Told>)]) -> Vec<u8> {
+    let mut json = Vec::with_capacity(tools.len() * USUAL_BYTES);
+    for (live, told) in tools {
+        if !json.is_empty() {
+            json.push(b',');
+        }
+        live.record.write(form, &mut json);
+        if let Some(told) = told {
+            told.write(&mut json);
+        }
+    }
+    json
 }
 
 /// The envelope of the catalogue, without its `endpoints`.
@@ -109,6 +138,16 @@ async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
     let counts = offering.catalog.all().counts();
     let in_force = offering.catalog.policy();
     let policy = &in_force.policy;
+    let mut endpoints = json!({
+        "catalog": format!("{base}/ai/endpoints"),
+        "invoke": format!("{base}/ai/invoke"),
+        "call": format!("{base}/tools/{{slug}}"),
+        "count": counts.listed,
+        "paid": counts.paid,
+    });
+    if let Some(figures) = offering.about.metrics.figures_of_all() {
+        endpoints["calls24h"] = json!(figures.calls);
+    }
     Json(json!({
         "ok": true,
         "service": {
@@ -120,13 +159,7 @@ async fn manifest(State(offering): State<Arc<Offering>>) -> Json<Value> {
         },
         "payment": offering.gate.describe(),
         "mcp": { "url": format!("{base}/ai/mcp"), "transport": "streamable-http" },
-        "endpoints": {
-            "catalog": format!("{base}/ai/endpoints"),
-            "invoke": format!("{base}/ai/invoke"),
-            "call": format!("{base}/tools/{{slug}}"),
-            "count": counts.listed,
-            "paid": counts.paid,
-        },
+        "endpoints": endpoints,
         "quotes": {
             "url": format!("{base}/ai/quote"),
             "conversion": format!("{base}/ai/conversion/quote"),

@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc, time::Duration};
 use axum::extract::FromRef;
 use tollhouse_pool::Pool;
 
-use super::documents::Documents;
+use super::{about::About, documents::Documents};
 use crate::{
     account::{audit::Audit, builder::Builders, session::Sessions},
     base::{clock::Clock, rate::ConcurrencyLimit},
@@ -65,6 +65,8 @@ pub struct Calling {
     pub calls: Arc<Calls>,
     /// Told beside the answers.
     pub receipts: Arc<Receipts>,
+    /// Told beside records.
+    pub about: Arc<About>,
     /// Public URL, as handlers are told of it.
     pub base_url: String,
     /// Wall limit above which a call is long-running, in milliseconds.
@@ -89,10 +91,10 @@ pub struct Offering {
     pub signer: Arc<Signer>,
     /// How to reach who runs the host.
     pub contact: Option<String>,
+    /// Told beside records.
+    pub about: Arc<About>,
     /// What programs read, as it was made last.
     pub documents: Documents,
-    /// How often what is called.
-    pub metrics: Arc<Metrics>,
     /// What the host keeps of each sale of a builder's.
     pub fee: FeeBps,
     /// Public URL, as it stands in records.
@@ -137,6 +139,8 @@ pub struct Publishing {
     pub catalog: Arc<Catalog>,
     /// Whose it may be.
     pub builders: Arc<Builders>,
+    /// Told beside records.
+    pub about: Arc<About>,
     /// Tries drafts.
     pub calls: Arc<Calls>,
     /// Holds what is stopped again and again.

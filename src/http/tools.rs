@@ -110,7 +110,7 @@ async fn called(calling: Arc<Calling>, slug: String, peer: SocketAddr, request: 
     let (parts, body) = request.into_parts();
     let query = query_fields(&parts.uri);
     if parts.method == Method::GET && query.iter().any(|(name, value)| name == "inspect" && value.is_empty()) {
-        return inspect(&calling, &slug);
+        return inspect(&calling, &slug).await;
     }
     let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
     let (live, by) = match calling.shared.callers.called(&calling.calls, &parts.headers, &slug).await {
@@ -150,9 +150,9 @@ async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<
     Ok(StatusCode::OK.into_response())
 }
 
-fn inspect(calling: &Calling, slug: &str) -> Result<Response, Fault> {
+async fn inspect(calling: &Calling, slug: &str) -> Result<Response, Fault> {
     let live = calling.catalog.find_listed(slug).ok_or_else(|| Fault::unknown_endpoint(slug))?;
-    let record = live.endpoint.public(&calling.base_url, CatalogForm::Newer);
+    let record = calling.about.beside(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await?;
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }
 

@@ -1,5 +1,6 @@
 //! What pages are made of.
 
+pub(super) mod calls;
 pub(super) mod chart;
 pub(super) mod code;
 pub(super) mod diff;

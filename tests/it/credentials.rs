@@ -11,7 +11,7 @@ use crate::harness::{Answer, Host, js};
 const MANAGED: [&str; 4] = ["/ai/endpoints", "/ai/builders", "/ai/admin", "/ai/credits"];
 
 /// What strangers may ask for there: the catalogue, a record's public view, and becoming a builder.
-const OPEN: [&str; 3] = ["GET /ai/endpoints", "GET /ai/endpoints/{slug}", "POST /ai/builders/register"];
+const OPEN: [&str; 4] = ["GET /ai/endpoints", "GET /ai/endpoints/{slug}", "GET /ai/endpoints/{slug}/usage", "POST /ai/builders/register"];
 
 /// Bodies with which the routes that are asked with them would change something. Others are asked with `{}`.
 const BODIES: &[(&str, &str)] = &[

@@ -3,6 +3,7 @@
 mod below;
 mod browser;
 mod earning;
+mod empty;
 mod governing;
 mod guides;
 mod hostile;

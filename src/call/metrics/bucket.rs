@@ -24,9 +24,13 @@ pub(super) struct Bucket {
     pub(super) failed: BTreeMap<String, u64>,
     /// Micro-USD.
     pub(super) gross: u64,
-    /// Step of the length → calls that took so long.
-    durations: BTreeMap<u8, u64>,
+    /// How long they took.
+    pub(super) lengths: Lengths,
 }
+
+/// How long calls took: step of the length → calls that took so long.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Lengths(BTreeMap<u8, u64>);
 
 impl Bucket {
     pub(super) fn add(&mut self, call: &CallRecord) {
@@ -42,16 +46,26 @@ impl Bucket {
                 None => _ = self.failed.insert(code.to_owned(), 1),
             }
         }
-        *self.durations.entry(step(call.duration_ms)).or_default() += 1;
+        self.lengths.add(call.duration_ms);
+    }
+}
+
+impl Lengths {
+    pub(super) fn add(&mut self, millis: f64) {
+        *self.0.entry(step(millis)).or_default() += 1;
+    }
+
+    /// How many calls.
+    pub(super) fn calls(&self) -> u64 {
+        self.0.values().sum()
     }
 
     /// The length in milliseconds that `share` of the calls did not exceed; `None` of no calls.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
-        let all: u64 = self.durations.values().sum();
         #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rank, rounded up")]
-        let rank = ((all as f64 * share).ceil() as u64).max(1);
+        let rank = ((self.calls() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
-        let (step, _) = self.durations.iter().find(|(_, count)| {
+        let (step, _) = self.0.iter().find(|(_, count)| {
             seen += **count;
             seen >= rank
         })?;
@@ -79,8 +93,14 @@ impl AddAssign for Bucket {
         for (code, count) in other.failed {
             *self.failed.entry(code).or_default() += count;
         }
-        for (step, count) in other.durations {
-            *self.durations.entry(step).or_default() += count;
+        self.lengths += other.lengths;
+    }
+}
+
+impl AddAssign for Lengths {
+    fn add_assign(&mut self, other: Self) {
+        for (step, count) in other.0 {
+            *self.0.entry(step).or_default() += count;
         }
     }
 }

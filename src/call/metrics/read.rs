@@ -147,6 +147,16 @@ impl Metrics {
         }
     }
 
+    /// The last 30 days of an endpoint, day by day, as far as they are kept.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
+        let since = Timestamp(self.clock.now().0.saturating_sub(30 * Step::Day.millis()));
+        self.series(endpoint, SeriesQuery { since, until: None, step: Step::Day }).await
+    }
+
     /// The series that is asked for of all endpoints, also of those that are gone.
     ///
     /// # Errors
@@ -190,7 +200,7 @@ impl Metrics {
 
 impl Line {
     fn new(at: Timestamp, bucket: Bucket) -> Self {
-        let (p50_ms, p95_ms) = (bucket.percentile(0.5), bucket.percentile(0.95));
+        let (p50_ms, p95_ms) = (bucket.lengths.percentile(0.5), bucket.lengths.percentile(0.95));
         let Bucket { calls, paid, failed, gross, .. } = bucket;
         Self { at, calls, paid, failed, gross_usd: MicroUsd(gross), p50_ms, p95_ms }
     }

@@ -255,3 +255,58 @@ fn what_cannot_be_had_says_what_can() {
     }
     assert_eq!("2h".parse::<Step>().unwrap_err().to_string(), "`step` is `1m`, `5m`, `1h` or `1d`");
 }
+
+#[tokio::test]
+async fn figures_are_of_30_days_and_of_what_every_process_stored() {
+    let bench = Bench::new();
+    let figures = |bench: &Bench| bench.metrics.figures(&bench.endpoint).map(|figures| figures.calls);
+    assert_eq!(figures(&bench), None, "before the first count");
+    bench.call(NOW, 10.0, 0, None);
+    bench.metrics.write().await.unwrap();
+    bench.metrics.count().await.unwrap();
+    assert_eq!(figures(&bench), Some(1), "counted once");
+    for (at, length) in [(1, 10.0), (HOUR, 10.0), (HOUR + 1, 1_000.0)] {
+        bench.call(NOW.plus_millis(at), length, 0, Some("handler_failed"));
+    }
+    assert_eq!(figures(&bench), Some(1), "of what is stored");
+    bench.metrics.write().await.unwrap();
+    bench.metrics.write().await.unwrap();
+    let median = bench.metrics.figures(&bench.endpoint).unwrap().median_ms.unwrap();
+    assert!(figures(&bench) == Some(4) && (median / 10.0 - 1.0).abs() < 0.05, "{median}");
+    assert_eq!(bench.metrics.figures_of_all().unwrap().calls, 4);
+    assert_eq!(bench.metrics.figures(&EndpointId::generate()), Some(Figures { calls: 0, median_ms: None }));
+
+    let other = bench.other();
+    other.metrics.count().await.unwrap();
+    assert_eq!(figures(&other), Some(4), "after a restart");
+    other.call(NOW.plus_millis(2 * HOUR), 10.0, 0, None);
+    other.metrics.write().await.unwrap();
+    assert_eq!((figures(&bench), figures(&other)), (Some(4), Some(5)));
+    bench.metrics.count().await.unwrap();
+    assert_eq!(figures(&bench), Some(5));
+
+    bench.clock.set(NOW.plus_millis(DAY + HOUR));
+    bench.metrics.count().await.unwrap();
+    assert_eq!((figures(&bench), bench.metrics.figures_of_all().unwrap().calls), (Some(5), 3), "of all endpoints those of a day");
+    bench.clock.set(NOW.plus_millis(30 * DAY + HOUR));
+    bench.metrics.count().await.unwrap();
+    assert_eq!(figures(&bench), Some(3));
+    bench.clock.set(NOW.plus_millis(31 * DAY));
+    bench.metrics.count().await.unwrap();
+    assert_eq!(figures(&bench), Some(0));
+}
+
+#[tokio::test]
+async fn figures_count_what_the_store_took_at_the_second_try_once() {
+    let bench = Bench::new();
+    bench.metrics.count().await.unwrap();
+    bench.call(NOW, 10.0, 0, None);
+    bench.store.fail_all(Fault::Before);
+    bench.metrics.write().await.unwrap_err();
+    bench.store.heal();
+    bench.call(NOW, 10.0, 0, None);
+    bench.metrics.write().await.unwrap();
+    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 2);
+    bench.metrics.count().await.unwrap();
+    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 2);
+}

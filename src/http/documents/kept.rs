@@ -76,7 +76,8 @@ mod tests {
     #[test]
     fn a_page_is_made_anew_after_a_change_and_after_a_minute() {
         let (kept, now) = (Kept::default(), Instant::now());
-        let made = |changes, later: Duration, value: u64| kept.first(changes, now + later, || Document::json(&json!(value))).text().to_owned();
+        let made =
+            |changes, later: Duration, value: u64| kept.first(changes, now + later, || Document::json(&json!(value))).text().to_owned();
         assert_eq!(made(1, Duration::ZERO, 1), "1");
         assert_eq!(made(1, KEPT - Duration::from_millis(1), 2), "1");
         assert_eq!(made(1, KEPT, 3), "3");

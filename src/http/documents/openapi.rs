@@ -146,7 +146,7 @@ fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<d
 
 /// The paid tools that somebody paid for of late, most called first: one more than the document has room for, at most.
 fn called_most<'a>(offering: &Offering, all: &'a Snapshot) -> Vec<&'a Arc<Live>> {
-    let called = offering.metrics.called();
+    let called = offering.about.metrics.called();
     // Of all that were called, no more are put in order than are taken.
     let mut ranked: BinaryHeap<_> = called.iter().map(|(id, weight)| (weight, Reverse(id))).collect();
     let mut most = Vec::new();

@@ -17,7 +17,7 @@ use crate::{
             money,
             pager::onward,
             places,
-            same::same,
+            same::{line, same},
             since::{day, of_series},
             state::state,
             table::{Column, table},
@@ -165,8 +165,11 @@ impl Shown<'_> {
             let call = format!("curl -si -X POST {}/tools/{}", visitor.base_url(), segment(self.slug));
             let is_narrow = ["code", "since", "until", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
             return match is_narrow {
-                true => empty("No call fits.", Some((&self.path, "Show all calls")), None),
-                false => empty("Nobody has called it yet.", Some((&places::of_tool(self.slug, "/try"), "Try it")), Some(&call)),
+                true => {
+                    let all = line(visitor, &format!("/ai/endpoints/{}/calls", segment(self.slug)));
+                    empty("No call fits.", Some((&self.path, "Show all calls")), &all)
+                }
+                false => empty("Nobody has called it yet.", Some((&places::of_tool(self.slug, "/try"), "Try it")), &call),
             };
         }
         let columns = [

@@ -93,8 +93,8 @@ fn balance(credit: &Value, simulated: bool) -> Markup {
 
 fn moved(visitor: &Visitor, credit: &Value, asked: &Asked, simulated: bool) -> Markup {
     if credit["movements"].as_array().is_none_or(Vec::is_empty) {
-        let call = format!("curl -s {}/ai/credits -H \"x-developer-credit: $CREDIT\"", visitor.base_url());
-        return empty("Nothing has moved it.", Some(("/dashboard", "Tools to call")), Some(&call));
+        let call = format!("curl -s {}/ai/endpoints", visitor.base_url());
+        return empty("Nothing has moved it.", Some(("/dashboard", "Tools to call")), &call);
     }
     movements(credit, asked, PATH, simulated)
 }

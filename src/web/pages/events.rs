@@ -12,7 +12,7 @@ use crate::web::{
         follow::followed,
         happened::{self, KINDS},
         pager::onward,
-        same::same,
+        same::{line, same},
         text,
     },
     visitor::{Refused, SignedIn, Visitor, with_query},
@@ -97,8 +97,11 @@ fn events(visitor: &Visitor, asked: &Asked, found: &Value) -> Markup {
         let follow =
             format!("curl -sN -H 'accept: text/event-stream' -H \"x-builder-key: $BUILDER_KEY\" {}/ai/builders/events", visitor.base_url());
         return match is_narrow {
-            true => empty("Nothing that fits has happened.", Some((&all, "Show the last 7 days")), None),
-            false => empty("Nothing has happened within 7 days.", Some(("/dashboard/home", "Your tools")), Some(&follow)),
+            true => {
+                let week = line(visitor, &with_query("/ai/builders/events", [("since", "7d"), ("builderId", asked.get("builderId"))]));
+                empty("Nothing that fits has happened.", Some((&all, "Show the last 7 days")), &week)
+            }
+            false => empty("Nothing has happened within 7 days.", Some(("/dashboard/home", "Your tools")), &follow),
         };
     }
     html! {

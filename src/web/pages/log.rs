@@ -11,10 +11,10 @@ use crate::{
         asked::Asked,
         page::Page,
         parts::{
-            code,
             empty::empty,
             facts,
             lines::{are_cut, lines, says},
+            same::line,
             state::state,
             tabs::Tab,
             text,
@@ -179,19 +179,21 @@ fn live() -> Markup {
 fn nothing(visitor: &Visitor, wanted: &Wanted, tool: &Value, hidden: usize) -> Markup {
     let slug = wanted.slug;
     let all = own::place(slug, "log");
+    let lines = line(visitor, &format!("/ai/endpoints/{}/logs", segment(slug)));
     if hidden > 0 {
-        return empty(&format!("No line here says that; {hidden} others do not."), Some((&all, "Show all lines")), None);
+        return empty(&format!("No line here says that; {hidden} others do not."), Some((&all, "Show all lines")), &lines);
     }
     if wanted.is_narrow() || !wanted.get("cursor").is_empty() {
-        return empty("No line fits.", Some((&all, "Show all lines")), None);
+        return empty("No line fits.", Some((&all, "Show all lines")), &lines);
     }
     if tool["capabilities"]["logs"] != true {
         let edit = own::place(slug, "edit");
-        return empty("It may write no log: it was not asked for, or waits for an admin.", Some((&edit, "Ask for logs")), None);
+        let ask = format!(
+            "{} \\\n  -X PATCH -H 'content-type: application/json' -d '{{\"capabilities\":{{\"logs\":true}}}}'",
+            line(visitor, &format!("/ai/endpoints/{}", segment(slug)))
+        );
+        return empty("It may write no log: it was not asked for, or waits for an admin.", Some((&edit, "Ask for logs")), &ask);
     }
     let call = format!("curl -s {}/tools/{slug} \\\n  -H 'content-type: application/json' -d '{{}}'", visitor.base_url());
-    html! {
-        (empty("No call has written a line yet.", Some((&own::place(slug, "edit"), "Run it")), None))
-        (code::block("Call it", "sh", &call))
-    }
+    empty("No call has written a line yet.", Some((&own::place(slug, "edit"), "Run it")), &call)
 }

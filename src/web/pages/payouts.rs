@@ -12,7 +12,7 @@ use crate::web::{
         facts, form, money,
         pager::onward,
         places,
-        same::same,
+        same::{line, same},
         state::state,
         table::{Column, table},
         text,
@@ -88,7 +88,11 @@ impl Shown<'_> {
             p.note { "Of " (self.waiting["receiptCount"]) " receipts that are in no packet, less what was given back." }
         };
         if self.settings.is_null() {
-            return html! { (sum) (empty("It is not said yet where payouts go.", Some(("#to", "Say where they go")), None)) };
+            let say = format!(
+                "{} \\\n  -H 'content-type: application/json' -d \"{{\\\"address\\\":\\\"$ADDRESS\\\"}}\"",
+                line(self.visitor, &with_query("/ai/builders/payout-settings", [("builderId", self.asked.get("builderId"))]))
+            );
+            return html! { (sum) (empty("It is not said yet where payouts go.", Some(("#to", "Say where they go")), &say)) };
         }
         let fields = html! {
             (self.whose())
@@ -108,8 +112,8 @@ impl Shown<'_> {
         let next = found["nextCursor"].as_str().map(|cursor| self.asked.with(PATH, &[("cursor", cursor)]));
         let first = (!self.asked.get("cursor").is_empty()).then(|| self.back());
         if packets.is_empty() && next.is_none() {
-            let curl = format!("curl -s -X POST {}/ai/builders/payouts -H \"x-builder-key: $BUILDER_KEY\"", self.visitor.base_url());
-            return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), Some(&curl));
+            let earned = with_query("/ai/builders/revenue", [("since", "30d"), ("builderId", self.asked.get("builderId"))]);
+            return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), &line(self.visitor, &earned));
         }
         let amount = if self.simulated() { "Amount, simulated" } else { "Amount" };
         let columns =

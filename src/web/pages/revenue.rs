@@ -13,8 +13,13 @@ use self::report::{PATH, Shown, USUAL, asked, path};
 use crate::web::{
     asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, money, same::same, since::day},
-    visitor::{Refused, SignedIn},
+    parts::{
+        empty::empty,
+        money,
+        same::{line, same},
+        since::day,
+    },
+    visitor::{Refused, SignedIn, Visitor},
 };
 
 /// Spans that are offered.
@@ -31,7 +36,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
             html! {
                 p.lead { "What your tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
                 (filters(&asked))
-                @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing()) } @else {
+                @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing(&visitor)) } @else {
                     (sum(&shown))
                     (by_day::view(&shown))
                     (by_tool::view(&shown))
@@ -55,8 +60,9 @@ fn filters(asked: &Asked) -> Markup {
     }
 }
 
-fn nothing() -> Markup {
-    empty("No call of your tools has ended in this time.", Some(("/dashboard/home", "Your tools")), None)
+fn nothing(visitor: &Visitor) -> Markup {
+    let tools = line(visitor, "/ai/builders/endpoints");
+    empty("No call of your tools has ended in this time.", Some(("/dashboard/home", "Your tools")), &tools)
 }
 
 /// Gross, less what was given back, less fees, is net: each leads to what it adds up.

@@ -9,8 +9,8 @@ use crate::{
     front::PathParams,
     web::{
         page::Page,
-        parts::{code, empty::empty, form, tabs::Tab, text, time::moment},
-        visitor::{Refused, SignedIn, Visitor},
+        parts::{code, empty::empty, form, same::line, tabs::Tab, text, time::moment},
+        visitor::{Refused, SignedIn, Visitor, segment},
     },
 };
 
@@ -61,7 +61,11 @@ fn who(visibility: &str) -> &'static str {
 
 fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
     if secrets.is_empty() {
-        return empty("It has no secrets.", None, None);
+        let set = format!(
+            "{} \\\n  -H 'content-type: application/json' -d \"{{\\\"name\\\":\\\"API_KEY\\\",\\\"value\\\":\\\"$VALUE\\\"}}\"",
+            line(visitor, &format!("/ai/endpoints/{}/secrets", segment(slug)))
+        );
+        return empty("It has no secrets.", None, &set);
     }
     html! {
         div.scroll role="group" aria-label="Secrets" tabindex="0" {

@@ -4,13 +4,13 @@ use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::admin::takedown;
+use super::{admin::takedown, tools};
 use crate::{
     front::{Code, PathParams},
     web::{
         page::{Area, Page},
         parts::{
-            facts, money, sample, schema,
+            calls, code, facts, money, sample, schema,
             state::state,
             tabs::{self, Tab},
             text,
@@ -39,11 +39,11 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<
     // Of a tool that takes no calls there is none.
     let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
     let usage = super::usage::of(&visitor, &slug).await?;
-    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &quote, manifest], usage.as_ref())).await?;
+    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &quote, manifest], &usage)).await?;
     Ok(visitor.show(page).await)
 }
 
-fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usage: Option<&Markup>) -> Page {
+fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usage: &Markup) -> Page {
     let record = record(slug);
     let simulated = manifest["payment"]["simulated"] == true;
     let accepts: Vec<_> = quote["accepts"].as_array().into_iter().flatten().collect();
@@ -68,7 +68,7 @@ fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usa
             }
         }
         @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(&accepts, manifest)) } }
-        @if let Some(usage) = usage { (usage) }
+        (usage)
     };
     let heading = html! {
         h1 { (text::words(title)) }
@@ -101,6 +101,8 @@ fn terms(tool: &Value, simulated: bool) -> Markup {
         (facts::list(&[
             ("Handler", tool["handlerType"].as_str().map(|kind| html! { code { (kind) } })),
             ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
+            ("Builder", builder(tool)),
+            ("Called", calls::told(tool).map(|told| html! { (told) })),
             ("Tags", (!tags.is_empty()).then(|| html! {
                 span.marks { @for tag in &tags { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } } }
             })),
@@ -108,6 +110,12 @@ fn terms(tool: &Value, simulated: bool) -> Markup {
             ("Changed", tool["updatedAt"].is_string().then(|| moment(&tool["updatedAt"]))),
         ]))
     }
+}
+
+/// Whose it is: the words are theirs, the id is not.
+fn builder(tool: &Value) -> Option<Markup> {
+    let (name, id) = (tool["builder"]["name"].as_str()?, tool["builder"]["id"].as_str()?);
+    Some(html! { (text::words(name)) " " (facts::id(id)) })
 }
 
 /// What a payment may be made in, each with exactly what is asked.
@@ -144,26 +152,19 @@ pub(super) fn paid_with(accepts: &[&Value], manifest: &Value) -> Markup {
     }
 }
 
-/// No tool has the name: those that fit its words.
+/// No tool has the name: those with a name like it, or that fit its words.
 pub(super) async fn unknown(visitor: &Visitor, slug: &str) -> Result<Response, Refused> {
-    let words: String = slug.replace('-', " ").chars().take(100).collect();
-    let near = visitor.get(&with_query("/ai/endpoints", [("q", &*words), ("limit", "5")])).await.unwrap_or_default();
-    let near = near["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut near = tools::nearest(visitor, slug).await;
+    if near.is_empty() {
+        let words: String = slug.replace('-', " ").chars().take(100).collect();
+        let fitting = visitor.get(&with_query("/ai/endpoints", [("q", &*words), ("limit", "5")])).await.unwrap_or_default();
+        near = fitting["endpoints"].as_array().cloned().unwrap_or_default();
+    }
     let main = html! {
         p.lead { "Nothing that may be seen here is called " code { (text::first(slug, 100)) } "." }
-        @if !near.is_empty() {
-            h2 { "Near it" }
-            ul.plain {
-                @for tool in near {
-                    @let slug = tool["slug"].as_str().unwrap_or_default();
-                    li {
-                        a href={ "/dashboard/tools/" (segment(slug)) } { (text::words(tool["title"].as_str().unwrap_or_default())) }
-                        " " code { (slug) }
-                    }
-                }
-            }
-        }
+        (tools::named(&near))
         p { a.button href="/dashboard" { "All tools" } }
+        (code::block("Command", "sh", &format!("curl -s {}/ai/endpoints", visitor.base_url())))
     };
     let page = Page::new(Area::Tools, "No tool has this name", main).under("/dashboard", "Tools");
     Ok(visitor.show(Page { status: StatusCode::NOT_FOUND, unlisted: true, ..page }).await)

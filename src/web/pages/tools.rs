@@ -7,12 +7,14 @@ use serde_json::Value;
 use crate::web::{
     asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, money, pager::pager, sample, state::state, text, ways::Way},
+    parts::{calls, empty::empty, money, pager::pager, sample, state::state, text, ways::Way},
     visitor::{Refused, Visitor, segment, with_query},
 };
 
 /// Rows of a page.
 const ROWS: &str = "50";
+/// Tools that are near what was asked for.
+const NEAR: &str = "5";
 /// Letters of a description, and tags, that a row has room for.
 const DESCRIPTION: usize = 160;
 const TAGS: usize = 5;
@@ -36,11 +38,12 @@ pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) ->
     let fields = ASKED.map(|name| (name, asked.get(name)));
     let found = visitor.get(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;
     let manifest = visitor.manifest().await?;
-    let main = visitor.made(|| view(&visitor, &asked, &found, manifest)).await?;
+    let near = if found["total"] == 0 { nearest(&visitor, asked.get("q")).await } else { vec![] };
+    let main = visitor.made(|| view(&visitor, &asked, &found, &near, manifest)).await?;
     Ok(visitor.show(Page { searches: true, ..Page::new(Area::Tools, "Tools", main) }).await)
 }
 
-fn view(visitor: &Visitor, asked: &Asked, found: &Value, manifest: &Value) -> Markup {
+fn view(visitor: &Visitor, asked: &Asked, found: &Value, near: &[Value], manifest: &Value) -> Markup {
     html! {
         p.lead {
             "Tools that programs call over HTTP or MCP, and pay for by the call. "
@@ -50,7 +53,7 @@ fn view(visitor: &Visitor, asked: &Asked, found: &Value, manifest: &Value) -> Ma
         div.split {
             section aria-label="Catalogue" {
                 (filters(asked))
-                (rows(visitor, asked, found, manifest))
+                (rows(visitor, asked, found, near, manifest))
             }
             (aside(visitor.base_url(), found, manifest))
         }
@@ -58,12 +61,12 @@ fn view(visitor: &Visitor, asked: &Asked, found: &Value, manifest: &Value) -> Ma
 }
 
 fn numbers(manifest: &Value) -> Markup {
-    let (count, paid) = (&manifest["endpoints"]["count"], &manifest["endpoints"]["paid"]);
+    let (count, calls) = (&manifest["endpoints"]["count"], &manifest["endpoints"]["calls24h"]);
     let (network, token) = (&manifest["payment"]["networkV1"], &manifest["payment"]["asset"]["symbol"]);
     html! {
         dl.numbers {
             div { dt { "Tools" } dd { (count) } }
-            div { dt { "Paid by the call" } dd { (paid) } }
+            @if calls.is_u64() { div { dt { "Calls in 24 hours" } dd { (calls) } } }
             div { dt { "Settled on" } dd { (network.as_str().unwrap_or_default()) ", " (token.as_str().unwrap_or_default()) } }
         }
     }
@@ -105,14 +108,17 @@ fn filters(asked: &Asked) -> Markup {
     }
 }
 
-fn rows(visitor: &Visitor, asked: &Asked, found: &Value, manifest: &Value) -> Markup {
+fn rows(visitor: &Visitor, asked: &Asked, found: &Value, near: &[Value], manifest: &Value) -> Markup {
     let tools = found["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let simulated = manifest["payment"]["simulated"] == true;
     if tools.is_empty() {
-        let all = format!("curl -s {}/ai/endpoints", visitor.base_url());
+        let base = visitor.base_url();
         return match is_narrow(asked) {
-            true => empty("No tool fits.", Some(("/dashboard", "Show all tools")), Some(&all)),
-            false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), Some(&all)),
+            true => html! {
+                (empty("No tool fits.", Some(("/dashboard", "Show all tools")), &format!("curl -s {base}/ai/endpoints")))
+                (named(near))
+            },
+            false => empty("No tool is offered yet.", Some(("/guides/build-a-tool", "How to publish one")), &publishing(base)),
         };
     }
     let next = found["nextCursor"].as_str().map(|cursor| from(asked, cursor));
@@ -121,6 +127,41 @@ fn rows(visitor: &Visitor, asked: &Asked, found: &Value, manifest: &Value) -> Ma
         ul.rows { @for tool in tools { (row(tool, simulated)) } }
         (pager(tools.len(), found["total"].as_u64().unwrap_or_default(), first.as_deref(), next.as_deref()))
     }
+}
+
+/// Tools whose names are like this one, nearest first.
+pub(super) async fn nearest(visitor: &Visitor, name: &str) -> Vec<Value> {
+    if name.is_empty() {
+        return vec![];
+    }
+    let near = visitor.get(&with_query("/ai/endpoints", [("near", name), ("limit", NEAR)])).await.unwrap_or_default();
+    near["endpoints"].as_array().cloned().unwrap_or_default()
+}
+
+/// Those near what was asked for, where there are some.
+pub(super) fn named(near: &[Value]) -> Markup {
+    html! {
+        @if !near.is_empty() {
+            h2 { "Near it" }
+            ul.plain {
+                @for tool in near {
+                    @let slug = tool["slug"].as_str().unwrap_or_default();
+                    li {
+                        a href={ "/dashboard/tools/" (segment(slug)) } { (text::words(tool["title"].as_str().unwrap_or_default())) }
+                        " " code { (slug) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Publishes a first tool, as who runs the host.
+fn publishing(base: &str) -> String {
+    let tool = r#"{"slug":"hello","title":"Hello","handlerType":"static_json","handler":{"response":{"hello":"world"}}}"#;
+    format!(
+        "curl -s {base}/ai/endpoints/create \\\n  -H \"x-admin-token: $ADMIN_TOKEN\" \\\n  -H 'content-type: application/json' \\\n  -d '{tool}'"
+    )
 }
 
 fn row(tool: &Value, simulated: bool) -> Markup {
@@ -136,6 +177,10 @@ fn row(tool: &Value, simulated: bool) -> Markup {
                 @if said("status") != "active" { (state(said("status"))) }
                 @for tag in tags.iter().take(TAGS) { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } }
                 @if tags.len() > TAGS { span.muted { "and " (tags.len() - TAGS) " more" } }
+            }
+            p.note {
+                @if let Some(name) = tool["builder"]["name"].as_str() { "by " (text::words(name)) }
+                @if let Some(told) = calls::told(tool) { @if tool["builder"].is_object() { " · " } (told) }
             }
         }
     }

@@ -1,10 +1,11 @@
-//! How a tool was called in 30 days, on its page: for its owner and for admins, whom the API tells it.
+//! How a tool was called in 30 days, on its page: for its owner and for admins with what failed, for everyone else without.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
     account::session::Kind,
+    base::aside::Bulk,
     front::Code,
     web::{
         parts::{
@@ -20,24 +21,44 @@ use crate::{
 /// As far as the charts go, in buckets of a day.
 const SINCE: &str = "30d";
 
-/// Charts of a tool's calls and of how long they took; `None` for strangers.
+/// Charts of a tool's calls and of how long they took.
 ///
 /// # Errors
 ///
 /// Where the visitor has had more than their share of the processor.
-pub(super) async fn of(visitor: &Visitor, slug: &str) -> Result<Option<Markup>, Refused> {
+pub(super) async fn of(visitor: &Visitor, slug: &str) -> Result<Markup, Refused> {
+    let read = async {
+        match of_owner(visitor, slug).await? {
+            Some(series) => Ok((series, Whose::Own)),
+            None => visitor.unsigned().get(&format!("/ai/endpoints/{}/usage", segment(slug))).await.map(|usage| (usage, Whose::Others)),
+        }
+    };
+    let (days, whose) = match read.await {
+        Err(refused) if refused.code().is_some() => return Ok(html! { p.note { "Its figures are not to be had now." } }),
+        read => read?,
+    };
+    let buckets = days[if whose == Whose::Own { "buckets" } else { "days" }].as_array().map(Vec::as_slice).unwrap_or_default();
+    visitor.made(|| view(slug, whose, &buckets.iter().map(Day::of).collect::<Vec<_>>())).await
+}
+
+/// What its owner and admins are told; `None` for others.
+async fn of_owner(visitor: &Visitor, slug: &str) -> Result<Option<Bulk>, Refused> {
     if !matches!(visitor.kind(), Some(Kind::Admin | Kind::Builder)) {
         return Ok(None);
     }
     let path = with_query(&format!("/ai/endpoints/{}/metrics", segment(slug)), [("since", SINCE), ("step", "1d")]);
-    let series = match visitor.get(&path).await {
+    match visitor.get(&path).await {
         // Another builder's; and who is suspended reads what they earned, and no more.
-        Err(refused) if refused.is(Code::NotOwner) || refused.is(Code::BuilderSuspended) => return Ok(None),
-        Err(refused) if refused.code().is_some() => return Ok(Some(html! { p.note { "Its figures are not to be had now." } })),
-        series => series?,
-    };
-    let buckets = series["buckets"].as_array().map(Vec::as_slice).unwrap_or_default();
-    visitor.made(|| Some(view(slug, &buckets.iter().map(Day::of).collect::<Vec<_>>()))).await
+        Err(refused) if refused.is(Code::NotOwner) || refused.is(Code::BuilderSuspended) => Ok(None),
+        series => series.map(Some),
+    }
+}
+
+/// Whose tool the visitor looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Own,
+    Others,
 }
 
 /// A day of a tool.
@@ -60,7 +81,7 @@ impl Day {
     }
 }
 
-fn view(slug: &str, days: &[Day]) -> Markup {
+fn view(slug: &str, whose: Whose, days: &[Day]) -> Markup {
     let sum = |of: fn(&Day) -> u64| days.iter().map(of).sum::<u64>();
     let (calls, failed) = (sum(|day| day.calls), sum(|day| day.failed));
     let millis = |millis: Option<f64>| html! { @if let Some(millis) = millis { (told(millis)) } };
@@ -69,16 +90,29 @@ fn view(slug: &str, days: &[Day]) -> Markup {
     let slowest = days.iter().filter_map(|day| day.millis[1]).fold(0.0, f64::max);
     let bars: Vec<_> = days.iter().map(|day| Bar { name: day.name.clone(), value: day.calls as f64, bad: day.failed as f64 }).collect();
     let steps: Vec<_> = days.iter().map(|day| Step { name: day.name.clone(), values: day.millis }).collect();
-    let by_calls = Chart {
-        id: "by-calls",
-        says: format!("{calls} calls in 30 days, {failed} of them failed. The most in a day were {most}."),
-        keys: [Some("calls"), Some("failed")],
-        most: most.to_string(),
-        table: table(
-            "Calls by day",
-            [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
-            latest().map(|day| [html! { (day.name) }, html! { (day.calls) }, html! { (day.failed) }]),
-        ),
+    let by_calls = match whose {
+        Whose::Own => Chart {
+            id: "by-calls",
+            says: format!("{calls} calls in 30 days, {failed} of them failed. The most in a day were {most}."),
+            keys: [Some("calls"), Some("failed")],
+            most: most.to_string(),
+            table: table(
+                "Calls by day",
+                [Column::Words("Day"), Column::Number("Calls"), Column::Number("Failed")],
+                latest().map(|day| [html! { (day.name) }, html! { (day.calls) }, html! { (day.failed) }]),
+            ),
+        },
+        Whose::Others => Chart {
+            id: "by-calls",
+            says: format!("{calls} calls in 30 days. The most in a day were {most}."),
+            keys: [Some("calls"), None],
+            most: most.to_string(),
+            table: table(
+                "Calls by day",
+                [Column::Words("Day"), Column::Number("Calls")],
+                latest().map(|day| [html! { (day.name) }, html! { (day.calls) }]),
+            ),
+        },
     };
     let by_time = Chart {
         id: "by-time",
@@ -100,7 +134,7 @@ fn view(slug: &str, days: &[Day]) -> Markup {
             @if calls == 0 { p.muted { "Nobody has called it." } } @else {
                 (by_calls.bars(&bars))
                 (by_time.steps(&steps))
-                p { a href=(places::of_tool(slug, "/calls")) { "Each of them" } }
+                @if whose == Whose::Own { p { a href=(places::of_tool(slug, "/calls")) { "Each of them" } } }
             }
         }
     }
@@ -120,11 +154,19 @@ mod tests {
     fn a_tool_that_was_called_has_its_figures_in_the_sentence_and_in_the_table() {
         let day = |at: &str, calls: u64| json!({ "at": at, "calls": calls, "failed": { "handler_failed": 1, "error_status": 1 }, "p50Ms": 1.25, "p95Ms": 9.0 });
         let days = [day("2026-11-21T00:00:00.000Z", 5), day("2026-11-22T00:00:00.000Z", 2)].map(|bucket| Day::of(&bucket));
-        let told = view("a-tool", &days).into_string();
+        let told = view("a-tool", Whose::Own, &days).into_string();
         assert!(told.contains("7 calls in 30 days, 4 of them failed. The most in a day were 5."), "{told}");
         assert!(told.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\">2</td><td class=\"number\">2</td>"), "{told}");
         assert_eq!(told.matches("<svg").count(), 2);
         let idle = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 0, "failed": {} }))];
-        assert!(!view("a-tool", &idle).into_string().contains("<svg"));
+        assert!(!view("a-tool", Whose::Own, &idle).into_string().contains("<svg"));
+    }
+
+    #[test]
+    fn strangers_are_told_nothing_of_what_failed() {
+        let days = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 3, "p50Ms": 1.25, "p95Ms": 9.0 }))];
+        let told = view("a-tool", Whose::Others, &days).into_string();
+        assert!(told.contains("3 calls in 30 days. The most in a day were 3.") && told.matches("<svg").count() == 2, "{told}");
+        assert!(!told.contains("ailed") && !told.contains("/calls"), "{told}");
     }
 }

@@ -5,12 +5,12 @@ use maud::{Markup, html};
 use super::code;
 
 /// Nothing is here.
-pub(in crate::web) fn empty(sentence: &str, action: Option<(&str, &str)>, command: Option<&str>) -> Markup {
+pub(in crate::web) fn empty(sentence: &str, action: Option<(&str, &str)>, command: &str) -> Markup {
     html! {
         div.empty {
             p { (sentence) }
             @if let Some((path, name)) = action { p { a.button href=(path) { (name) } } }
-            @if let Some(command) = command { (code::block("Command", "sh", command)) }
+            (code::block("Command", "sh", command))
         }
     }
 }

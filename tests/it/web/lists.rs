@@ -1,6 +1,6 @@
 //! The list of tools, and each tool's own page.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{html, page, text, texts, values};
 use crate::{
     docs,
-    harness::{Host, Payer, js},
+    harness::{Host, Payer, eventually, js},
     listing::fixed,
 };
 
@@ -112,8 +112,44 @@ async fn a_tools_page_says_what_its_record_says() {
     );
 }
 
+#[tokio::test]
+async fn everyone_is_told_how_a_tool_is_called_and_whose_it_is() {
+    let host = Host::start().await;
+    let (id, key) = host.register("Ada <& Co>").await;
+    host.as_builder(&key, Method::POST, "/ai/endpoints/create", &js("counted", 0.0, "export default (req) => req.input;")).await.is(200);
+    for _ in 0..3 {
+        host.call("counted", &json!({})).await.is(200);
+    }
+    let counted =
+        async || Some(host.get("/ai/endpoints").await.json()["endpoints"][0].clone()).filter(|tool| tool["usage"]["calls30d"] == 3);
+    let listed = eventually("the calls are counted", Duration::from_secs(60), counted).await;
+    assert!(listed["usage"]["medianMs"].as_f64() > Some(0.0), "{listed}");
+    assert_eq!(listed["builder"], json!({ "id": id, "name": "Ada <& Co>" }));
+    let inspected = host.get("/tools/counted?inspect").await.json();
+    for one in [host.get("/ai/endpoints/counted").await.json(), inspected] {
+        assert_eq!((&one["endpoint"]["usage"], &one["endpoint"]["builder"]), (&listed["usage"], &listed["builder"]));
+    }
+    let own = host.as_builder(&key, Method::GET, "/ai/endpoints/counted", &json!(null)).await.json();
+    assert_eq!(own["endpoint"].get("usage"), None, "its owner is shown what they published");
+    let older = host.get("/ai/endpoints?form=older").await.json()["endpoints"][0].clone();
+    assert_eq!((older.get("usage"), older.get("builder"), older["slug"].as_str()), (None, None, Some("counted")));
+    assert_eq!(host.get("/ai/manifest").await.json()["endpoints"]["calls24h"], 3);
+    let usage = host.get("/ai/endpoints/counted/usage").await.is(200).json();
+    let calls: u64 = usage["days"].as_array().unwrap().iter().map(|day| day["calls"].as_u64().unwrap()).sum();
+    assert!(calls == 3 && usage["days"].as_array().unwrap().len() == 31, "{usage}");
+
+    let list = text(&html(&page(&host, "/dashboard").await.is(200)));
+    assert!(list.contains("Calls in 24 hours3") && list.contains("by Ada <& Co> · 3 calls in 30 days, median"), "{list}");
+    let own = text(&html(&page(&host, "/dashboard/tools/counted").await.is(200)));
+    assert!(own.contains("3 calls in 30 days. The most in a day were 3.") && own.contains(&id) && !own.contains("failed."), "{own}");
+    host.change("counted", &json!({ "status": "paused" })).await;
+    host.get("/ai/endpoints/counted/usage").await.is(200);
+    host.manage(Method::POST, "/ai/admin/reviews/counted", &json!({ "decision": "takedown" })).await.is(200);
+    host.get("/ai/endpoints/counted/usage").await.fails(404, "unknown_endpoint", "caller");
+}
+
 /// The blocks of code on a page that are of a language.
-fn code(html: &str, language: &str) -> Vec<String> {
+pub(super) fn code(html: &str, language: &str) -> Vec<String> {
     let begin = format!("<code class=\"language-{language}\">");
     html.split(begin.as_str()).skip(1).map(|rest| text(rest.split("</code>").next().unwrap())).collect()
 }
@@ -160,6 +196,16 @@ async fn the_lines_that_call_a_tool_call_it() {
         assert!(said.starts_with("rcpt_") && said.contains("summary"), "{done:?}");
     }
     let mcp: Value = serde_json::from_str(&code(&html, "json")[0]).unwrap();
-    assert_eq!(mcp["mcpServers"]["tollhouse"]["url"], format!("{}/ai/mcp?tools=text-summary", host.url));
+    let server = &mcp["mcpServers"]["tollhouse"];
+    assert_eq!(
+        (server["type"].as_str(), server["url"].as_str().unwrap()),
+        (Some("http"), &*format!("{}/ai/mcp?tools=text-summary", host.url))
+    );
+    let mut client = host.mcp().with_header("x-developer-credit", &credit);
+    client.query = "?tools=text-summary";
+    assert!(client.tool("text-summary").await.is_some() && client.tool("creator-plan").await.is_none());
+    let input = json!({ "text": "One sentence. Another one, which is longer than the first. A third." });
+    let called = client.call("text-summary", input, json!({})).await;
+    assert!(called["isError"] != true && called["structuredContent"].is_object(), "{called}");
     assert!(texts(&html, "summary").contains(&"Python".to_owned()));
 }

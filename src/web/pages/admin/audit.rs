@@ -14,13 +14,14 @@ use crate::web::{
         form,
         pager::onward,
         places::tool,
+        same::line,
         sample::quoted,
         state::state,
         table::{Column, table},
         text,
         time::moment,
     },
-    visitor::{Refused, with_query},
+    visitor::{Refused, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/admin/audit";
@@ -39,7 +40,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuer
             let command = format!("curl -s -H \"X-Admin-Token: $TOKEN\" {}", quoted(&format!("{}{api}", visitor.base_url())));
             html! {
                 (filters(&asked))
-                (trail(&found, &asked))
+                (trail(&visitor, &found, &asked))
                 section { h2 { "The same without this page" } (code::block("Command", "sh", &command)) }
             }
         })
@@ -67,10 +68,10 @@ fn filters(asked: &Asked) -> Markup {
     }
 }
 
-fn trail(found: &Value, asked: &Asked) -> Markup {
+fn trail(visitor: &Visitor, found: &Value, asked: &Asked) -> Markup {
     let trail = entries(found, "entries");
     html! {
-        @if trail.is_empty() { (empty("Nothing was changed that fits.", Some((PATH, "All of the trail")), None)) }
+        @if trail.is_empty() { (empty("Nothing was changed that fits.", Some((PATH, "All of the trail")), &line(visitor, "/ai/admin/audit"))) }
         @else {
             (table("Trail", ["When", "Who", "What", "On", "Fields", "How it ended"].map(Column::Words), trail.iter().map(row)))
             (onward(trail.len(), asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))

@@ -18,6 +18,7 @@ use crate::{
             facts, form, money,
             pager::onward,
             places::tool,
+            same::line,
             state::state,
             table::{Column, table},
             text,
@@ -46,7 +47,7 @@ pub(in crate::web) async fn page(
                 div.split {
                     div {
                         (about(builder, &revenue["totals"], simulated))
-                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&tools, &path, &asked)) }
+                        section aria-labelledby="tools" { h2 #tools { "Tools" } (offered(&visitor, &id, &tools, &path, &asked)) }
                     }
                     aside aria-labelledby="decide" { h2 #decide { "Decide" } (decisions(&visitor, &id, builder, &path)) }
                 }
@@ -85,7 +86,7 @@ fn about(builder: &Value, totals: &Value, simulated: bool) -> Markup {
     ])
 }
 
-fn offered(found: &Value, path: &str, asked: &Asked) -> Markup {
+fn offered(visitor: &Visitor, id: &str, found: &Value, path: &str, asked: &Asked) -> Markup {
     let endpoints = entries(found, "endpoints");
     let row = |endpoint: &Value| {
         let slug = said(endpoint, "slug");
@@ -98,7 +99,7 @@ fn offered(found: &Value, path: &str, asked: &Asked) -> Markup {
         ]
     };
     html! {
-        @if endpoints.is_empty() { (empty("They have published nothing yet.", None, None)) }
+        @if endpoints.is_empty() { (empty("They have published nothing yet.", None, &line(visitor, &with_query("/ai/builders/endpoints", [("builderId", id)])))) }
         @else {
             (table("Tools", ["Tool", "Title", "State", "Changed", "Review"].map(Column::Words), endpoints.iter().map(row)))
             (onward(endpoints.len(), asked.first(path).as_deref(), asked.next(path, found).as_deref()))

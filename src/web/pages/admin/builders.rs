@@ -12,6 +12,7 @@ use crate::web::{
         empty::empty,
         money,
         pager::onward,
+        same::line,
         state::state,
         table::{Column, table},
         text,
@@ -32,7 +33,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuer
 
 fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Markup {
     let builders = entries(found, "builders");
-    let command = format!("curl -s -H \"X-Admin-Token: $TOKEN\" {}/ai/admin/builders", visitor.base_url());
+    let command = line(visitor, "/ai/admin/builders");
     let net = heading("Net, 30 days", simulated);
     let columns = [
         Column::Words("Builder"),
@@ -47,7 +48,7 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
         Column::Words("Tier"),
     ];
     html! {
-        @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "How builders do")), Some(&command))) }
+        @if builders.is_empty() { (empty("Nobody has registered yet.", Some(("/guides/build-a-tool", "How builders do")), &command)) }
         @else {
             (table("Builders", columns, builders.iter().map(row)))
             (onward(builders.len(), asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))

@@ -12,6 +12,7 @@ use crate::web::{
         empty::empty,
         form, money,
         pager::onward,
+        same::line,
         state::state,
         table::{Column, table},
         text,
@@ -39,13 +40,18 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
         section aria-labelledby="mint" { h2 #mint { "Mint a credit" } (mint(visitor)) }
         section aria-labelledby="credits" {
             h2 #credits { "Credits" }
-            @if credits.is_empty() { (empty("No credit was minted yet.", None, None)) }
+            @if credits.is_empty() { (empty("No credit was minted yet.", None, &minting(visitor))) }
             @else {
                 (table("Credits", columns, credits.iter().map(row)))
                 (onward(credits.len(), asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))
             }
         }
     }
+}
+
+/// Mints a credit of a dollar.
+fn minting(visitor: &Visitor) -> String {
+    format!("{} \\\n  -H 'content-type: application/json' -d '{{\"amountUsd\":1}}'", line(visitor, "/ai/credits"))
 }
 
 fn mint(visitor: &Visitor) -> Markup {

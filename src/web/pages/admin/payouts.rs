@@ -10,7 +10,7 @@ use super::shared::{Admin, Decided, ROWS, counted, entries, mark, owner, said};
 use crate::web::{
     asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, facts, form, money, pager::onward, state::state, text, time::moment},
+    parts::{empty::empty, facts, form, money, pager::onward, same::line, state::state, text, time::moment},
     visitor::{Refused, Visitor, with_query},
 };
 
@@ -56,7 +56,7 @@ fn view(shown: &Shown, found: &Value) -> Markup {
                 "."
             }
         }
-        @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), None)) }
+        @if packets.is_empty() { (empty("No packet is in this state.", Some((PATH, "All packets")), &line(shown.visitor, "/ai/admin/payouts"))) }
         @else {
             ul.rows { @for packet in packets { (row(shown, packet, &back)) } }
             (onward(packets.len(), shown.asked.first(PATH).as_deref(), shown.asked.next(PATH, found).as_deref()))

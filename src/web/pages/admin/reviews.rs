@@ -29,10 +29,10 @@ pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuer
 
 fn view(found: &Value, asked: &Asked, base: &str) -> Markup {
     let (reviews, total) = (entries(found, "reviews"), found["total"].as_u64().unwrap_or_default());
-    let command = format!("curl -s -H \"X-Admin-Token: $TOKEN\" {base}/ai/admin/reviews");
+    let command = format!("curl -s -H \"x-admin-token: $ADMIN_TOKEN\" {base}/ai/admin/audit");
     html! {
         p.lead { "What builders published or ask for, and you decide about. What waits longest comes first." }
-        @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), Some(&command))) }
+        @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), &command)) }
         @else {
             ul.rows { @for review in reviews { (row(review)) } }
             (pager(reviews.len(), total, asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))

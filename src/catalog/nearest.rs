@@ -1,0 +1,96 @@
+//! Names that are like another one, for who wrote one wrong.
+
+/// Most letters of a name: more have no slug.
+const MOST: usize = 64;
+
+/// A name that others are held against.
+pub(super) struct Pattern {
+    /// For each letter the places where it stands, a bit for each.
+    places: [u64; 256],
+    length: usize,
+}
+
+impl Pattern {
+    /// What is meant by a name as somebody wrote it, in letters that slugs have; `None` of one that no slug is like.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        let mut letters = Vec::new();
+        for letter in name.trim().bytes() {
+            letters.push(if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { b'-' });
+        }
+        if letters.is_empty() || letters.len() > MOST {
+            return None;
+        }
+        let mut places = [0; 256];
+        for (place, letter) in letters.iter().enumerate() {
+            places[usize::from(*letter)] |= 1 << place;
+        }
+        Some(Self { places, length: letters.len() })
+    }
+
+    /// How far `slug` is from it, where that is near: a third of its letters at most have to be put in, left out or changed.
+    pub(super) fn distance(&self, slug: &str) -> Option<usize> {
+        let near = (self.length / 3).max(1);
+        if slug.len().abs_diff(self.length) > near {
+            return None;
+        }
+        Some(self.edits(slug.as_bytes())).filter(|distance| *distance <= near)
+    }
+
+    /// The distance of Levenshtein, a column of its table at a time: the bits of `up` and `down` say where the table goes up and down
+    /// from one row to the next (Myers 1999, in the form of Hyyrö 2003).
+    fn edits(&self, text: &[u8]) -> usize {
+        let (mut up, mut down, last, mut edits) = (u64::MAX, 0_u64, 1 << (self.length - 1), self.length);
+        for letter in text {
+            let same = self.places[usize::from(*letter)];
+            let vertical = same | down;
+            let horizontal = ((same & up).wrapping_add(up) ^ up) | same;
+            let (mut right, mut left) = (down | !(horizontal | up), up & horizontal);
+            if right & last != 0 {
+                edits += 1;
+            } else if left & last != 0 {
+                edits -= 1;
+            }
+            (right, left) = (right << 1 | 1, left << 1);
+            (up, down) = (left | !(vertical | right), right & vertical);
+        }
+        edits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same by the whole table.
+    fn plainly(one: &[u8], other: &[u8]) -> usize {
+        let mut row: Vec<usize> = (0..=other.len()).collect();
+        for (at, letter) in one.iter().enumerate() {
+            let mut before = std::mem::replace(&mut row[0], at + 1);
+            for (place, against) in other.iter().enumerate() {
+                let changed = before + usize::from(letter != against);
+                before = row[place + 1];
+                row[place + 1] = changed.min(before + 1).min(row[place] + 1);
+            }
+        }
+        row[other.len()]
+    }
+
+    #[test]
+    fn edits_are_as_many_as_the_table_has() {
+        let full = "a-name-of-as-many-letters-as-a-slug-has-and-that-is-sixty-four-x";
+        let names = ["a", "ab", "text-summary", "text-sumary", "txt-summery", "summary-text", "receipt-echo-paid", &full[1..], full];
+        for (one, other) in names.iter().flat_map(|one| names.map(|other| (*one, other))) {
+            assert_eq!(Pattern::of(one).unwrap().edits(other.as_bytes()), plainly(one.as_bytes(), other.as_bytes()), "{one} {other}");
+        }
+        assert!(full.len() == MOST && Pattern::of(&format!("{full}x")).is_none() && Pattern::of(" ").is_none());
+    }
+
+    #[test]
+    fn what_is_near_is_mistyped_and_what_is_not_is_another_name() {
+        let near = |name: &str, slug| Pattern::of(name).unwrap().distance(slug);
+        assert_eq!(near("text-sumary", "text-summary"), Some(1));
+        assert_eq!(near(" Text Summary", "text-summary"), Some(0));
+        assert_eq!(near("abc", "abd"), Some(1));
+        assert_eq!((near("abc", "bcd"), near("text-summary", "creator-plan"), near("text", "text-summary")), (None, None, None));
+    }
+}

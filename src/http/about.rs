@@ -1,0 +1,82 @@
+//! What everyone is told of a tool beside its record: how it is called of late, and whose it is.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{account::builder::Builders, base::id::BuilderId, call::Metrics, catalog::Live, front::Fault, tool::Owner};
+
+/// Knows what is told beside records.
+pub struct About {
+    /// How often what is called.
+    pub metrics: Arc<Metrics>,
+    /// Whose it is.
+    pub builders: Arc<Builders>,
+}
+
+/// Members of a record that are no part of what is published.
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    builder: Option<Named>,
+}
+
+/// How a tool was called within 30 days.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Usage {
+    calls30d: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    median_ms: Option<f64>,
+}
+
+/// A builder, as everyone sees them.
+#[derive(Debug, Serialize)]
+struct Named {
+    id: BuilderId,
+    name: String,
+}
+
+impl About {
+    /// What is told of a tool.
+    ///
+    /// # Errors
+    ///
+    /// The store's, for a builder who was not asked about before.
+    pub(super) async fn tool(&self, live: &Live) -> Result<Told, Fault> {
+        let figures = self.metrics.figures(&live.endpoint.id);
+        let builder = match &live.endpoint.owner {
+            Owner::Platform => None,
+            Owner::Builder(id) => self.builders.name(id).await?.map(|name| Named { id: id.clone(), name: name.to_string() }),
+        };
+        Ok(Told { usage: figures.map(|figures| Usage { calls30d: figures.calls, median_ms: figures.median_ms }), builder })
+    }
+
+    /// A record with what is told beside it.
+    ///
+    /// # Errors
+    ///
+    /// As [`About::tool`].
+    pub(super) async fn beside(&self, live: &Live, mut record: Value) -> Result<Value, Fault> {
+        if let (Some(members), Value::Object(told)) = (record.as_object_mut(), json!(self.tool(live).await?)) {
+            members.extend(told);
+        }
+        Ok(record)
+    }
+}
+
+impl Told {
+    /// Writes it into a record that ends in `out`.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let told = json!(self).to_string();
+        if told.len() > "{}".len() {
+            // In place of the closing brace.
+            out.pop();
+            out.push(b',');
+            out.extend_from_slice(&told.as_bytes()[1..]);
+        }
+    }
+}

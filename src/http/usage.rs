@@ -1,0 +1,40 @@
+//! `GET /ai/endpoints/{slug}/usage`: how a tool was called within 30 days, for everyone.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use serde_json::{Value, json};
+
+use super::{
+    page::PathParams,
+    route::{Route, open},
+    services::Offering,
+    turn::ProcessorTurn,
+};
+use crate::front::{Code, Fault};
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let what = "how often a tool was called within 30 days, by day, and how long that took";
+    vec![open::get("/ai/endpoints/{slug}/usage", "getUsage", what, usage).answers("Usage").fails(&[Code::UnknownEndpoint])]
+}
+
+async fn usage(
+    State(offering): State<Arc<Offering>>,
+    ProcessorTurn(turn): ProcessorTurn,
+    PathParams(slug): PathParams<String>,
+) -> Result<Json<Value>, Fault> {
+    let live = offering.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+    let series = turn.during(offering.about.metrics.by_day(&live.endpoint.id)).await?;
+    // What failed, and what was earned, is its owner's business.
+    let days = series.buckets.iter().map(|day| {
+        let mut told = json!({ "at": day.at, "calls": day.calls });
+        for (name, millis) in [("p50Ms", day.p50_ms), ("p95Ms", day.p95_ms)] {
+            if let Some(millis) = millis {
+                told[name] = json!(millis);
+            }
+        }
+        told
+    });
+    Ok(Json(json!({ "ok": true, "since": series.since, "days": days.collect::<Vec<_>>() })))
+}
