@@ -6,6 +6,7 @@
 
 mod described;
 mod document;
+mod examples;
 mod kept;
 mod library;
 mod llms;
@@ -30,12 +31,7 @@ use serde_json::json;
 pub(super) use self::described::PARTS;
 pub(super) use self::described::described;
 pub use self::kept::Documents;
-use self::{
-    described::MARKDOWN,
-    document::Document,
-    kept::Kept,
-    openapi::Chosen,
-};
+use self::{described::MARKDOWN, document::Document, kept::Kept, openapi::Chosen};
 use super::{
     page::{PathParams, QueryParams},
     route::{Route, open},

@@ -4,6 +4,7 @@ mod answer;
 pub mod chain;
 mod documented;
 mod erratic;
+mod examples;
 mod facilitator;
 mod host;
 mod lossy;

@@ -4,7 +4,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::described::{PARTS, capital, reached};
+use super::{
+    described::{PARTS, capital, reached},
+    examples,
+};
 use crate::http::row::{Answers, Row, Whose};
 
 /// The operations of a subject at `base`, one after the other, and the schemas that they name.
@@ -55,6 +58,9 @@ fn operation(text: &mut String, row: &Row, base: &str) {
     let mut codes: Vec<_> = row.codes().iter().map(|code| format!("`{}` ({})", code.row().name, code.row().status.as_u16())).collect();
     codes.dedup();
     _ = write!(text, "- [Errors](errors.md): {}.\n\n", codes.join(", "));
+    if let Some(example) = examples::of(row.id, base) {
+        _ = write!(text, "An answer, shortened:\n\n```json\n{example}\n```\n\n");
+    }
 }
 
 /// How it is asked for on a command line.

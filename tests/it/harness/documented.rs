@@ -2,7 +2,7 @@
 //! stands there, and a body of the schema that stands there, with no member that is not told; and what was taken fits what is to be sent.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{LazyLock, Mutex, PoisonError},
 };
 
@@ -10,9 +10,9 @@ use bytes::Bytes;
 use jsonschema::Validator;
 use reqwest::{Method, Request};
 use serde_json::{Value, json};
-use tollhouse::http::described;
+use tollhouse::http::{described, rows};
 
-use super::Answer;
+use super::{Answer, examples};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let mut document = described();
@@ -47,6 +47,8 @@ const LONGEST: usize = 128 << 10;
 /// An operation that was asked for.
 pub(super) struct Asked {
     method: Method,
+    /// Of the host.
+    base: String,
     path: String,
     body: Bytes,
 }
@@ -55,7 +57,8 @@ impl Asked {
     pub(super) fn of(request: &Request) -> Self {
         let body = request.body().and_then(|body| body.as_bytes()).filter(|body| body.len() <= LONGEST);
         let body = Bytes::copy_from_slice(body.unwrap_or_default());
-        Self { method: request.method().clone(), path: request.url().path().to_owned(), body }
+        let base = request.url().origin().ascii_serialization();
+        Self { method: request.method().clone(), base, path: request.url().path().to_owned(), body }
     }
 
     /// Panics if the answer is none that the document tells of.
@@ -63,6 +66,19 @@ impl Asked {
         if let Some(wrong) = self.wrong(answer) {
             panic!("{} {}: {wrong}\n{answer:?}", self.method, self.path);
         }
+        self.show(answer);
+    }
+
+    /// Offers the answer as an example of what its operation answers.
+    fn show(&self, answer: &Answer) -> Option<()> {
+        let (path, item) = operation(&self.path)?;
+        let method = self.method.as_str().to_lowercase();
+        let id = item.get(&method)?["operationId"].as_str().filter(|id| SHOWN.contains(id))?;
+        let is_json = answer.header("content-type") == Some("application/json") && answer.header("content-encoding").is_none();
+        if answer.status == 200 && is_json && answer.body.len() <= LONGEST && misfit(&schema(path, &method), &answer.json()).is_none() {
+            examples::record(id, &self.base, &answer.json());
+        }
+        Some(())
     }
 
     fn wrong(&self, answer: &Answer) -> Option<String> {
@@ -118,6 +134,11 @@ fn operation(asked: &str) -> Option<(&'static str, &'static Value)> {
     fitting.min_by_key(|(path, _)| path.matches('{').count()).map(|(path, item)| (path.as_str(), item))
 }
 
+/// Where the schema stands of what an operation answers when it is done.
+fn schema(path: &str, method: &str) -> String {
+    format!("/paths/{}/{method}/responses/200/content/application~1json/schema", escaped(path))
+}
+
 /// As a part of a JSON pointer.
 fn escaped(part: &str) -> String {
     part.replace('~', "~0").replace('/', "~1")
@@ -139,6 +160,24 @@ fn validator(at: &str) -> Validator {
     // A fragment of a URI has no braces.
     schema["$ref"] = json!(format!("#{}", at.replace('{', "%7B").replace('}', "%7D")));
     jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{at}: {error}"))
+}
+
+/// The operations whose answers are shown in documents: those that are no documents themselves.
+static SHOWN: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
+    let told = rows().into_iter().filter(|row| row.schema().is_some_and(|schema| schema != "OpenApi"));
+    told.map(|row| row.id).collect()
+});
+
+#[test]
+fn every_answer_in_json_has_an_example_that_is_one() {
+    let mut examples = examples::all();
+    for row in rows().iter().filter(|row| SHOWN.contains(row.id)) {
+        let example = examples.remove(row.id).unwrap_or_else(|| panic!("no example of what `{}` answers", row.id));
+        assert_eq!(misfit(&schema(row.path, &row.method.to_lowercase()), &example), None, "{}: {example}", row.id);
+        let text = serde_json::to_string_pretty(&example).unwrap();
+        assert!(text.len() < 8_000 && !text.contains("127.0.0.1"), "{}: {} bytes", row.id, text.len());
+    }
+    assert!(examples.is_empty(), "examples of no operation: {:?}", examples.keys());
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! The examples of answers that the documents of the API show: recorded from what tests are answered, where one is missing.
+//!
+//! `TOLLHOUSE_EXAMPLES=record` has a run of tests write those that are missing into the file; to have one anew, take it out first. Each
+//! is held against the document, which every answer is held against.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    sync::{LazyLock, Mutex, PoisonError},
+};
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// What stands for the host's address.
+const BASE: &str = "https://tools.example";
+
+/// Most letters of a text, entries of a list, and levels of one in the other.
+const LETTERS: usize = 80;
+const ENTRIES: usize = 1;
+const LEVELS: usize = 8;
+/// Most bytes of an example, where there is a shorter one.
+const BYTES: usize = 2_500;
+
+static RECORDED: LazyLock<Option<Mutex<Recorded>>> = LazyLock::new(|| {
+    let wanted = std::env::var("TOLLHOUSE_EXAMPLES").is_ok_and(|value| value == "record");
+    wanted.then(|| {
+        let all = all();
+        Mutex::new(Recorded { kept: all.keys().cloned().collect(), all })
+    })
+});
+
+struct Recorded {
+    /// Those that were there before.
+    kept: BTreeSet<String>,
+    all: BTreeMap<String, Value>,
+}
+
+fn file() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/documents/examples.json")
+}
+
+/// All of them, by the ids of their operations.
+pub(super) fn all() -> BTreeMap<String, Value> {
+    serde_json::from_str(&fs::read_to_string(file()).unwrap()).unwrap()
+}
+
+/// Records what an operation answered, where that shows it better than what was recorded in this run.
+pub(super) fn record(id: &str, base: &str, answer: &Value) {
+    let Some(recorded) = &*RECORDED else { return };
+    let mut recorded = recorded.lock().unwrap_or_else(PoisonError::into_inner);
+    let short = shortened(answer, base, LEVELS);
+    if recorded.kept.contains(id) || recorded.all.get(id).is_some_and(|known| worth(known) >= worth(&short)) {
+        return;
+    }
+    recorded.all.insert(id.to_owned(), short);
+    fs::write(file(), written(&recorded.all) + "\n").unwrap();
+}
+
+/// An answer with the beginnings of long texts and lists, of a host that is nobody's, and with no key that was one.
+fn shortened(value: &Value, base: &str, levels: usize) -> Value {
+    match value {
+        Value::String(text) => {
+            let text = text.replace(base, BASE);
+            let is_key = ["bk_", "dc_"].iter().any(|prefix| text.starts_with(prefix));
+            let most = if is_key { 8 } else { LETTERS };
+            let cut = text.chars().count() > most;
+            Value::String(text.chars().take(most).chain(cut.then_some('…')).collect())
+        }
+        Value::Array(entries) if levels > 0 => entries.iter().take(ENTRIES).map(|entry| shortened(entry, base, levels - 1)).collect(),
+        Value::Object(members) if levels > 0 => {
+            members.iter().map(|(name, member)| (name.clone(), shortened(member, base, levels - 1))).collect()
+        }
+        Value::Array(_) => Value::Array(vec![]),
+        Value::Object(_) => Value::Object(serde_json::Map::new()),
+        plain => plain.clone(),
+    }
+}
+
+fn written(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap()
+}
+
+/// The more members the better; but what is too long only where nothing is shorter.
+fn worth(example: &Value) -> isize {
+    let bytes = written(example).len();
+    if bytes > BYTES { -isize::try_from(bytes).unwrap() } else { isize::try_from(members(example)).unwrap() }
+}
+
+fn members(value: &Value) -> usize {
+    match value {
+        Value::Array(entries) => entries.iter().map(members).sum::<usize>(),
+        Value::Object(named) => named.len() + named.values().map(members).sum::<usize>(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+#[test]
+fn an_example_is_short_and_of_nobodys_host() {
+    let answer = serde_json::json!({
+        "url": "http://127.0.0.1:9/tools/a", "key": format!("bk_{}", "x".repeat(40)), "list": [[1, 2], 3], "null": null,
+    });
+    let told = serde_json::json!({ "url": "https://tools.example/tools/a", "key": "bk_xxxxx…", "list": [[1]], "null": null });
+    assert_eq!(shortened(&answer, "http://127.0.0.1:9", LEVELS), told);
+    assert_eq!(shortened(&answer, "", 0), serde_json::json!({}));
+}
