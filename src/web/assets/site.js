@@ -93,8 +93,8 @@ function goes(by, only) {
 
 /** Whether something was typed that would be lost. */
 const typed = () => [...document.querySelectorAll("main input, main textarea")].some((field) => {
-  const { value, defaultValue, checked, defaultChecked } = /** @type {HTMLInputElement} */ (field);
-  return value !== defaultValue || checked !== defaultChecked;
+  const { type, value, defaultValue, checked, defaultChecked } = /** @type {HTMLInputElement} */ (field);
+  return type === "checkbox" || type === "radio" ? checked !== defaultChecked : value !== defaultValue;
 });
 
 const ERROR = "[data-level=error]";

@@ -1,18 +1,8 @@
 //! Styles without what is there for who writes them.
 
 /// What stands around the marks of a style, and what is as good.
-const SPACES: [(&str, &str); 10] = [
-    (" {", "{"),
-    ("{ ", "{"),
-    ("; }", "}"),
-    (";}", "}"),
-    (" }", "}"),
-    ("; ", ";"),
-    (": ", ":"),
-    (", ", ","),
-    (" > ", ">"),
-    (" ~ ", "~"),
-];
+const SPACES: [(&str, &str); 10] =
+    [(" {", "{"), ("{ ", "{"), ("; }", "}"), (";}", "}"), (" }", "}"), ("; ", ";"), (": ", ":"), (", ", ","), (" > ", ">"), (" ~ ", "~")];
 
 /// A style without comments, ends of lines, and most of its spaces. A line of it ends where a mark does, and none of its texts has a mark
 /// with a space in it.
