@@ -84,6 +84,8 @@ pub struct Sizes {
     pub complete: bool,
     /// How many times commits were put on disk since the start, one or many at once.
     pub syncs: u64,
+    /// Why what rows are read from takes more of the disk than it is to, and no other could take its place yet.
+    pub renewal_fails: Option<String>,
 }
 
 /// When a commit may answer.

@@ -146,7 +146,12 @@ impl Draft {
         let slug = taken.then(|| PublishError::field("/slug", format!("the slug `{}` is reserved", self.slug)));
         let texts = text_problems(&self.title, &self.description, &self.tags);
         let metered = check_most(self.handler_type, self.price_usd, self.max_price_usd).err();
-        slug.into_iter().chain(texts).chain(metered).chain(check_input(&self.input_schema).err()).chain(check_note(&self.note).err()).collect()
+        slug.into_iter()
+            .chain(texts)
+            .chain(metered)
+            .chain(check_input(&self.input_schema).err())
+            .chain(check_note(&self.note).err())
+            .collect()
     }
 
     /// Each limit that it cannot have.
@@ -172,7 +177,11 @@ pub(super) fn check_input(schema: &Value) -> Result<(), PublishError> {
 
 /// Whether a note is one.
 pub(super) fn check_note(note: &str) -> Result<(), PublishError> {
-    if note.chars().count() <= MAX_NOTE { Ok(()) } else { Err(PublishError::field("/note", format!("a note has at most {MAX_NOTE} characters"))) }
+    if note.chars().count() <= MAX_NOTE {
+        Ok(())
+    } else {
+        Err(PublishError::field("/note", format!("a note has at most {MAX_NOTE} characters")))
+    }
 }
 
 /// Whether a handler of this type can say what a call costs, within these bounds.

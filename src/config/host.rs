@@ -28,6 +28,9 @@ pub struct HostFlags {
     /// Length of the store's journal at which older segments go, in bytes; it may be as long as all rows together [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_STORE_JOURNAL_BYTES")]
     pub store_journal_bytes: Option<u64>,
+    /// Size of the store's tree on disk above which another takes its place, in bytes, where it is also above eight times that of all rows [default: 536870912]
+    #[arg(long, env = "TOLLHOUSE_STORE_TREE_BYTES")]
+    pub store_tree_bytes: Option<u64>,
     /// Commits are refused while less is free on the store's disk, in bytes [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_STORE_FREE_BYTES")]
     pub store_free_bytes: Option<u64>,
@@ -48,6 +51,7 @@ impl HostFlags {
             cache_bytes: self.store_cache_bytes.unwrap_or(default.cache_bytes),
             segment_bytes: self.store_segment_bytes.unwrap_or(default.segment_bytes),
             checkpoint_bytes: self.store_journal_bytes.unwrap_or(default.checkpoint_bytes),
+            tree_bytes: self.store_tree_bytes.unwrap_or(default.tree_bytes),
             kept_free_bytes: self.store_free_bytes.unwrap_or(default.kept_free_bytes),
             ..default
         }

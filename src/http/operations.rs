@@ -82,6 +82,8 @@ fn stored(operating: &Operating) -> Value {
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));
     stored.insert("syncs".to_owned(), json!(sizes.syncs));
+    // Null while it is as small as it is to be.
+    stored.insert("renewalFails".to_owned(), json!(sizes.renewal_fails));
     Value::Object(stored)
 }
 

@@ -101,7 +101,7 @@ impl Store for MemoryStore {
             entries: pairs.len() as u64,
             bytes: pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
         };
-        Sizes { spaces: held.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(), complete: true, syncs: 0 }
+        Sizes { spaces: held.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(), complete: true, ..Sizes::default() }
     }
 }
 

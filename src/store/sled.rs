@@ -7,7 +7,8 @@
 //!
 //! The tree is never waited for: sled writes it out when it likes, and says in it which frame it was brought to (`position`). At
 //! the next start it is brought to the journal's end, or, where it is not right, made anew (`open`). A row keeps a checksum, a
-//! space a total (`recount`). Large values are cut into pieces (`values`). Checkpoints are made beside (`keeper`).
+//! space a total (`recount`). Large values are cut into pieces (`values`). Checkpoints are made beside (`keeper`), and so is
+//! another tree, which takes the place of one that has grown far beyond its rows (`renew`).
 //!
 //! When a write or a sync of the journal fails, nobody can tell what the disk has. Those who
 //! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
@@ -21,8 +22,10 @@ mod config;
 mod disk;
 mod footing;
 mod group;
+mod home;
 mod job;
 mod keeper;
+mod kept;
 mod look;
 mod make;
 mod moment;
@@ -30,7 +33,11 @@ mod older;
 mod open;
 mod position;
 mod recount;
+mod renew;
+mod renewals;
 mod repair;
+mod rows;
+mod sink;
 mod standing;
 mod told;
 mod tree;
@@ -41,7 +48,7 @@ use std::{
     fs::File,
     ops::Bound,
     path::{Path, PathBuf},
-    sync::{Arc, PoisonError, RwLockReadGuard, atomic::Ordering::Relaxed},
+    sync::{Arc, RwLockReadGuard, atomic::Ordering::Relaxed},
     thread::JoinHandle,
 };
 
@@ -58,9 +65,11 @@ use self::{
     disk::Disk,
     group::Group,
     job::{Answer, Job, Room},
-    keeper::{Keeper, Kept},
+    keeper::Keeper,
+    kept::Kept,
     moment::Moment,
     position::Position,
+    standing::Standing,
 };
 pub use super::journal::Damage;
 use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts};
@@ -76,9 +85,9 @@ const COUNTED: usize = 1_000;
 pub struct SledStore {
     path: PathBuf,
     config: SledConfig,
-    db: ::sled::Db,
     moment: Arc<Moment>,
     counts: Arc<Counts>,
+    standing: Arc<Standing>,
     queue: Option<mpsc::Sender<Job>>,
     room: Room,
     writer: Option<JoinHandle<()>>,
@@ -102,23 +111,32 @@ impl SledStore {
     /// or of another format.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
-        let open::Opened { db, disk, moment, counts, standing, left, lock } = open::open(&path, &config)?;
+        let open::Opened { disk, moment, counts, standing, left, lock } = open::open(&path, &config)?;
         let (queue, jobs) = mpsc::channel(QUEUE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
         let keeper = Keeper::start(Kept {
             store: path.clone(),
-            db: db.clone(),
+            config: config.clone(),
             moment: Arc::clone(&moment),
             counts: Arc::clone(&counts),
-            standing,
+            standing: Arc::clone(&standing),
             left,
-            room: footing::room(&path, &config),
             queue: queue.downgrade(),
-            checkpoint_bytes: config.checkpoint_bytes,
         });
         let keeper = Some(keeper.map_err(io)?);
-        Ok(Self { path, config, db, moment, counts, queue: Some(queue), room: Room::new(), writer: Some(writer), keeper, _lock: lock })
+        Ok(Self {
+            path,
+            config,
+            moment,
+            counts,
+            standing,
+            queue: Some(queue),
+            room: Room::new(),
+            writer: Some(writer),
+            keeper,
+            _lock: lock,
+        })
     }
 
     /// Closes the store and opens it again: what a restart would find. For tests.
@@ -150,14 +168,28 @@ impl SledStore {
     ///
     /// [`StoreError::Away`] if the folder cannot be read.
     pub fn disk_bytes(&self) -> Result<u64, StoreError> {
-        self.db.size_on_disk().map_err(away)
+        self.moment.tree().size_on_disk().map_err(away)
+    }
+
+    /// Has another tree take the place of the one there is, as is done by itself once that is much larger than its rows; answers once
+    /// it has. For tests.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] says why it could not be made; the one there is goes on.
+    pub async fn renew(&self) -> Result<(), StoreError> {
+        let (ask, answer) = oneshot::channel();
+        if let Some(keeper) = &self.keeper {
+            keeper.renew(ask);
+        }
+        answer.await.unwrap_or_else(|_| Err(StoreError::Away("the store is closed".to_owned())))
     }
 }
 
 impl SledStore {
     /// Nothing is applied while it is held.
     fn still(&self) -> RwLockReadGuard<'_, Position> {
-        self.moment.position.read().unwrap_or_else(PoisonError::into_inner)
+        self.moment.still()
     }
 
     /// The number of keys of a range, at most `some`, and the last of them.
@@ -165,7 +197,7 @@ impl SledStore {
         let _still = self.still();
         let mut last = None;
         let mut found = 0;
-        for key in self.db.range::<Vec<u8>, _>(range).keys().take(some) {
+        for key in self.moment.tree().range::<Vec<u8>, _>(range).keys().take(some) {
             last = Some(key?);
             found += 1;
         }
@@ -187,12 +219,12 @@ impl Drop for SledStore {
 #[async_trait]
 impl Store for SledStore {
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(head) = self.db.get(values::head_key(space, key)).map_err(away)? else { return Ok(None) };
+        let Some(head) = self.moment.tree().get(values::head_key(space, key)).map_err(away)? else { return Ok(None) };
         if values::is_inline(&head) {
-            return values::resolve(&self.db, space as u8, key, &head).map(Some);
+            return values::resolve(&self.moment.tree(), space as u8, key, &head).map(Some);
         }
         let _still = self.still();
-        values::get(&self.db, space, key)
+        values::get(&self.moment.tree(), space, key)
     }
 
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
@@ -201,11 +233,12 @@ impl Store for SledStore {
         }
         let _still = self.still();
         let most = range.bytes;
-        let found = self.db.range::<Vec<u8>, _>(bounds(space, range));
+        let tree = self.moment.tree();
+        let found = tree.range::<Vec<u8>, _>(bounds(space, range));
         let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
             let (key, head) = pair.map_err(away)?;
             let key = key[1..].to_vec();
-            let value = values::resolve(&self.db, space as u8, &key, &head)?;
+            let value = values::resolve(&tree, space as u8, &key, &head)?;
             Ok((key, value))
         };
         let mut held = 0;
@@ -251,11 +284,11 @@ impl Store for SledStore {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         let _still = self.still();
-        told::read(&self.db, after, limit)
+        told::read(&self.moment.tree(), after, limit)
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes { syncs: self.syncs(), ..self.still().sizes() }
+        Sizes { syncs: self.syncs(), renewal_fails: self.standing.grown(), ..self.still().sizes() }
     }
 }
 

@@ -45,8 +45,9 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let mut random = random();
     // The port changes from start to start; payments name the tool by its public address.
     let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
-    // Small, so that kills fall into new segments and checkpoints of the store too.
+    // Small, so that kills fall into new segments and checkpoints of the store too, and into renewals of its tree.
     let how = how.env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
+    let how = how.env("TOLLHOUSE_STORE_TREE_BYTES", 0);
     let mut host = how.start().await;
     let source = "export default async (req, ctx) => {
         await ctx.kv.set(`run ${req.input.n}`, ((await ctx.kv.get(`run ${req.input.n}`)) ?? 0) + 1);

@@ -59,6 +59,7 @@ mod reached;
 mod readiness;
 mod reading;
 mod refunds;
+mod renewed;
 mod revenue;
 mod reviews;
 mod safety;

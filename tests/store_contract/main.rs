@@ -11,11 +11,13 @@ mod history;
 mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
+mod renewal;
 mod room;
 mod start;
 mod tables;
 
 use harness::{FaultyStore, MemoryStore, folder, open};
+use renewal::Renewed;
 
 /// Runs each question once per backend, on a store of its own.
 macro_rules! contract {
@@ -29,6 +31,13 @@ macro_rules! contract {
             async fn $question() {
                 let folder = super::folder();
                 super::$file::$question(super::open(&folder)).await;
+            }
+        )* }
+        mod renewed { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $question() {
+                let folder = super::folder();
+                super::$file::$question(super::Renewed::open(&folder)).await;
             }
         )* }
         mod faulty { $(

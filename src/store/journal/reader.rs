@@ -63,6 +63,13 @@ impl Reader {
         self.at
     }
 
+    /// Goes to where a frame starts.
+    pub(super) fn go_to(&mut self, at: u64) -> Result<(), JournalError> {
+        self.input.seek(SeekFrom::Start(at)).map_err(JournalError::io(&self.path))?;
+        self.at = at;
+        Ok(())
+    }
+
     /// What comes next; `expected` is the number of the frame that should.
     pub(super) fn next(&mut self, expected: u64) -> Result<Found, JournalError> {
         let start = self.at;
@@ -117,8 +124,7 @@ impl Reader {
             self.input.get_ref().read_exact_at(&mut bytes, at).map_err(JournalError::io(&self.path))?;
             match sector::read(&bytes) {
                 Sector::Good { first: true, content, .. } => {
-                    self.input.seek(SeekFrom::Start(at)).map_err(JournalError::io(&self.path))?;
-                    self.at = at;
+                    self.go_to(at)?;
                     return Ok(Head::read(content).map(|head| head.sequence));
                 }
                 Sector::Good { .. } => {}

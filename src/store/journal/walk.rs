@@ -85,6 +85,16 @@ impl Walk {
         Ok(walk)
     }
 
+    /// Goes on where another walk ended, in a journal that may be longer by now.
+    pub(crate) fn go_on(store: &Path, end: End) -> Result<Self, JournalError> {
+        let folder = store.join(Kind::Segment.folder());
+        let mut waiting = VecDeque::from(Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?);
+        waiting.retain(|segment| segment.sequence > end.sequence && segment.path != end.segment);
+        let mut reader = Reader::open(&end.segment, Kind::Segment)?;
+        reader.go_to(end.at)?;
+        Ok(Self { after: end.sequence, link_after: None, waiting, reader, end })
+    }
+
     /// The next frame; `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
         loop {

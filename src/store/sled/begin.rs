@@ -10,6 +10,7 @@ use sled::Db;
 use super::{
     OpenError, SledConfig,
     footing::{Base, base_of, corrupt, damaged, format, writer_settings},
+    home,
     make::make,
     older,
     position::Position,
@@ -27,6 +28,9 @@ pub(super) fn begin(store: &Path, config: &SledConfig, has_checkpoint: bool) -> 
     if !has_tree && has_checkpoint {
         let missing = Damage::new(&store.join(Kind::Segment.folder()), "the journal is missing, and so is the tree");
         return Err(damaged(store, missing.into()));
+    }
+    if !has_tree {
+        home::forget(store).map_err(io)?;
     }
     let taken_over = has_tree && take_over(store, config, has_checkpoint)?;
     let checkpoint = Checkpoint::newest(store).map_err(|error| damaged(store, error))?;

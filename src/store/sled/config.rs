@@ -19,7 +19,7 @@ pub struct SledConfig {
     /// Bytes of the journal, and of rows, that are looked at before the store is open, about; the rest is while it is.
     /// Default: 256 MiB.
     pub start_bytes: u64,
-    /// Bytes of the tree on disk beyond which a start makes it anew, where they are also more than eight times those of all rows. Default: 512 MiB.
+    /// Bytes of the tree on disk beyond which another takes its place, where they are also more than eight times those of all rows. Default: 512 MiB.
     pub tree_bytes: u64,
     /// Commits are refused while less is free on its disk, in bytes. Default: 128 MiB.
     pub kept_free_bytes: u64,

@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sled::{Batch, Db};
+use sled::{Batch, Tree};
 
-use super::{away::away, group::Group, moment::Moment, position::Position, standing::Standing, told, values};
+use super::{away::away, group::Group, moment::Moment, position::Position, sink::Sink, standing::Standing, told, values};
 use crate::store::{
     Durability, Space, Stake, StoreError,
     journal::{NotWritten, Part, Row, Told, Total, Writer},
@@ -23,7 +23,6 @@ pub(super) const BEHIND: u64 = 512 * 1024;
 
 /// The journal, and the tree that follows it.
 pub(super) struct Disk {
-    db: Db,
     moment: Arc<Moment>,
     journal: Writer,
     standing: Arc<Standing>,
@@ -51,9 +50,9 @@ struct Planned {
 }
 
 impl Disk {
-    pub(super) fn new(db: Db, moment: Arc<Moment>, journal: Writer, standing: Arc<Standing>) -> Result<Self, StoreError> {
-        let newest = told::newest(&db)?;
-        Ok(Self { db, moment, journal, standing, newest, looked: None })
+    pub(super) fn new(moment: Arc<Moment>, journal: Writer, standing: Arc<Standing>) -> Result<Self, StoreError> {
+        let newest = told::newest(&moment.tree())?;
+        Ok(Self { moment, journal, standing, newest, looked: None })
     }
 
     /// Takes a commit into a group.
@@ -63,7 +62,7 @@ impl Disk {
             self.look_for_room(reason)?;
         }
         // What panics was reading, and had taken nothing in.
-        catch_unwind(AssertUnwindSafe(|| group.decide(&self.db, batch))).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(|| group.decide(&self.moment.tree(), batch))).unwrap_or_else(|_| {
             let cause = "the tree stopped while it was read";
             self.standing.end(cause);
             Err(StoreError::Away(cause.to_owned()))
@@ -98,8 +97,8 @@ impl Disk {
         }
         (after.sequence, after.synced, after.link) = (self.journal.sequence(), self.journal.synced(), self.journal.link());
         after.keep(&mut batch).map_err(unsure)?;
-        let mut position = self.moment.position.write().unwrap_or_else(PoisonError::into_inner);
-        self.db.apply_batch(batch).map_err(unsure)?;
+        let mut position = self.moment.alone();
+        self.moment.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
         self.moment.behind.fetch_add(bytes, Relaxed);
         self.moment.recount.lock().unwrap_or_else(PoisonError::into_inner).follow(&changes);
@@ -113,7 +112,7 @@ impl Disk {
             return;
         }
         self.moment.behind.store(0, Relaxed);
-        match catch_unwind(AssertUnwindSafe(|| self.db.flush())) {
+        match catch_unwind(AssertUnwindSafe(|| self.moment.tree().flush())) {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => self.standing.end(&format!("the tree could not be written out ({error})")),
             Err(_) => self.standing.end("the tree stopped while it was written out"),
@@ -126,11 +125,11 @@ impl Disk {
             return Ok(());
         }
         self.journal.sync().map_err(unsure)?;
-        let mut position = self.moment.position.write().unwrap_or_else(PoisonError::into_inner);
+        let mut position = self.moment.alone();
         let mut batch = Batch::default();
         let after = Position { synced: self.journal.synced(), ..*position };
         after.keep(&mut batch).map_err(unsure)?;
-        self.db.apply_batch(batch).map_err(unsure)?;
+        self.moment.tree().apply_batch(batch).map_err(unsure)?;
         *position = after;
         Ok(())
     }
@@ -166,11 +165,12 @@ impl Disk {
     fn plan(&self, group: Group) -> Result<Planned, StoreError> {
         let (rows, told) = group.into_rows(self.newest);
         let mut batch = Batch::default();
-        let mut after = *self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
+        let mut after = *self.moment.still();
         let (mut money, mut rest) = (Part::default(), Part { told, ..Part::default() });
         let mut changes = Vec::with_capacity(rows.len());
+        let tree = self.moment.tree();
         for row in rows {
-            let change = values::write(&self.db, &row, &mut batch)?;
+            let change = values::write(&tree, &row, &mut batch)?;
             after.count(&change);
             changes.push(change);
             part_of(&mut money, &mut rest, row.space).rows.push(row);
@@ -201,22 +201,28 @@ fn totals_of(rows: &[Row], position: &mut Position) -> Vec<(u8, Total)> {
     spaces.into_iter().filter_map(|space| Some((space, *position.totals.of(space)?))).collect()
 }
 
-/// Brings a tree to where a frame leaves it, and says what it changed.
-pub(super) fn replay(tree: &Db, parts: [Part; 2], after: &mut Position) -> Result<Vec<values::Change>, StoreError> {
+/// Brings a tree to where a frame leaves it, at once, and says what it changed.
+pub(super) fn replay(tree: &Tree, parts: [Part; 2], after: &mut Position) -> Result<Vec<values::Change>, StoreError> {
     let mut batch = Batch::default();
+    let changes = write(tree, parts, after, &mut batch)?;
+    after.keep(&mut batch)?;
+    tree.apply_batch(batch).map_err(away)?;
+    Ok(changes)
+}
+
+/// Has `to` do what a frame says, and says what changes in `tree` by it.
+pub(super) fn write(tree: &Tree, parts: [Part; 2], after: &mut Position, to: &mut impl Sink) -> Result<Vec<values::Change>, StoreError> {
     let mut changes = Vec::new();
     for Part { rows, totals, told } in parts {
         for row in &rows {
             match &row.value {
                 // A checkpoint holds these as the tree does.
-                Some(entry) if row.space == told::ENTRIES => told::put(&row.key, entry, &mut batch),
-                Some(_) | None => changes.push(values::write(tree, row, &mut batch)?),
+                Some(entry) if row.space == told::ENTRIES => told::put(&row.key, entry, to)?,
+                Some(_) | None => changes.push(values::write(tree, row, to)?),
             }
         }
-        told.iter().try_for_each(|told: &Told| told::keep(told, &mut batch))?;
+        told.iter().try_for_each(|told: &Told| told::keep(told, to))?;
         after.totals.set(&totals);
     }
-    after.keep(&mut batch)?;
-    tree.apply_batch(batch).map_err(away)?;
     Ok(changes)
 }

@@ -13,6 +13,9 @@ use crate::store::{
 /// What the length of a segment is a multiple of, in bytes.
 const PAGE: u64 = 4 * 1024;
 
+/// A tree of so many times the bytes of its rows is made anew: sled leaves up to five times what there is.
+const LOOSE: u64 = 8;
+
 /// What a journal starts from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Base {
@@ -62,6 +65,11 @@ pub(super) fn parts_of(store: &Path, frame: &Frame) -> Result<[Part; 2], Journal
 
 pub(super) fn base_of(checkpoint: Option<&Checkpoint>) -> Base {
     checkpoint.map_or(Base { sequence: 0, link: Link::default() }, |found| Base { sequence: found.sequence, link: found.link })
+}
+
+/// Whether a tree takes so much of the disk that another is made, in bytes; `rows` are those of what it holds.
+pub(super) fn is_loose(bytes: u64, rows: u64, config: &SledConfig) -> bool {
+    bytes > config.tree_bytes && bytes > LOOSE * rows
 }
 
 pub(super) fn format(db: &Db) -> Result<Option<String>, StoreError> {

@@ -3,9 +3,8 @@
 use std::{
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
-    path::PathBuf,
     sync::{
-        Arc, PoisonError,
+        Arc,
         atomic::{
             AtomicBool,
             Ordering::{Relaxed, SeqCst},
@@ -16,50 +15,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sled::{Db, Tree};
-use tokio::sync::{mpsc::WeakSender, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
     away::away,
-    footing::{Left, base_of},
+    footing::base_of,
     job::Job,
+    kept::Kept,
     look,
-    moment::Moment,
-    standing::Standing,
-    told, tree, values,
+    renewals::{Ask, Renewals},
+    rows::walk_some,
+    tree,
 };
 use crate::store::{
     Batch, Durability, Space, Stake, StoreError,
-    journal::{Archive, Checkpoint, Counts, Dump, Held, JournalError, Kind, Named, Room},
+    journal::{Archive, Checkpoint, Dump, Held, JournalError, Kind, Named},
 };
 
 /// How long a buffered commit may be lost by a crash.
 const BUFFERED: Duration = Duration::from_millis(500);
-/// Rows walked at once, and bytes of them, about; the next commit waits for them.
-const SOME: usize = 100;
+/// Bytes of rows walked at once, about; the next commit waits for them.
 const SOME_BYTES: usize = 512 * 1024;
 /// After a checkpoint that could not be made.
 const AGAIN: Duration = Duration::from_secs(60);
-
-/// What the threads work on.
-pub(super) struct Kept {
-    pub(super) store: PathBuf,
-    pub(super) db: Db,
-    pub(super) moment: Arc<Moment>,
-    pub(super) counts: Arc<Counts>,
-    pub(super) standing: Arc<Standing>,
-    pub(super) left: Left,
-    pub(super) room: Room,
-    pub(super) queue: WeakSender<Job>,
-    pub(super) checkpoint_bytes: u64,
-}
 
 /// The threads; they end when it is dropped.
 #[derive(Debug)]
 pub(super) struct Keeper {
     ended: Arc<AtomicBool>,
-    /// Dropped, they look at once.
-    wake: Vec<Sender<()>>,
+    /// Dropped, the threads look no more.
+    wake: Vec<Sender<Ask>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -68,9 +53,10 @@ impl Keeper {
         let mut keeper = Self { ended: Arc::default(), wake: vec![], threads: vec![] };
         let kept = Arc::new(kept);
         let clock = Arc::clone(&kept);
-        keeper.every("store-clock", move |_| clock.look_after_writer())?;
+        keeper.every("store-clock", move |_, _| clock.look_after_writer())?;
         let (mut counted, mut not_before) = (false, Instant::now());
-        keeper.every("store-keeper", move |ended| {
+        let mut renewals = Renewals::new(Arc::clone(&kept));
+        keeper.every("store-keeper", move |ended, ask| {
             if !std::mem::replace(&mut counted, true) {
                 kept.recount(ended, &kept.left.spaces);
                 kept.reread(ended);
@@ -81,16 +67,30 @@ impl Keeper {
                     not_before = Instant::now();
                 }
             }
+            renewals.look(ended, ask);
         })?;
         Ok(keeper)
     }
 
-    fn every(&mut self, name: &str, mut look: impl FnMut(&AtomicBool) + Send + 'static) -> std::io::Result<()> {
+    /// Has the tree renewed at once; whoever asks is told how that went.
+    pub(super) fn renew(&self, ask: Ask) {
+        if let Some(keeper) = self.wake.last() {
+            // Where the thread ended, `ask` is dropped, and that is told.
+            _ = keeper.send(ask);
+        }
+    }
+
+    fn every(&mut self, name: &str, mut look: impl FnMut(&AtomicBool, Option<Ask>) + Send + 'static) -> std::io::Result<()> {
         let (wake, woken) = channel();
         let ended = Arc::clone(&self.ended);
         let run = move || {
-            while woken.recv_timeout(BUFFERED) == Err(RecvTimeoutError::Timeout) {
-                if catch_unwind(AssertUnwindSafe(|| look(&ended))).is_err() {
+            loop {
+                let ask = match woken.recv_timeout(BUFFERED) {
+                    Ok(ask) => Some(ask),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => return,
+                };
+                if catch_unwind(AssertUnwindSafe(|| look(&ended, ask))).is_err() {
                     tracing::error!("what is done beside the store stopped in the middle; it is tried again");
                 }
             }
@@ -115,7 +115,7 @@ impl Drop for Keeper {
 impl Kept {
     /// Has frames synced that nobody waits for, stops commits while there is no room, and has the writer look for it.
     fn look_after_writer(&self) {
-        if let Err(error) = self.room.check(0) {
+        if let Err(error) = self.room().check(0) {
             self.standing.fill(&error.to_string());
         }
         if self.counts.unsynced.load(Relaxed) > 0 || self.standing.full().is_some() {
@@ -139,7 +139,7 @@ impl Kept {
     fn recount(&self, ended: &AtomicBool, spaces: &[Space]) -> bool {
         let mut all = true;
         for space in spaces {
-            let counted = catch_unwind(AssertUnwindSafe(|| self.moment.recount(&self.db, *space, || ended.load(Relaxed))));
+            let counted = catch_unwind(AssertUnwindSafe(|| self.moment.recount(&self.moment.tree(), *space, || ended.load(Relaxed))));
             let wrong = match counted {
                 Ok(None) => return false,
                 Ok(Some(Ok(true))) => continue,
@@ -184,8 +184,8 @@ impl Kept {
     }
 
     fn checkpoint_if_due(&self, ended: &AtomicBool) -> Result<(), StoreError> {
-        let held = self.moment.position.read().unwrap_or_else(PoisonError::into_inner).totals.bytes();
-        if self.counts.bytes.load(Relaxed) <= self.checkpoint_bytes.max(held) {
+        let held = self.moment.still().totals.bytes();
+        if self.counts.bytes.load(Relaxed) <= self.config.checkpoint_bytes.max(held) {
             return Ok(());
         }
         match self.checkpoint(ended) {
@@ -207,11 +207,11 @@ impl Kept {
             return if ended.load(Relaxed) { Ok(None) } else { Err(StoreError::Away("the tree is damaged".to_owned())) };
         }
         let (start, bytes) = {
-            let position = self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
+            let position = self.moment.still();
             (*position, self.counts.bytes.load(Relaxed))
         };
         // What fills the disk would stop commits.
-        self.room.check(start.totals.bytes()).map_err(io)?;
+        self.room().check(start.totals.bytes()).map_err(io)?;
         let mut dump = Dump::begin(&self.store, start.sequence, start.link).map_err(io)?;
         let mut place = Bound::Unbounded;
         while let Some(last) = self.walk_still(place, &mut dump)? {
@@ -220,19 +220,20 @@ impl Kept {
             }
             place = Bound::Excluded(last);
         }
-        let until = self.moment.position.read().unwrap_or_else(PoisonError::into_inner).sequence;
+        let until = self.moment.still().sequence;
         self.sync()?;
         dump.finish(until, &start.totals).map_err(io)?;
         self.counts.bytes.fetch_sub(bytes, Relaxed);
         // What the tree has not on disk by now is no longer in the journal.
-        self.db.flush().map_err(away)?;
+        self.moment.tree().flush().map_err(away)?;
         self.let_go(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
         Ok(Some(start.sequence))
     }
 
     fn walk_still(&self, from: Bound<Vec<u8>>, dump: &mut Dump) -> Result<Option<Vec<u8>>, StoreError> {
-        let _still = self.moment.position.read().unwrap_or_else(PoisonError::into_inner);
-        walk_some(&self.db, from, dump)
+        let _still = self.moment.still();
+        let add = |space, key, value| dump.add(space, key, value).map_err(|error| StoreError::Away(error.to_string()));
+        walk_some(&self.moment.tree(), from, SOME_BYTES, add)
     }
 
     /// Removes older checkpoints, and the segments that hold nothing behind this one, after their money is in the archive.
@@ -245,21 +246,4 @@ impl Kept {
         }
         Archive::take(&self.store, sequence)
     }
-}
-
-/// Walks some rows, the log of changes too; answers where the last of them is.
-pub(super) fn walk_some(tree: &Tree, from: Bound<Vec<u8>>, dump: &mut Dump) -> Result<Option<Vec<u8>>, StoreError> {
-    let (mut last, mut bytes) = (None, 0);
-    for row in tree.range::<Vec<u8>, _>((from, Bound::Excluded(vec![told::ENTRIES + 1]))).take(SOME) {
-        let (place, head) = row.map_err(away)?;
-        let Some((space, key)) = place.split_first() else { continue };
-        let value = if *space == told::ENTRIES { head.to_vec() } else { values::resolve(tree, *space, key, &head)? };
-        bytes += value.len();
-        dump.add(*space, key.to_vec(), value).map_err(|error| StoreError::Away(error.to_string()))?;
-        last = Some(place.to_vec());
-        if bytes > SOME_BYTES {
-            break;
-        }
-    }
-    Ok(last)
 }

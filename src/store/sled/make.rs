@@ -61,7 +61,7 @@ impl Filled {
                 Held::Rows(rows) => {
                     let mut nowhere = Position::default();
                     let changes = disk::replay(db, [Part { rows, ..Part::default() }, Part::default()], &mut nowhere)?;
-                    filled.count(&changes);
+                    count(&mut filled.found, &changes);
                 }
                 Held::End { until, totals } => {
                     (filled.holds_from, filled.position.totals) = (until, *totals);
@@ -80,25 +80,31 @@ impl Filled {
         {
             (self.position.sequence, self.position.link) = (frame.sequence(), frame.link());
             let changes = disk::replay(db, parts_of(store, &frame)?, &mut self.position)?;
-            self.count(&changes);
+            count(&mut self.found, &changes);
         }
         let end = walk.end();
         end.reaches(self.holds_from)?;
         Ok(end)
     }
+}
 
-    fn count(&mut self, changes: &[values::Change]) {
-        for change in changes {
-            if let Some(total) = change.place.first().and_then(|space| self.found.of(*space)) {
-                total.change(change.before, change.after);
-            }
+/// Counts what a tree being filled holds.
+pub(super) fn count(found: &mut Totals, changes: &[values::Change]) {
+    for change in changes {
+        if let Some(total) = change.place.first().and_then(|space| found.of(*space)) {
+            total.change(change.before, change.after);
         }
     }
 }
 
-/// Marks a tree as one of this version, and has it on disk.
+/// Marks a tree as one of this version, made of a journal that is on disk, and has it on disk.
 pub(super) fn finish(db: &Db, position: &mut Position) -> Result<(), StoreError> {
     position.synced = position.sequence;
+    mark(db, position)
+}
+
+/// Marks a tree as one of this version that is at `position`, and has it on disk.
+pub(super) fn mark(db: &Db, position: &Position) -> Result<(), StoreError> {
     let mut batch = sled::Batch::default();
     batch.insert(values::FORMAT_KEY, values::FORMAT);
     position.keep(&mut batch)?;

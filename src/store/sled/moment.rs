@@ -1,17 +1,20 @@
 //! The moment that readers see: where the tree is, and how far counting it again has come.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, atomic::AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64};
 
-use sled::Tree;
+use arc_swap::{ArcSwap, Guard};
+use sled::{Db, Tree};
 
 use super::{position::Position, recount::Recount};
 use crate::store::{Space, StoreError};
 
 /// Where readers find the tree.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Moment {
+    /// Another takes its place while `position` is held alone.
+    tree: ArcSwap<Db>,
     /// Held shared by whoever reads more than one key, and alone while a group is applied.
-    pub(super) position: RwLock<Position>,
+    position: RwLock<Position>,
     /// What is being counted again while others write.
     pub(super) recount: Mutex<Recount>,
     /// Bytes of frames that the tree has taken and may not have written out.
@@ -19,6 +22,30 @@ pub(super) struct Moment {
 }
 
 impl Moment {
+    pub(super) fn new(tree: Db, position: Position) -> Self {
+        Self { tree: ArcSwap::from_pointee(tree), position: RwLock::new(position), recount: Mutex::default(), behind: AtomicU64::new(0) }
+    }
+
+    /// The tree as it is now. Who reads more than one key asks for it while nothing is applied.
+    pub(super) fn tree(&self) -> Guard<Arc<Db>> {
+        self.tree.load()
+    }
+
+    /// Puts another tree, which holds the same, in its place; `_alone` says that nothing is applied meanwhile. Answers the one before.
+    pub(super) fn replace(&self, tree: Db, _alone: &RwLockWriteGuard<'_, Position>) -> Arc<Db> {
+        self.tree.swap(Arc::new(tree))
+    }
+
+    /// Where the tree is. Nothing is applied while it is held.
+    pub(super) fn still(&self) -> RwLockReadGuard<'_, Position> {
+        self.position.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, for who applies something, or replaces the tree. Nobody reads more than one key while it is held.
+    pub(super) fn alone(&self) -> RwLockWriteGuard<'_, Position> {
+        self.position.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Counts a space while others write; whether it holds what its total says. `None` if `ended` says so first.
     pub(super) fn recount(&self, tree: &Tree, space: Space, ended: impl Fn() -> bool) -> Option<Result<bool, StoreError>> {
         let counting = || -> MutexGuard<'_, Recount> { self.recount.lock().unwrap_or_else(PoisonError::into_inner) };
@@ -27,7 +54,7 @@ impl Moment {
             if ended() {
                 return None;
             }
-            let position = self.position.read().unwrap_or_else(PoisonError::into_inner);
+            let position = self.still();
             let found = counting().some(tree);
             match found {
                 Ok(None) => {}

@@ -5,7 +5,7 @@ use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Arc, RwLock},
+    sync::Arc,
 };
 
 use sled::Db;
@@ -14,8 +14,8 @@ use super::{
     OpenError, SledConfig,
     begin::begin,
     disk::{self, Disk},
-    footing::{Base, Left, Stopped, Unfit, base_of, corrupt, damaged, format, parts_of, writer_settings},
-    look,
+    footing::{Base, Left, Stopped, Unfit, base_of, corrupt, damaged, format, is_loose, parts_of, writer_settings},
+    home, look,
     make::make,
     moment::Moment,
     position::Position,
@@ -31,12 +31,8 @@ use crate::{
     },
 };
 
-/// A tree of so many times the bytes of its rows is made anew: sled leaves up to five times what there is.
-const LOOSE: u64 = 8;
-
 /// A store that is open.
 pub(super) struct Opened {
-    pub(super) db: Db,
     pub(super) disk: Disk,
     pub(super) moment: Arc<Moment>,
     pub(super) counts: Arc<Counts>,
@@ -66,18 +62,19 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     if let Err(error) = Archive::look(store) {
         tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
     }
-    let moment = Arc::new(Moment { position: RwLock::new(position), ..Moment::default() });
+    let moment = Arc::new(Moment::new(db, position));
     let counts = journal.counts();
     let standing = Arc::default();
-    let disk = Disk::new(db.clone(), Arc::clone(&moment), journal, Arc::clone(&standing));
+    let disk = Disk::new(Arc::clone(&moment), journal, Arc::clone(&standing));
     let disk = disk.map_err(|error| corrupt(store, error.to_string()))?;
-    Ok(Opened { db, disk, moment, counts, standing, left, lock })
+    Ok(Opened { disk, moment, counts, standing, left, lock })
 }
 
 /// Removes what was not finished under its name.
 fn clear_unfinished(store: &Path) -> io::Result<()> {
     fs::create_dir_all(store.join(Kind::Segment.folder()))?;
     Blank::clear(store)?;
+    home::clear_others(store)?;
     for kind in [Kind::Checkpoint, Kind::Archive] {
         for entry in fs::read_dir(store.join(kind.folder())).into_iter().flatten() {
             let path = entry?.path();
@@ -98,7 +95,10 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Le
         Err(unfit) => Err(Stopped::Tree(unfit)),
     };
     let (db, Brought { position, end, left }) = match brought {
-        Ok((db, brought)) if is_loose(&db, &brought.position, config) && look::all(store).is_ok() => {
+        Ok((db, brought))
+            if db.size_on_disk().is_ok_and(|bytes| is_loose(bytes, brought.position.totals.bytes(), config))
+                && look::all(store).is_ok() =>
+        {
             drop(db);
             tracing::info!("the store's tree is much larger than what it holds, and is made anew from the journal");
             let made = make_anew(store, config)?;
@@ -119,11 +119,6 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Le
         tracing::warn!(frame = end.sequence + 1, "the torn end of the last write, which nobody was told of, was dropped");
     }
     Ok((db, position, journal, left))
-}
-
-/// Whether a tree takes more of the disk than it is worth.
-fn is_loose(db: &Db, position: &Position, config: &SledConfig) -> bool {
-    db.size_on_disk().is_ok_and(|bytes| bytes > config.tree_bytes && bytes > LOOSE * position.totals.bytes())
 }
 
 /// Puts the tree aside, and makes another one from checkpoint and journal.

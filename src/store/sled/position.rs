@@ -63,6 +63,6 @@ impl Position {
     pub(super) fn sizes(&self) -> Sizes {
         let held = self.totals.spaces().filter(|(_, total)| total.entries > 0);
         let spaces = held.map(|(space, total)| (space, Size { entries: total.entries, bytes: total.bytes })).collect();
-        Sizes { spaces, complete: true, syncs: 0 }
+        Sizes { spaces, complete: true, ..Sizes::default() }
     }
 }

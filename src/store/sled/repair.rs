@@ -19,7 +19,9 @@ use super::{
     make::{self, Filled},
     open,
     position::Position,
-    recount, tree,
+    recount,
+    rows::walk_some,
+    tree,
 };
 use crate::store::{
     StoreError,
@@ -211,7 +213,9 @@ fn dump(store: &Path, db: &Db, sequence: u64, position: &Position) -> Result<(),
     let io = |error: io::Error| StoreError::Away(error.to_string());
     let mut dump = Dump::begin(store, sequence, position.link).map_err(io)?;
     let mut place = std::ops::Bound::Unbounded;
-    while let Some(last) = super::keeper::walk_some(db, place, &mut dump)? {
+    while let Some(last) = walk_some(db, place, usize::MAX, |space, key, value| {
+        dump.add(space, key, value).map_err(|error| StoreError::Away(error.to_string()))
+    })? {
         place = std::ops::Bound::Excluded(last);
     }
     dump.finish(sequence, &position.totals).map_err(io)

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::store::Write;
+use crate::store::{
+    Write,
+    journal::{Kind, Named},
+};
 
 #[tokio::test]
 async fn money_that_is_found_wrong_stops_commits() {
@@ -13,7 +16,7 @@ async fn money_that_is_found_wrong_stops_commits() {
     let put = |space, key: &[u8]| store.apply(Batch::of(vec![], vec![Write::put(space, key, vec![1; 3_000])]), Durability::Durable);
     put(Space::Receipts, b"one").await.unwrap();
     put(Space::Receipts, b"two").await.unwrap();
-    store.db.remove(b"\x03one").unwrap().unwrap();
+    store.moment.tree().remove(b"\x03one").unwrap().unwrap();
     let begun = Instant::now();
     let refused = loop {
         assert!(begun.elapsed() < Duration::from_secs(60), "nothing stops commits");
@@ -51,9 +54,13 @@ async fn tree_that_is_much_larger_than_its_rows_is_made_anew_by_a_start() {
     for n in 3..200_u8 {
         write(Write::delete(Space::Kv, [n])).await.unwrap();
     }
+    let deleted = store.still().sequence;
+    for _ in 0..20 {
+        write(Write::put(Space::Kv, [2], vec![2; 60_000])).await.unwrap();
+    }
     let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();
     let begun = Instant::now();
-    while store.counts.bytes.load(Relaxed) > 1 << 20 {
+    while Named::all(folder.path(), Kind::Checkpoint).unwrap().last().is_none_or(|made| made.sequence < deleted) {
         assert!(begun.elapsed() < Duration::from_secs(60), "there is no checkpoint");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -66,4 +73,30 @@ async fn tree_that_is_much_larger_than_its_rows_is_made_anew_by_a_start() {
     assert!(after < before / 4 && !folder.path().join("aside").exists(), "{before} -> {after}");
     assert_eq!(store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap(), rows);
     assert_eq!(rows.len(), 3);
+}
+
+#[tokio::test]
+async fn tree_that_is_much_larger_than_its_rows_gives_way_to_another_while_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = SledConfig { tree_bytes: 4 << 20, ..SledConfig::default() };
+    let store = SledStore::open(folder.path(), config).unwrap();
+    let write = |write| store.apply(Batch::of(vec![], vec![write]), Durability::Buffered);
+    for n in 0..200_u8 {
+        write(Write::put(Space::Kv, [n], vec![n; 60_000])).await.unwrap();
+    }
+    let before = store.disk_bytes().unwrap();
+    assert!(before > 8 << 20, "{before}");
+    // At once, so that none of them is there when another is begun.
+    let deletes = (3..200_u8).map(|n| Write::delete(Space::Kv, [n])).collect();
+    store.apply(Batch::of(vec![], deletes), Durability::Buffered).await.unwrap();
+    let begun = Instant::now();
+    while folder.path().join("db").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it is still there");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let after = store.disk_bytes().unwrap();
+    assert!(after < before / 4, "{before} -> {after}");
+    let rows = store.scan(Space::Kv, KeyRange::all(), 9, Direction::Forward).await.unwrap();
+    assert_eq!(rows, (0..3).map(|n| (vec![n], vec![n; 60_000])).collect::<Vec<_>>());
+    assert_eq!(store.sizes().renewal_fails, None);
 }

@@ -1,9 +1,9 @@
 //! The log of changes in the tree: one entry for each commit that changed a followed table, written in its batch. The entry
 //! that falls out at the other end goes in the same batch.
 
-use sled::{Batch, Tree};
+use sled::Tree;
 
-use super::away::away;
+use super::{away::away, sink::Sink};
 use crate::store::{
     Change, Changes, Space, StoreError,
     changes::{KEPT, numbers},
@@ -13,19 +13,19 @@ use crate::store::{
 /// First byte of the keys of entries; no space has this number.
 pub(super) const ENTRIES: u8 = 0xfd;
 
-/// Has `batch` keep an entry.
-pub(super) fn keep(Told { number, keys }: &Told, batch: &mut Batch) -> Result<(), StoreError> {
+/// Has `to` keep an entry.
+pub(super) fn keep(Told { number, keys }: &Told, to: &mut impl Sink) -> Result<(), StoreError> {
     let entry = postcard::to_stdvec(keys).map_err(|error| StoreError::Away(error.to_string()))?;
-    batch.insert(entry_key(*number).as_slice(), entry);
+    to.put(entry_key(*number)[..].into(), entry.into())?;
     if let Some(old) = number.checked_sub(KEPT) {
-        batch.remove(entry_key(old).as_slice());
+        to.take(entry_key(old)[..].into())?;
     }
     Ok(())
 }
 
-/// Has `batch` keep an entry as it lies in a tree.
-pub(super) fn put(number: &[u8], entry: &[u8], batch: &mut Batch) {
-    batch.insert([&[ENTRIES], number].concat(), entry);
+/// Has `to` keep an entry as it lies in a tree.
+pub(super) fn put(number: &[u8], entry: &[u8], to: &mut impl Sink) -> Result<(), StoreError> {
+    to.put([&[ENTRIES], number].concat().into(), entry.into())
 }
 
 /// The changes after the one with the number `after`. The caller sees to it that no commit is applied meanwhile.

@@ -10,12 +10,12 @@ use std::{
 
 use sled::{Db, Error};
 
-use super::{OpenError, SledConfig};
+use super::{OpenError, SledConfig, home};
 use crate::base::folder;
 
 /// sled syncs what is buffered this often by itself, in milliseconds. It cleans one segment of its file each time, of 512 KiB, and one page
 /// with each that it replaces: every half second that is slower than floods of small writes leave garbage.
-const FLUSH_EVERY_MS: u64 = 50;
+pub(super) const FLUSH_EVERY_MS: u64 = 50;
 /// Held locked by who has the store open, tree or not.
 const LOCK: &str = "lock";
 /// Where a tree goes that was not right.
@@ -50,12 +50,17 @@ fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// Opens the tree, waiting for whoever has it open to let go.
+/// Opens the tree in force, waiting for whoever has it open to let go.
 pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
+    open_in(store, &home::of(store), config)
+}
+
+/// Opens the tree in a folder of a store's.
+pub(super) fn open_in(store: &Path, home: &Path, config: &SledConfig) -> Result<Db, OpenError> {
     let give_up_at = Instant::now() + config.lock_patience;
     loop {
-        forget_unfinished(store).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
-        let tree = sled::Config::new().path(store).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
+        forget_unfinished(home).map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
+        let tree = sled::Config::new().path(home).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
         // sled panics on some kinds of damage instead of telling.
         let opened = catch_unwind(AssertUnwindSafe(|| tree.open()));
         let refused = match opened {
@@ -71,12 +76,12 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
 }
 
 /// Removes a snapshot that was not finished, which sled reads as its newest one. Nothing is missing without it.
-fn forget_unfinished(store: &Path) -> io::Result<()> {
+fn forget_unfinished(home: &Path) -> io::Result<()> {
     let in_use = |log: File| matches!(log.try_lock(), Err(TryLockError::WouldBlock));
-    if File::open(store.join("db")).is_ok_and(in_use) {
+    if File::open(home.join("db")).is_ok_and(in_use) {
         return Ok(());
     }
-    for entry in fs::read_dir(store)? {
+    for entry in fs::read_dir(home)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with("snap.") && name.ends_with(".generating") {
@@ -96,28 +101,31 @@ fn refusal(path: &Path, error: Error) -> OpenError {
     }
 }
 
-/// Whether there are files of a tree.
+/// Whether there are files of the tree in force.
 pub(super) fn is_there(store: &Path) -> bool {
-    store.join("db").exists() || store.join("conf").exists()
+    home::has_tree(&home::of(store))
 }
 
-/// Puts a tree's files aside, in place of those that were before; answers where they are.
+/// Puts the files of the tree in force aside, in place of those that were before; answers where they are. The next one is made
+/// in the store's folder.
 pub(super) fn put_aside(store: &Path) -> io::Result<PathBuf> {
-    let aside = store.join(ASIDE);
+    let (home, aside) = (home::of(store), store.join(ASIDE));
     forget_aside(store)?;
     fs::create_dir(&aside)?;
-    if let Ok(log) = File::open(store.join("db")) {
+    if let Ok(log) = File::open(home.join("db")) {
         // A tree that was dropped lets go a moment later.
         if !lock_within(&log, LETTING_GO)? {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the tree is still in use"));
         }
     }
-    for entry in fs::read_dir(store)? {
-        let name = entry?.file_name();
-        let of_the_tree = name == "db" || name == "conf" || name == "blobs" || name.to_string_lossy().starts_with("snap.");
-        if of_the_tree {
-            fs::rename(store.join(&name), aside.join(&name))?;
+    if home.exists() {
+        for file in home::files(&home)? {
+            fs::rename(&file, aside.join(file.file_name().unwrap_or_default()))?;
         }
+    }
+    if home != store {
+        home::remove(store, store)?;
+        home::forget(store)?;
     }
     File::open(store)?.sync_all()?;
     Ok(aside)

@@ -5,9 +5,9 @@
 //! out of the way of scans. sled rewrites whole leaves of up to 20 values, and moves a leaf above
 //! 128 KiB to a file that it does not sync; pieces of 4 KiB keep leaves below that.
 
-use sled::{Batch, IVec, Tree};
+use sled::{IVec, Tree};
 
-use super::away::away;
+use super::{away::away, sink::Sink};
 use crate::store::{
     Space, StoreError,
     journal::{Row, Weight, checksum, name},
@@ -133,8 +133,8 @@ fn wrong(space: u8, key: &[u8], what: &str) -> StoreError {
     StoreError::Away(format!("the row {} is damaged on disk: {what}", name(space, key)))
 }
 
-/// Has `batch` do what a row says, and says what changes by it.
-pub(super) fn write(tree: &Tree, Row { space, key, value }: &Row, batch: &mut Batch) -> Result<Change, StoreError> {
+/// Has `to` do what a row says, and says what changes in `tree` by it.
+pub(super) fn write(tree: &Tree, Row { space, key, value }: &Row, to: &mut impl Sink) -> Result<Change, StoreError> {
     let place = head_key_of(*space, key);
     let stored = tree.get(&place).map_err(away)?;
     let stored = stored.as_deref().and_then(Head::read);
@@ -144,20 +144,20 @@ pub(super) fn write(tree: &Tree, Row { space, key, value }: &Row, batch: &mut Ba
         let sum = checksum(*space, key, value);
         change.after = Some(Weight::of(*space, key, value.len(), sum));
         if value.len() <= PIECE {
-            batch.insert(place, head_value(INLINE, sum, value));
+            to.put(place.into(), head_value(INLINE, sum, value))?;
         } else {
             let bytes = u32::try_from(value.len()).map_err(|_| StoreError::Away("a value above 4 GiB".to_owned()))?;
-            batch.insert(place, head_value(IN_PIECES, sum, &bytes.to_be_bytes()));
+            to.put(place.into(), head_value(IN_PIECES, sum, &bytes.to_be_bytes()))?;
             for (number, piece) in (0..).zip(value.chunks(PIECE)) {
-                batch.insert(piece_key(*space, key, number), piece);
+                to.put(piece_key(*space, key, number).into(), piece.into())?;
             }
             pieces_after = pieces(value.len());
         }
     } else {
-        batch.remove(place);
+        to.take(place.into())?;
     }
     for number in pieces_after..stored.map_or(0, |head| head.pieces()) {
-        batch.remove(piece_key(*space, key, number));
+        to.take(piece_key(*space, key, number).into())?;
     }
     Ok(change)
 }

@@ -1,0 +1,195 @@
+//! Where the tree in force lies: in the store's own folder, or in one below it that a file names.
+//!
+//! The first tree lies in the store's folder. Each that takes its place while a host runs has a folder of its own, and is in
+//! force once the file names it, which is renamed whole and synced. So a store that was killed at any moment has one tree in
+//! force; every other one is half made, or was replaced, and goes at the next start.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use crate::base::folder;
+
+/// Names the folder of the tree in force; where it is missing, that is the store's.
+const IN_FORCE: &str = "tree-in-force";
+/// What the names of folders of trees begin with; a number follows.
+const FOLDER: &str = "tree-";
+/// Bytes by which a large file gets shorter at once before it goes: what others have synced waits for each of these.
+const CUT: u64 = 32 * 1024 * 1024;
+/// Between one and the next.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The folder of the tree in force. Where that is not known, one in which none is.
+pub(super) fn of(store: &Path) -> PathBuf {
+    match fs::read_to_string(store.join(IN_FORCE)) {
+        Ok(name) if number(&name).is_some() => store.join(name),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => store.to_owned(),
+        Ok(_) | Err(_) => store.join(name_of(0)),
+    }
+}
+
+/// Makes a folder for another tree.
+pub(super) fn make(store: &Path) -> io::Result<PathBuf> {
+    let last = folders(store)?.iter().map(|(number, _)| *number).max().unwrap_or_default();
+    let made = store.join(name_of(last + 1));
+    fs::create_dir(&made)?;
+    Ok(made)
+}
+
+/// Has the tree in `home` be the one in force, from now on and after a crash. What of it is on disk by then has to be whole.
+pub(super) fn put_in_force(store: &Path, home: &Path) -> io::Result<()> {
+    let marker = store.join(IN_FORCE);
+    if home == store {
+        return forget(store);
+    }
+    // The entry of the folder too.
+    folder::sync_entry(home)?;
+    let unfinished = unfinished(store);
+    let mut file = File::create(&unfinished)?;
+    file.write_all(home.file_name().unwrap_or_default().as_encoded_bytes())?;
+    file.sync_all()?;
+    fs::rename(&unfinished, &marker)?;
+    folder::sync_entry(&marker)
+}
+
+/// Has the tree in force be the one in the store's folder, where the next one is made.
+pub(super) fn forget(store: &Path) -> io::Result<()> {
+    let marker = store.join(IN_FORCE);
+    gone(fs::remove_file(&marker))?;
+    folder::sync_entry(&marker)
+}
+
+/// Whether a folder has files of a tree.
+pub(super) fn has_tree(home: &Path) -> bool {
+    home.join("db").exists() || home.join("conf").exists()
+}
+
+/// The files of the tree in a folder, by their names.
+pub(super) fn files(home: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(home)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == "db" || name == "conf" || name == "blobs" || name.to_string_lossy().starts_with("snap.") {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Removes every tree but the one in force, where that is there.
+pub(super) fn clear_others(store: &Path) -> io::Result<()> {
+    let home = of(store);
+    if !has_tree(&home) {
+        return Ok(());
+    }
+    for (_, folder) in folders(store)? {
+        if folder != home {
+            fs::remove_dir_all(folder)?;
+        }
+    }
+    if home != store {
+        remove(store, store)?;
+    }
+    gone(fs::remove_file(unfinished(store)))
+}
+
+/// Removes the tree in a folder, and the folder, where it is not the store's own. Large files go in parts.
+pub(super) fn remove(store: &Path, home: &Path) -> io::Result<()> {
+    for path in files(home)? {
+        if path.is_dir() {
+            fs::remove_dir_all(&path)?;
+        } else {
+            remove_file(&path)?;
+        }
+    }
+    if home == store { Ok(()) } else { fs::remove_dir_all(home) }
+}
+
+fn remove_file(path: &Path) -> io::Result<()> {
+    let mut length = path.metadata()?.len();
+    while length > CUT {
+        length -= CUT;
+        File::options().write(true).open(path)?.set_len(length)?;
+        std::thread::sleep(PAUSE);
+    }
+    fs::remove_file(path)
+}
+
+/// The folders of trees in a store's, and their numbers.
+fn folders(store: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(store)? {
+        let entry = entry?;
+        found.extend(entry.file_name().to_str().and_then(number).map(|number| (number, entry.path())));
+    }
+    Ok(found)
+}
+
+/// What the file that names the tree in force is until it is whole.
+fn unfinished(store: &Path) -> PathBuf {
+    store.join(IN_FORCE).with_extension("tmp")
+}
+
+/// Nothing is amiss where a file that was to go was not there.
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+fn name_of(number: u32) -> String {
+    format!("{FOLDER}{number}")
+}
+
+/// The number in the name of a folder of a tree.
+fn number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix(FOLDER)?.parse().ok()?;
+    (name == name_of(number)).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_tree_is_in_force_and_the_others_go() {
+        let store = tempfile::tempdir().unwrap();
+        let store = store.path();
+        fs::write(store.join("db"), "first").unwrap();
+        fs::create_dir(store.join("journal")).unwrap();
+        let second = make(store).unwrap();
+        fs::write(second.join("db"), "second").unwrap();
+        assert_eq!(of(store), store);
+        put_in_force(store, &second).unwrap();
+        let third = make(store).unwrap();
+        assert_eq!(of(store), second);
+        clear_others(store).unwrap();
+        assert!(second.join("db").exists() && !third.exists() && !store.join("db").exists() && store.join("journal").exists());
+        put_in_force(store, store).unwrap();
+        assert_eq!(of(store), store);
+        clear_others(store).unwrap();
+        assert!(second.exists(), "the last tree there is was removed");
+    }
+
+    #[test]
+    fn a_name_that_is_none_of_a_folder_of_trees_leads_to_no_tree() {
+        let store = tempfile::tempdir().unwrap();
+        fs::write(store.path().join("db"), "first").unwrap();
+        for name in
+            [&b""[..], b"tree-", b"tree-01", b"tree-+1", b"../tree-1", b"tree-1/..", b"tree-99999999999", b"tree-\xff", b"tree-wrong"]
+        {
+            fs::write(store.path().join(IN_FORCE), name).unwrap();
+            assert!(!has_tree(&of(store.path())), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn large_files_go_whole() {
+        let store = tempfile::tempdir().unwrap();
+        File::create(store.path().join("db")).unwrap().set_len(3 * CUT + 7).unwrap();
+        remove(store.path(), store.path()).unwrap();
+        assert!(!has_tree(store.path()));
+    }
+}

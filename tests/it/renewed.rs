@@ -1,0 +1,36 @@
+//! The index of a host's store that has grown far beyond its rows: another takes its place while the host runs.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Host, js};
+
+/// What a busy machine may need for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn another_index_takes_the_place_of_one_that_is_too_large_while_calls_go_on() {
+    let mut host = Host::builder().flag("--store-tree-bytes", 0).start().await;
+    let source =
+        "export default async (req, ctx) => { await ctx.kv.set(`n ${req.input.n}`, 'x'.repeat(500)); return { n: req.input.n }; };";
+    host.publish(&js("keeps", 0.001, source)).await;
+    let credit = host.mint(100.0).await;
+    let store = host.folder().join("data/store");
+    let mut receipts = vec![];
+    let begun = Instant::now();
+    while store.join("db").exists() || !store.join("tree-in-force").exists() {
+        assert!(begun.elapsed() < PATIENCE, "no other index is in force");
+        let n = receipts.len();
+        receipts.push(host.call_credit("keeps", &json!({ "n": n }), &credit).await.is(200).receipt_id());
+    }
+    assert_eq!(host.get("/health").await.is(200).json()["stored"]["renewalFails"], Value::Null);
+    for restarted in [false, true] {
+        for receipt in &receipts {
+            assert_eq!(host.receipt(receipt).await["kind"], "credit", "restarted: {restarted}");
+        }
+        if !restarted {
+            host.restart().await;
+        }
+    }
+}
