@@ -18,7 +18,7 @@ pub(crate) struct Args {
     pub(crate) seconds: Option<u32>,
     /// Length of `soak`. Default there: 30.
     pub(crate) minutes: Option<u32>,
-    /// Stores that `damage` damages, kills of `crash`. Default there: 200.
+    /// Stores that `damage` damages, kills of `crash` and of `renewals`. Default there: 200.
     pub(crate) rounds: Option<u32>,
     /// How handlers run that `hostile` calls, as `--sandbox-tier` has it. Default: as the host has it.
     pub(crate) tier: Option<String>,

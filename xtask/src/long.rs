@@ -1,4 +1,4 @@
-//! Tests in their long form: `cargo xtask damage`, `cargo xtask crash` and `cargo xtask hostile`.
+//! Tests in their long form: `cargo xtask damage`, `cargo xtask renewals`, `cargo xtask crash` and `cargo xtask hostile`.
 
 use std::path::PathBuf;
 
@@ -23,6 +23,10 @@ const ROUNDS: u32 = 200;
 const DAMAGE: Long =
     Long { command: "damage", test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"], rounds: "TOLLHOUSE_DAMAGE_ROUNDS" };
 
+/// Kills of a store whose tree is renewed all the time.
+const RENEWALS: Long =
+    Long { command: "renewals", test: &["--test", "store_contract", "no_kill_of_a_renewal"], rounds: "TOLLHOUSE_RENEWAL_ROUNDS" };
+
 /// Kills of a host that is paid, and of one that starts: with play money, beside a facilitator
 /// that does not always answer, and on a chain.
 const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
@@ -38,6 +42,13 @@ const HOSTILE_ROUNDS: u32 = 3;
 /// Words that are not understood, and a test that failed.
 pub(crate) fn damage(args: &Args) -> Result<(), Failure> {
     run(&DAMAGE, args, &[])
+}
+
+/// # Errors
+///
+/// As [`damage`].
+pub(crate) fn renewals(args: &Args) -> Result<(), Failure> {
+    run(&RENEWALS, args, &[])
 }
 
 /// # Errors

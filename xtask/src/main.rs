@@ -50,6 +50,7 @@ cargo xtask soak [--minutes 30] [--short]                free calls at full rate
 cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
 cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
+cargo xtask renewals [--rounds 200]                      kills while another tree takes the place of a store's: no commit is lost
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
 cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real browser: axe, weight, policy, stories of who uses them
 cargo xtask faces snapshots --accept                     keeps what pages are read out as; without, what has changed is told
@@ -73,6 +74,7 @@ fn main() -> ExitCode {
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
         Some("crash") => args::Args::parse(words).and_then(|args| long::crash(&args)),
         Some("hostile") => args::Args::parse(words).and_then(|args| long::hostile(&args)),
+        Some("renewals") => args::Args::parse(words).and_then(|args| long::renewals(&args)),
         Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),
         Some("faces") => args::Args::parse(words).and_then(|args| faces::run(&args)),
         Some("vendor") => args::Args::parse(words).and_then(|args| vendor::run(&args)),
