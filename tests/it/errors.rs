@@ -425,8 +425,8 @@ async fn a_query_that_asks_for_what_there_is_not_is_refused_with_what_there_is()
     let (builder, _) = host.register("Asked").await;
     for (path, known) in [
         ("GET /ai/endpoints", "`maxPriceUsd`"),
-        ("GET /ai/endpoints/asked/calls", "`since`, `outcome`, `limit`, `cursor`"),
-        ("GET /ai/endpoints/asked/metrics", "`since`, `step`"),
+        ("GET /ai/endpoints/asked/calls", "`since`, `until`, `outcome`, `limit`, `cursor`"),
+        ("GET /ai/endpoints/asked/metrics", "`since`, `until`, `step`"),
         ("GET /ai/endpoints/asked/logs", "`callId`"),
         ("GET /ai/endpoints/asked/source", "`version`"),
         ("GET /ai/builders/me", "`builderId`"),

@@ -220,7 +220,7 @@ async fn found(chain: &Chain, host: &Host, payment: &Payment) -> Value {
 /// The facilitator took the money and was not heard: Permit2 and the token tell.
 #[tokio::test]
 async fn a_permit_whose_settlement_nobody_heard_of_is_found_on_the_chain() {
-    let chain = Chain::ticking().await;
+    let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
     let lossy = Lossy::before(&facilitator.url, Loses::Answers).await;
     let (host, payer) = (metered(stock(&lossy.url, &chain)).await, payer(&chain).await);
@@ -240,7 +240,7 @@ async fn a_permit_whose_settlement_nobody_heard_of_is_found_on_the_chain() {
 /// What was not taken and cannot be any more buys nothing: the payer used its nonce up, or it ended.
 #[tokio::test]
 async fn a_permit_that_can_no_longer_be_taken_is_refused_by_the_chain() {
-    let chain = Chain::ticking().await;
+    let chain = Chain::start().await;
     let facilitator = chain.stock_facilitator().await;
     let lossy = Lossy::before(&facilitator.url, Loses::Questions).await;
     let (host, payer) = (metered(stock(&lossy.url, &chain)).await, payer(&chain).await);
