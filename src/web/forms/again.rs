@@ -19,7 +19,7 @@ const CARRIED: &str = "sent:";
 const ACTION: &str = "again";
 
 /// Fields that hold a secret: nothing ever fills them in again.
-const SECRETS: [&str; 4] = ["credential", "credit", "text:/value", "header:x-developer-credit"];
+const SECRETS: [&str; 5] = ["credential", "credit", "link", "text:/value", "header:x-developer-credit"];
 
 /// Letters of a field that are shown before it is sent.
 const SHOWN: usize = 200;
@@ -59,6 +59,7 @@ impl Sent {
         let typed = self.fields.iter().filter(|(_, value)| !value.is_empty());
         let typed: Vec<_> = typed.filter_map(|(name, value)| Some((said(name)?, Some(first(value, SHOWN))))).collect();
         html! {
+            p { "It goes to " code { (self.action) } ". Send it only if it was you who filled it in." }
             (facts::list(&typed))
             form.form method="post" action=(self.action) {
                 input type="hidden" name="csrf" value=(session.form_token);
@@ -72,7 +73,8 @@ impl Sent {
 /// What a field is called to people; `None` of what nobody has typed.
 fn said(name: &str) -> Option<&str> {
     match name.split_once(':') {
-        Some(("path" | "header" | "query", _)) => None,
+        Some(("header", _)) => None,
+        Some(("path" | "query", name)) => Some(name),
         Some((_, pointer)) => Some(pointer.trim_start_matches('/')),
         None => (!matches!(name, "back" | "base" | "revision" | "version" | "do")).then_some(name),
     }
@@ -117,6 +119,7 @@ mod tests {
         for (action, name) in [
             ("/dashboard/do/setSecret", "text:/value"),
             ("/dashboard/session", "credential"),
+            ("/dashboard/session", "link"),
             ("/dashboard/tools/x/try", "credit"),
             ("https://evil.example/dashboard", "a"),
             ("/dashboard/api/do/setSecret", "a"),

@@ -25,6 +25,9 @@ use crate::{
 /// Most bytes of a form of who is not signed in: as much as somebody has written whose session ended meanwhile.
 const MOST_BYTES: usize = 1 << 20;
 
+/// Most fields of a form: one of nothing costs the page that carries it on a hundred times its byte.
+const MOST_FIELDS: usize = 4_096;
+
 /// What a form sent, and who sent it: at most so many bytes of a stranger.
 pub(in crate::web) struct Posted<const MOST: usize = MOST_BYTES> {
     pub(in crate::web) visitor: Visitor,
@@ -49,6 +52,9 @@ impl<const MOST: usize> FromRequest<Arc<Services>> for Posted<MOST> {
         // Escaped, a source at its ceiling may be three times as long.
         let most = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
         let bytes = body::read(&services.shared.intake, peer(&parts.extensions), body, most).await.map_err(fault)?;
+        if bytes.iter().filter(|byte| **byte == b'&').count() >= MOST_FIELDS {
+            return Err(fault(Fault::bad_request(format!("a form has at most {MOST_FIELDS} fields"))));
+        }
         let fields = visitor.made(|| Fields::read(&bytes)).await.map_err(Refused::into_response)?;
         let posted = Self { visitor, fields, action: parts.uri.path().to_owned() };
         match posted.visitor.session().map(|session| genuine(session, posted.fields.get("csrf").unwrap_or_default())) {

@@ -135,6 +135,15 @@ async fn a_form_of_an_earlier_session_is_sent_again_by_the_one_there_is() {
     assert!(done.has("location").starts_with("/dashboard/payouts?done="), "{done:?}");
 }
 
+/// A page that carries them on would be a hundred times as long as they are.
+#[tokio::test]
+async fn a_form_of_very_many_fields_is_refused() {
+    let host = Host::start().await;
+    for (many, status) in [(4_096, 401), (4_097, 400)] {
+        Browser::new(&host).post("/dashboard/new", &vec![("a", ""); many]).await.is(status);
+    }
+}
+
 #[tokio::test]
 async fn a_secret_is_typed_again_after_a_session_has_ended() {
     let host = Host::start().await;
