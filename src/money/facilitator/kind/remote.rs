@@ -13,7 +13,7 @@ mod supported;
 mod tests;
 mod window;
 
-use std::{fmt, iter, sync::Arc, time::Duration};
+use std::{fmt, iter, mem, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
@@ -58,6 +58,10 @@ impl Default for Patience {
         Self { verify: Duration::from_secs(10), settle: Duration::from_secs(60), again: Duration::from_secs(10) }
     }
 }
+
+/// How long a settlement waits for others before it is asked for beside them: less than what an authorisation is still valid behind the longest
+/// run (`SETTLE_MARGIN`), by what facilitators refuse (`exact::MIN_VALIDITY_SECS`) and an answer takes.
+const QUEUED: Duration = Duration::from_secs(20);
 
 /// What is waited before a question is asked for the third time and later, at least: by chance it is up to twice as long.
 const WAITS: ExponentialBuilder = ExponentialBuilder::new()
@@ -164,8 +168,8 @@ impl Facilitator for HttpFacilitator {
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         let began = Instant::now();
-        let (mut until, last) = (began + self.patience.again, began + self.patience.again.max(self.patience.settle));
-        let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
+        let (mut until, last) = (began + self.patience.again, began + self.patience.again.max(self.patience.settle.min(QUEUED)));
+        let (mut waits, mut heard, mut counted) = (iter::once(Duration::ZERO).chain(WAITS.build()), false, false);
         loop {
             let (said, queued) = self.window.ask(last, self.settle_once(payment)).await;
             until = last.min(until + queued);
@@ -187,7 +191,10 @@ impl Facilitator for HttpFacilitator {
                 }
                 Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => return self.doubt(payment, begun, why).await,
             };
-            self.window.failed();
+            // That one payment fails again and again says nothing of those beside it.
+            if !mem::replace(&mut counted, true) {
+                self.window.failed();
+            }
             let Some(again) = waits.next().map(|wait| Instant::now() + wait).filter(|again| *again <= until) else {
                 return if heard { self.doubt(payment, begun, why).await } else { SettleOutcome::Unsent(why) };
             };
