@@ -31,6 +31,14 @@ pub(super) fn of(store: &Path) -> PathBuf {
     }
 }
 
+/// Whether the tree in `home` is surely not the one in force.
+pub(super) fn is_out_of_force(store: &Path, home: &Path) -> bool {
+    match fs::read_to_string(store.join(IN_FORCE)) {
+        Ok(name) => number(&name).is_some() && store.join(name) != home,
+        Err(error) => error.kind() == io::ErrorKind::NotFound && home != store,
+    }
+}
+
 /// Makes a folder for another tree.
 pub(super) fn make(store: &Path) -> io::Result<PathBuf> {
     let last = folders(store)?.iter().map(|(number, _)| *number).max().unwrap_or_default();
@@ -165,6 +173,7 @@ mod tests {
         put_in_force(store, &second).unwrap();
         let third = make(store).unwrap();
         assert_eq!(of(store), second);
+        assert!(is_out_of_force(store, &third) && is_out_of_force(store, store) && !is_out_of_force(store, &second));
         clear_others(store).unwrap();
         assert!(second.join("db").exists() && !third.exists() && !store.join("db").exists() && store.join("journal").exists());
         put_in_force(store, store).unwrap();
@@ -182,6 +191,7 @@ mod tests {
         {
             fs::write(store.path().join(IN_FORCE), name).unwrap();
             assert!(!has_tree(&of(store.path())), "{name:?}");
+            assert!(!is_out_of_force(store.path(), &store.path().join("tree-1")), "{name:?}");
         }
     }
 

@@ -51,7 +51,7 @@ const PAUSE: Duration = Duration::from_millis(FLUSH_EVERY_MS + 10);
 /// Time in which a tree that nobody writes to writes out what it has.
 const SETTLED: Duration = Duration::from_millis(3 * FLUSH_EVERY_MS);
 /// Bytes of frames that are read before they are written to the other tree, each key once.
-const GATHERED: usize = 1024 * 1024;
+const GATHERED: usize = 256 * 1024;
 /// Bytes of frames that commits may wait for when the other tree takes over, about.
 const CLOSE: u64 = 128 * 1024;
 /// How often these may double, where commits come so fast, or are so long, that there are never as few.
@@ -94,7 +94,7 @@ struct Half<'a> {
 
 impl Drop for Half<'_> {
     fn drop(&mut self) {
-        if home::of(self.store) != self.home {
+        if home::is_out_of_force(self.store, &self.home) {
             // What stays goes at the next start.
             _ = fs::remove_dir_all(&self.home);
         }
