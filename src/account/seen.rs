@@ -52,6 +52,7 @@ impl Seen {
         }
         if let Err(error) = BUILDER_SEEN.put(id, &LastSeen { at }).commit(&*self.store, Durability::Buffered).await {
             tracing::debug!(%error, "when a builder was seen was not noted");
+            self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
         }
     }
 

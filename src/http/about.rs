@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{account::builder::Builders, base::id::BuilderId, call::Metrics, catalog::Live, front::Fault, tool::Owner};
+use crate::{account::builder::Builders, base::id::BuilderId, call::Metrics, catalog::Live, tool::Owner};
 
 /// Knows what is told beside records.
 pub struct About {
@@ -41,30 +41,28 @@ struct Named {
 }
 
 impl About {
-    /// What is told of a tool.
-    ///
-    /// # Errors
-    ///
-    /// The store's, for a builder who was not asked about before.
-    pub(super) async fn tool(&self, live: &Live) -> Result<Told, Fault> {
+    /// What is told of a tool. Without its builder where their name cannot be read: the catalogue is there without the store.
+    pub(super) async fn tool(&self, live: &Live) -> Told {
         let figures = self.metrics.figures(&live.endpoint.id);
         let builder = match &live.endpoint.owner {
             Owner::Platform => None,
-            Owner::Builder(id) => self.builders.name(id).await?.map(|name| Named { id: id.clone(), name: name.to_string() }),
+            Owner::Builder(id) => {
+                let name = self.builders.name(id).await.unwrap_or_else(|error| {
+                    tracing::warn!(builder.id = %id, %error, "a builder's name could not be read");
+                    None
+                });
+                name.map(|name| Named { id: id.clone(), name: name.to_string() })
+            }
         };
-        Ok(Told { usage: figures.map(|figures| Usage { calls30d: figures.calls, median_ms: figures.median_ms }), builder })
+        Told { usage: figures.map(|figures| Usage { calls30d: figures.calls, median_ms: figures.median_ms }), builder }
     }
 
     /// A record with what is told beside it.
-    ///
-    /// # Errors
-    ///
-    /// As [`About::tool`].
-    pub(super) async fn beside(&self, live: &Live, mut record: Value) -> Result<Value, Fault> {
-        if let (Some(members), Value::Object(told)) = (record.as_object_mut(), json!(self.tool(live).await?)) {
+    pub(super) async fn beside(&self, live: &Live, mut record: Value) -> Value {
+        if let (Some(members), Value::Object(told)) = (record.as_object_mut(), json!(self.tool(live).await)) {
             members.extend(told);
         }
-        Ok(record)
+        record
     }
 }
 

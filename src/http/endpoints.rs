@@ -155,7 +155,7 @@ async fn inspect(
         return Ok(owned(&publishing, &live));
     }
     let live = publishing.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
-    let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await?;
+    let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;
     Ok(tagged(&live, json!({ "ok": true, "endpoint": record })))
 }
 

@@ -50,7 +50,7 @@ async fn catalog(
     let mut tools = Vec::with_capacity(page.tools.len());
     for live in page.tools {
         let told = match listing.form {
-            CatalogForm::Newer => Some(offering.about.tool(&live).await?),
+            CatalogForm::Newer => Some(offering.about.tool(&live).await),
             CatalogForm::Older => None,
         };
         tools.push((live, told));

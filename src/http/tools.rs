@@ -152,7 +152,7 @@ async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<
 
 async fn inspect(calling: &Calling, slug: &str) -> Result<Response, Fault> {
     let live = calling.catalog.find_listed(slug).ok_or_else(|| Fault::unknown_endpoint(slug))?;
-    let record = calling.about.beside(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await?;
+    let record = calling.about.beside(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await;
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }
 

@@ -147,14 +147,14 @@ impl Metrics {
         }
     }
 
-    /// The last 30 days of an endpoint, day by day, as far as they are kept.
+    /// The last 30 days of an endpoint, day by day, as far as they are kept, and stored: who reads it may be anyone, and has nothing written.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
         let since = Timestamp(self.clock.now().0.saturating_sub(30 * Step::Day.millis()));
-        self.series(endpoint, SeriesQuery { since, until: None, step: Step::Day }).await
+        self.read_stored(endpoint, SeriesQuery { since, until: None, step: Step::Day }).await
     }
 
     /// The series that is asked for of all endpoints, also of those that are gone.
@@ -174,6 +174,10 @@ impl Metrics {
     pub async fn series(&self, endpoint: &EndpointId, asked: SeriesQuery) -> Result<Series, StoreError> {
         // What is not stored yet counts too.
         self.write().await?;
+        self.read_stored(endpoint, asked).await
+    }
+
+    async fn read_stored(&self, endpoint: &EndpointId, asked: SeriesQuery) -> Result<Series, StoreError> {
         let SeriesQuery { since, until, step } = asked;
         let width = step.millis();
         let first = since.0 / width * width;
