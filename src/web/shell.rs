@@ -113,6 +113,8 @@ fn head(page: &Page, around: &Around) -> Markup {
             @if let Some(session) = around.session { meta name="csrf" content=(session.form_token); }
             @if page.unlisted || around.session.is_some() { meta name="robots" content="noindex"; }
             link rel="icon" href="/favicon.svg" type="image/svg+xml";
+            // Drawn once all of it is there: a table that goes on moves what stands in it and below it.
+            link rel="expect" href="#end" blocking="render";
             // Not a module: it has to run before anything is drawn.
             script src=(assets::address("theme.js")) {}
             link rel="stylesheet" href=(assets::address("site.css"));
@@ -189,7 +191,7 @@ fn crumbs(page: &Page) -> Markup {
 
 fn footer(page: &Page, around: &Around) -> Markup {
     html! {
-        footer {
+        footer #end {
             div.wrap.bar {
                 p { "Tollhouse " (around.version.as_str().unwrap_or_default()) }
                 p {
