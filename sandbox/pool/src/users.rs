@@ -133,6 +133,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_given_is_what_this_process_may_give() {
+        let range: Users = "100000-165535".parse().unwrap();
+        let given = range.to_give().take();
+        assert_eq!(given, range.to_give_with(own_capabilities(), std::process::id()).take());
+        assert_eq!((given.is_some(), range.most()), if may_give(own_capabilities()) { (true, 65_536) } else { (false, usize::MAX) });
+    }
+
+    #[test]
     fn nobody_becomes_root_or_no_user_at_all() {
         for text in ["", "1", "0-9", "9-1", "1-4294967295", "1-4294967296", "a-b", "-1-5"] {
             assert_eq!(text.parse::<Users>(), Err(NoRange), "{text}");

@@ -133,6 +133,11 @@ impl Guard {
         }
     }
 
+    /// Whether the connection of this request may serve a next one.
+    pub(super) fn keeps(&self, owner: &str, url: &Url) -> bool {
+        self.is_exempt(url) || self.0.kept.keeps(owner, url)
+    }
+
     async fn send(&self, url: &Url, request: &Fetch<'_>) -> Result<(Response<Incoming>, Reading), FetchError> {
         let to: Uri = url.as_str().parse().map_err(|error| FetchError::InvalidUrl(format!("does not read: {error}")))?;
         let mut headers = request.headers.clone();
@@ -144,7 +149,7 @@ impl Guard {
             }
             headers.append(name, value.clone());
         }
-        if !self.is_exempt(url) && !self.0.kept.keeps(request.owner, url) {
+        if !self.keeps(request.owner, url) {
             headers.append(CONNECTION, HeaderValue::from_static("close"));
         }
         headers.append(ACCEPT_ENCODING, HeaderValue::from_static("identity"));

@@ -125,7 +125,44 @@ impl AsyncWrite for Metered {
 
 #[cfg(test)]
 mod tests {
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpListener,
+    };
+
     use super::*;
+
+    async fn pair() -> (Metered, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (ours, theirs) = tokio::join!(TcpStream::connect(listener.local_addr().unwrap()), listener.accept());
+        (Metered::new(ours.unwrap()), theirs.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn what_is_written_and_its_end_come_to_the_other_side() {
+        let (mut ours, mut theirs) = pair().await;
+        ours.write_all(b"asked").await.unwrap();
+        ours.shutdown().await.unwrap();
+        let mut came = String::new();
+        theirs.read_to_string(&mut came).await.unwrap();
+        assert_eq!(came, "asked");
+    }
+
+    /// Whatever was in the buffer before is not.
+    #[tokio::test]
+    async fn what_is_read_is_counted() {
+        let (mut ours, mut theirs) = pair().await;
+        theirs.write_all(b"answer").await.unwrap();
+        theirs.shutdown().await.unwrap();
+        let (mut bytes, mut came) = ([0; 100], 90);
+        while came < 96 {
+            let mut buffer = ReadBuf::new(&mut bytes);
+            buffer.set_filled(came);
+            std::future::poll_fn(|cx| Pin::new(&mut ours).poll_read(cx, &mut buffer)).await.unwrap();
+            came = buffer.filled().len();
+        }
+        assert_eq!((&bytes[90..96], ours.meter.counts().came), (&b"answer"[..], 6));
+    }
 
     #[test]
     fn an_answer_that_is_read_late_takes_nothing_from_the_next_one() {

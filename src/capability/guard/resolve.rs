@@ -83,3 +83,24 @@ impl Service<Name> for Resolver {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Failing(io::ErrorKind);
+
+    impl Lookup for Failing {
+        fn lookup(&self, _: &str, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+            Box::pin(std::future::ready(Err(self.0.into())))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_slow_is_told_from_one_that_is_not_there() {
+        for (why, told) in [(io::ErrorKind::TimedOut, "`slow.dev` did not resolve in time"), (io::ErrorKind::NotFound, "`slow.dev` does not resolve")] {
+            let asked = Resolver::public(Arc::new(Failing(why))).call("slow.dev".parse().unwrap()).await;
+            assert_eq!(asked.err().unwrap().to_string(), told);
+        }
+    }
+}

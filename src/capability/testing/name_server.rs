@@ -30,10 +30,19 @@ pub(crate) struct NameServer {
 impl NameServer {
     /// Answers as `zone` says, without the dot at a name's end. No addresses: the name does not exist.
     pub(crate) async fn start(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
+        Self::answering(ResponseCode::NXDomain, Arc::new(zone)).await
+    }
+
+    /// Knows of no name whether it exists, for a reason.
+    pub(crate) async fn unable(reason: ResponseCode) -> Self {
+        Self::answering(reason, Arc::new(|_, _| Some(Vec::new()))).await
+    }
+
+    async fn answering(without: ResponseCode, zone: Arc<Zone>) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
         let (asking, asked) = watch::channel(Default::default());
-        tokio::spawn(serve(socket, Arc::new(zone), asking));
+        tokio::spawn(serve(socket, without, zone, asking));
         Self { address, asked }
     }
 
@@ -67,7 +76,7 @@ impl NameServer {
     }
 }
 
-async fn serve(socket: UdpSocket, zone: Arc<Zone>, asking: watch::Sender<(BTreeSet<String>, usize)>) {
+async fn serve(socket: UdpSocket, without: ResponseCode, zone: Arc<Zone>, asking: watch::Sender<(BTreeSet<String>, usize)>) {
     let mut packet = [0; 4_096];
     while let Ok((length, from)) = socket.recv_from(&mut packet).await {
         let question = Message::from_vec(&packet[..length]).unwrap();
@@ -82,7 +91,7 @@ async fn serve(socket: UdpSocket, zone: Arc<Zone>, asking: watch::Sender<(BTreeS
         let mut answer = Message::response(question.metadata.id, OpCode::Query);
         answer.add_query(query.clone());
         if answers.is_empty() {
-            answer.metadata.response_code = ResponseCode::NXDomain;
+            answer.metadata.response_code = without;
         }
         for (address, ttl) in answers {
             let (kind, data) = match address {

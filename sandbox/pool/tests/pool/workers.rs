@@ -147,6 +147,18 @@ async fn process_that_has_not_said_that_it_is_ready_is_no_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pool_of_what_is_no_worker_says_that_it_cannot_start_one() {
+    let house = House::start(|config| (config.worker, config.spares) = ("/bin/false".into(), 0)).await;
+    assert!(!house.pool.cannot_start(), "nothing was tried");
+    let tool = Tool::new("counter", COUNTER);
+    for _ in 0..3 {
+        assert!(house.call(&tool).await.is_err());
+    }
+    assert!(house.pool.cannot_start());
+    house.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn thrown_error_keeps_the_process() {
     let house = House::start(|_| {}).await;
     let tool = Tool::new("thrower", "let calls = 0; export default () => { if (++calls < 2) throw new Error('no'); return calls; };");

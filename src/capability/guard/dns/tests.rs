@@ -1,6 +1,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hickory_resolver::proto::rr::RecordType;
+use hickory_resolver::proto::{op::ResponseCode, rr::RecordType};
 use tokio::time::{advance, pause};
 
 use super::*;
@@ -40,6 +40,41 @@ async fn an_answer_is_kept_for_as_long_as_it_says_within_bounds() {
     pause();
     advance(Duration::from_secs(301)).await;
     assert!(["brief.dev", "long.dev", "none.dev"].iter().all(|name| dns.0.kept(name).is_none()));
+}
+
+#[tokio::test]
+async fn a_name_of_which_a_server_can_tell_nothing_is_asked_for_again() {
+    for reason in [ResponseCode::ServFail, ResponseCode::Refused] {
+        let server = NameServer::unable(reason).await;
+        let dns = Dns::new(server.settings());
+        assert!(found(&dns, "some.dev").await.is_err(), "{reason}");
+        assert!(dns.0.kept("some.dev").is_none(), "{reason}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_are_read_again_from_time_to_time() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&read);
+    let dns = Dns::new(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        system_settings()
+    });
+    let reads = || {
+        // All lookups at once may have one connection, and each asks for two kinds of address.
+        assert!(dns.0.resolver().unwrap().options().max_active_requests >= 2 * LOOKUPS);
+        read.load(Ordering::Relaxed)
+    };
+    assert_eq!([reads(), reads()], [1, 1]);
+    advance(SETTINGS_FOR - Duration::from_millis(1)).await;
+    assert_eq!(reads(), 1);
+    advance(Duration::from_millis(1)).await;
+    assert_eq!([reads(), reads()], [2, 2]);
+}
+
+#[test]
+fn the_system_names_a_server_whatever_its_settings_are() {
+    assert!(!system_settings().0.is_empty());
 }
 
 #[tokio::test]

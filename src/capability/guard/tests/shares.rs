@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tokio::sync::watch;
 use tollhouse_fair::{Fair, Share};
 
-use super::*;
+use super::{limits::KEPT_HOSTS, *};
 
 /// A server that answers nobody before it is told to, and tells who came.
 async fn holding(told: watch::Receiver<bool>, came: Arc<Mutex<Vec<String>>>) -> SocketAddr {
@@ -21,6 +21,19 @@ async fn holding(told: watch::Receiver<bool>, came: Arc<Mutex<Vec<String>>>) -> 
         }
     };
     serve(Router::new().route("/", get(answer))).await
+}
+
+#[tokio::test]
+async fn connections_to_exempt_hosts_are_kept_and_take_no_owner_s_share() {
+    let guard = guard(GuardSettings { allow: vec!["own.dev:443".to_owned()], ..GuardSettings::default() });
+    let url = |host: &str| Url::parse(&format!("https://{host}/")).unwrap();
+    let mut others = (0..).map(|number| guard.keeps("greedy", &url(&format!("{number}.dev"))));
+    assert!(others.next().unwrap());
+    assert!(others.take(KEPT_HOSTS).any(|is_kept| !is_kept));
+    for _ in 0..2 {
+        assert!(guard.keeps("greedy", &url("own.dev")));
+        assert!(!guard.keeps("greedy", &url("own.dev:444")), "which is another host");
+    }
 }
 
 #[tokio::test]
