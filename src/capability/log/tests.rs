@@ -1,4 +1,5 @@
 mod shares;
+mod writing;
 
 use std::time::Duration;
 
