@@ -27,6 +27,12 @@ const SUBJECTS: &[(&str, &str)] = &[
     ("health", "Whether the host is well."),
 ];
 
+/// Files that are for somebody.
+const READERS: [&str; 4] = ["agents", "builders", "operators", "admins"];
+
+/// Where the host of the repository's examples is.
+const EXAMPLES: [&str; 3] = ["http://127.0.0.1:4020", "http://localhost:4020", "localhost:4020"];
+
 /// A document.
 #[derive(Debug)]
 pub(super) struct Page {
@@ -64,7 +70,7 @@ pub(super) enum Origin {
 pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
     let mut files: Vec<_> =
         FILES.files().filter_map(|file| written(file.path().to_str()?.strip_suffix(".md")?, file.contents_utf8()?)).collect();
-    files.sort_by(|one, other| one.name.cmp(&other.name));
+    files.sort_by(|one, other| place(&one.name).cmp(&place(&other.name)));
     let subjects = SUBJECTS.iter().map(|(name, about)| {
         let of_it: Vec<&Row> = rows.iter().filter(|row| row.subject == *name).collect();
         made(name, &format!("API: {name}"), about, &subject::text(&of_it, base))
@@ -72,6 +78,11 @@ pub(super) fn pages(rows: &[Row], base: &str) -> Vec<Page> {
     let drafts: Vec<_> = files.into_iter().chain(subjects).chain([errors()]).collect();
     let index = index(&drafts);
     [index].into_iter().chain(drafts).map(|draft| draft.page(base)).collect()
+}
+
+/// Where a file of the repository is listed: those of readers by how many there are of them, then the others by their names.
+fn place(name: &str) -> (usize, &str) {
+    (READERS.iter().position(|reader| *reader == name).unwrap_or(READERS.len()), name)
 }
 
 impl Draft {
@@ -103,7 +114,7 @@ fn made(name: &str, title: &str, about: &str, text: &str) -> Draft {
 }
 
 /// The text with whole addresses for its links to other documents. Links out of `docs/` are words: what they lead to is not served, but
-/// for the readme, whose reader is at the index here.
+/// for the readme, whose reader is at the index here. Examples ask this host.
 fn outward(text: &str, base: &str) -> String {
     let mut parts = text.split("](");
     let mut told = parts.next().unwrap_or_default().to_owned();
@@ -118,7 +129,7 @@ fn outward(text: &str, base: &str) -> String {
         }
         told += rest;
     }
-    told
+    EXAMPLES.iter().fold(told, |told, example| told.replace(example, base))
 }
 
 /// The words of links alone.
@@ -207,6 +218,9 @@ mod tests {
             "[the readme](../README.md), [tiers](../sandbox/README.md#tiers), [limits](limits.md#a), [b](#b) and [c](https://c.example)";
         let told = "[the readme](https://a.example/docs/index.md), tiers, [limits](https://a.example/docs/limits.md#a), [b](#b) and [c](https://c.example)";
         assert_eq!(outward(text, "https://a.example"), told);
+        let asked = "`curl localhost:4020/llms.txt`, `pay.mjs http://127.0.0.1:4020/tools/echo`";
+        let told = "`curl https://a.example/b/llms.txt`, `pay.mjs https://a.example/b/tools/echo`";
+        assert_eq!(outward(asked, "https://a.example/b"), told);
         assert_eq!(unlinked("see [settings.md](settings.md) first"), "see settings.md first");
     }
 }

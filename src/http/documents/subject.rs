@@ -32,7 +32,6 @@ pub(super) fn text(rows: &[&Row], base: &str) -> String {
 fn operation(text: &mut String, row: &Row, base: &str) {
     _ = write!(text, "## {} {}\n\n{}.\n\n", row.method, row.path, capital(row.what));
     _ = writeln!(text, "- Operation: `{}`. For: {}.", row.id, row.whose.as_str());
-    _ = writeln!(text, "- Asked as: `{}`.", curl(row, base));
     for (what, names) in [("Query", row.query), ("Headers", row.headers)] {
         for (place, name) in names.iter().enumerate() {
             let said = PARTS.parameters.get(*name).and_then(|told| told["description"].as_str()).unwrap_or_default();
@@ -55,15 +54,16 @@ fn operation(text: &mut String, row: &Row, base: &str) {
     if row.streams {
         *text += "- With `Accept: text/event-stream`: as it happens, as Server-Sent Events.\n";
     }
+    _ = write!(text, "\n```sh\n{}\n```\n\n", curl(row, base));
     let mut codes: Vec<_> = row.codes().iter().map(|code| format!("`{}` ({})", code.row().name, code.row().status.as_u16())).collect();
     codes.dedup();
-    _ = write!(text, "- [Errors](errors.md): {}.\n\n", codes.join(", "));
+    _ = write!(text, "[Errors](errors.md): {}.\n\n", codes.join(", "));
     if let Some(example) = examples::of(row.id, base) {
         _ = write!(text, "An answer, shortened:\n\n```json\n{example}\n```\n\n");
     }
 }
 
-/// How it is asked for on a command line.
+/// How it is asked for on a command line: what stands in capitals there is to be filled in.
 fn curl(row: &Row, base: &str) -> String {
     let method = match (row.method, row.takes) {
         ("GET", _) | ("POST", Some(_)) => String::new(),
@@ -71,7 +71,20 @@ fn curl(row: &Row, base: &str) -> String {
         (method, _) => format!(" -X {method}"),
     };
     let body = if row.takes.is_some() { " --json @body.json" } else { "" };
-    format!("curl{method} {base}{}{}{body}", row.path, credential(row.whose))
+    let path: Vec<_> = row.path.split('/').map(|part| part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).map_or_else(|| part.to_owned(), capitals)).collect();
+    let must = row.query.iter().filter(|name| PARTS.parameters.get(**name).is_some_and(|told| told["required"] == true));
+    let query: Vec<_> = must.map(|name| format!("{name}={}", capitals(name))).collect();
+    let mut url = format!("{base}{}", path.join("/"));
+    if !query.is_empty() {
+        url = format!("'{url}?{}'", query.join("&"));
+    }
+    format!("curl{method} {url}{}{body}", credential(row.whose))
+}
+
+/// `payoutId` as `PAYOUT_ID`.
+fn capitals(name: &str) -> String {
+    let apart = |letter: char| letter.is_ascii_uppercase().then_some('_').into_iter().chain([letter.to_ascii_uppercase()]);
+    name.chars().flat_map(apart).collect()
 }
 
 /// The header that says who asks.

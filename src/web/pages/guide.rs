@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
 
+use super::register::Terms;
 use crate::{
     front::{Code, Fault, PathParams},
     web::{
@@ -76,6 +77,11 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
     let slug = tool["slug"].as_str().unwrap_or(NO_TOOL);
     let payment = &manifest["payment"];
     let challenge = if tool.is_null() { HeaderMap::new() } else { visitor.head(&format!("/tools/{}", segment(slug))).await };
+    let registering = match guide.text.contains("registering is") {
+        true => Some(Terms::read(visitor).await?),
+        false => None,
+    };
+    let is_free = registering.is_some_and(|terms| terms.is_free());
     let accepts = payment["accepts"].as_array().into_iter().flatten();
     let networks: Vec<_> = accepts.filter_map(|accepted| accepted["network"].as_str()).collect();
     let input = if is_shipped(&tool) { sample::input(&tool["inputSchema"]) } else { sample::typed(&tool["inputSchema"]) };
@@ -96,6 +102,8 @@ async fn filled(visitor: &Visitor, guide: &Guide) -> Result<String, Refused> {
         "simulated" => payment["simulated"] == true,
         "real" => payment["simulated"] != true,
         "nothing to sell" => tool.is_null(),
+        "registering is free" => is_free,
+        "registering is paid" => !is_free,
         _ => false,
     };
     Ok(guides::filled(guide.text, &facts, holds))

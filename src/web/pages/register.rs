@@ -34,13 +34,13 @@ const SLUG: &str = "builder-registration";
 const SIGN_IN: &str = "/dashboard/sign-in?to=%2Fdashboard%2Fhome";
 
 /// What a registration costs here.
-struct Terms {
+pub(super) struct Terms {
     quote: Bulk,
     simulated: bool,
 }
 
 impl Terms {
-    async fn read(visitor: &Visitor) -> Result<Self, Refused> {
+    pub(super) async fn read(visitor: &Visitor) -> Result<Self, Refused> {
         let quote = visitor.ask_about("/ai/quote", &json!({ "slug": SLUG })).await?;
         Ok(Self { quote, simulated: visitor.plays().await? })
     }
@@ -49,7 +49,7 @@ impl Terms {
         &self.quote["totalUsd"]
     }
 
-    fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.price().as_f64() == Some(0.0)
     }
 

@@ -101,6 +101,31 @@ fn members(value: &Value) -> usize {
     }
 }
 
+/// What tests call their things is nothing to show.
+#[test]
+fn an_example_is_of_what_somebody_could_have() {
+    fn looked_at(value: &Value, wrong: &mut Vec<String>) {
+        let Value::Object(named) = value else {
+            value.as_array().into_iter().flatten().for_each(|entry| looked_at(entry, wrong));
+            return;
+        };
+        for (name, member) in named {
+            let is_empty = matches!(&**name, "title" | "description" | "label") && member == "";
+            let letters: Vec<_> = member.as_str().unwrap_or_default().chars().collect();
+            let repeats = letters.windows(8).any(|some| some.iter().all(|letter| letter.is_alphabetic() && *letter == some[0]));
+            if is_empty || repeats {
+                wrong.push(format!("{name}: {member}"));
+            }
+            looked_at(member, wrong);
+        }
+    }
+    for (id, example) in all() {
+        let mut wrong = Vec::new();
+        looked_at(&example, &mut wrong);
+        assert!(wrong.is_empty(), "{id}: {wrong:?}");
+    }
+}
+
 #[test]
 fn an_example_is_short_and_of_nobodys_host() {
     let answer = serde_json::json!({

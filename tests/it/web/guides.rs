@@ -11,13 +11,15 @@ const GUIDES: [&str; 2] = ["/guides/x402-agent-payment-infrastructure", "/guides
 
 #[tokio::test]
 async fn every_block_of_a_guide_does_what_it_says() {
-    let host = Host::builder().with_catalogue().start().await;
-    for guide in GUIDES {
-        let folder = docs::checkout(&host);
+    let paid = Host::builder().with_catalogue().start().await;
+    let free = Host::builder().flag("--registration-price-usd", 0).start().await;
+    for (host, guide) in [(&paid, GUIDES[0]), (&paid, GUIDES[1]), (&free, GUIDES[1])] {
+        let folder = docs::checkout(host);
         let text = String::from_utf8(host.get(&format!("{guide}.md")).await.is(200).body.to_vec()).unwrap();
         let blocks = docs::blocks_of(&text);
         assert!(blocks.len() > 5, "{guide}");
         // One terminal, as a reader has.
+        assert_eq!(text.contains("It is free here"), host.url == free.url, "{text}");
         let script = format!("cd fixtures/clients\nexport CREDIT={}\n{}", host.mint(50.0).await, blocks.join("\n"));
         let done = docs::run(&script, folder.path()).await;
         let (said, told) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
