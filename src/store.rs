@@ -34,7 +34,10 @@ pub use self::{
     written::{Became, Written},
 };
 
-pub(crate) use self::value::{json_values, postcard_values};
+pub(crate) use self::{
+    upkeep::keep_up,
+    value::{json_values, postcard_values},
+};
 
 mod add;
 #[cfg(test)]
@@ -57,6 +60,7 @@ pub mod sled;
 mod space;
 mod table;
 mod update;
+mod upkeep;
 mod value;
 mod write;
 mod written;

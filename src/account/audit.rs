@@ -9,11 +9,7 @@ mod entry;
 mod list;
 mod trim;
 
-use std::{
-    fmt,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use self::entry::AUDIT;
 pub use self::{
@@ -25,7 +21,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::AuditId,
     },
-    store::{Durability, Space, Store, StoreError},
+    store::{Durability, Space, Store, StoreError, keep_up},
 };
 
 /// How often entries that are too old or too many are looked for.
@@ -92,17 +88,7 @@ impl Audit {
     /// Starts the task that removes old entries; it ends when nobody holds the trail any more. Must be called inside a
     /// tokio runtime.
     pub fn start(self: &Arc<Self>) {
-        let audit = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let mut tick = tokio::time::interval(SWEEP_EVERY);
-            loop {
-                tick.tick().await;
-                let Some(audit) = Weak::upgrade(&audit) else { return };
-                if let Err(error) = audit.sweep().await {
-                    tracing::warn!(%error, "the store was not there for sweeping the audit trail");
-                }
-            }
-        });
+        keep_up(self, SWEEP_EVERY, "sweeping the audit trail", |audit, _| async move { audit.sweep().await });
     }
 
     /// Removes what is too old or too many.

@@ -5,12 +5,7 @@
 
 mod token;
 
-use std::{
-    cmp::Reverse,
-    fmt,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -18,7 +13,7 @@ use zeroize::Zeroizing;
 pub use self::token::{SessionName, Token};
 use crate::{
     base::clock::{Clock, Timestamp},
-    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema, update},
+    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, keep_up, schema, update},
 };
 
 const SESSIONS: Table<SessionKey, Session> = schema::SESSIONS.holding();
@@ -270,17 +265,7 @@ impl Sessions {
 
     /// Starts the task that removes sessions that ended; it ends when nobody holds them any more. Must be called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
-        let sessions = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let mut tick = tokio::time::interval(SWEEP_EVERY);
-            loop {
-                tick.tick().await;
-                let Some(sessions) = Weak::upgrade(&sessions) else { return };
-                if let Err(error) = sessions.sweep().await {
-                    tracing::warn!(%error, "the store was not there for removing sessions that ended");
-                }
-            }
-        });
+        keep_up(self, SWEEP_EVERY, "removing sessions that ended", |sessions, _| async move { sessions.sweep().await });
     }
 
     /// Removes those that ended.

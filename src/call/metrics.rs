@@ -13,7 +13,7 @@ mod tests;
 use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -29,7 +29,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::{EndpointId, RequestId},
     },
-    store::{Batch, Durability, Ended, Store, StoreError, Table, schema},
+    store::{Batch, Durability, Ended, Store, StoreError, Table, keep_up, schema},
 };
 
 /// Endpoint, span, start, and the process that wrote it.
@@ -136,17 +136,9 @@ impl Metrics {
     /// tokio runtime.
     pub fn start(self: &Arc<Self>) {
         self.start_counting();
-        let metrics = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let mut tick = tokio::time::interval(WRITE_EVERY);
-            for turn in 0_u64.. {
-                tick.tick().await;
-                let Some(metrics) = Weak::upgrade(&metrics) else { return };
-                let swept = if turn.is_multiple_of(SWEEP_EVERY) { metrics.sweep().await } else { Ok(()) };
-                if let Err(error) = swept.and(metrics.write().await) {
-                    tracing::warn!(%error, "the store was not there for metrics of calls");
-                }
-            }
+        keep_up(self, WRITE_EVERY, "metrics of calls", |metrics, turn| async move {
+            let swept = if turn.is_multiple_of(SWEEP_EVERY) { metrics.sweep().await } else { Ok(()) };
+            swept.and(metrics.write().await)
         });
     }
 

@@ -1,12 +1,9 @@
 //! How long events are kept: by age, and by count.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{EVENTS, EventPlace, Events, feed::Position as _, of};
-use crate::store::StoreError;
+use crate::store::{StoreError, keep_up};
 
 /// How often events that are too many are looked for.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -17,17 +14,9 @@ impl Events {
     /// Starts the task that removes old events; it ends when nobody holds the events any more. Must be called
     /// inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
-        let events = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let mut tick = tokio::time::interval(TRIM_EVERY);
-            for turn in 0_u64.. {
-                tick.tick().await;
-                let Some(events) = Weak::upgrade(&events) else { return };
-                let swept = if turn.is_multiple_of(SWEEP_EVERY) { events.sweep().await } else { Ok(()) };
-                if let Err(error) = swept.and(events.trim().await) {
-                    tracing::warn!(%error, "the store was not there for sweeping events");
-                }
-            }
+        keep_up(self, TRIM_EVERY, "sweeping events", |events, turn| async move {
+            let swept = if turn.is_multiple_of(SWEEP_EVERY) { events.sweep().await } else { Ok(()) };
+            swept.and(events.trim().await)
         });
     }
 

@@ -1,14 +1,11 @@
 //! How long calls are kept: by age, and by count.
 
-use std::{
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use super::{CALLS, History, all_of};
 use crate::{
     base::id::EndpointId,
-    store::{Batch, Direction, Durability, Ended, StoreError},
+    store::{Batch, Direction, Durability, Ended, StoreError, keep_up},
 };
 
 /// How often calls that are too many are looked for.
@@ -22,17 +19,9 @@ impl History {
     /// Starts the task that removes old calls; it ends when nobody holds the history any more. Must be called inside
     /// a tokio runtime.
     pub fn start(self: &Arc<Self>) {
-        let history = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let mut tick = tokio::time::interval(TRIM_EVERY);
-            for turn in 0_u64.. {
-                tick.tick().await;
-                let Some(history) = Weak::upgrade(&history) else { return };
-                let swept = if turn.is_multiple_of(SWEEP_EVERY) { history.sweep().await } else { Ok(()) };
-                if let Err(error) = swept.and(history.trim().await) {
-                    tracing::warn!(%error, "the store was not there for removing old calls");
-                }
-            }
+        keep_up(self, TRIM_EVERY, "removing old calls", |history, turn| async move {
+            let swept = if turn.is_multiple_of(SWEEP_EVERY) { history.sweep().await } else { Ok(()) };
+            swept.and(history.trim().await)
         });
     }
 

@@ -8,7 +8,7 @@
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -23,7 +23,7 @@ use crate::{
         id::{ReceiptId, RequestId},
     },
     store::{
-        Batch, Direction, Durability, Formatted, Size, Store, StoreError, Table,
+        Batch, Direction, Durability, Formatted, Size, Store, StoreError, Table, keep_up,
         pack::{Item, Pack, packs},
         schema,
     },
@@ -122,17 +122,7 @@ impl FreeReceipts {
     /// Starts the task that removes what is too much; it ends when nobody holds the value any more. Must be called
     /// inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
-        let weak = Arc::downgrade(self);
-        tokio::spawn(async move {
-            let mut tick = tokio::time::interval(TURN);
-            loop {
-                tick.tick().await;
-                let Some(free) = Weak::upgrade(&weak) else { return };
-                if let Err(error) = free.turn().await {
-                    tracing::warn!(%error, "the store was not there for removing old receipts of free calls");
-                }
-            }
-        });
+        keep_up(self, TURN, "removing old receipts of free calls", |free, _| async move { free.turn().await });
     }
 
     /// What stores `receipts`, each an id and a record. The next ones must be asked for after their commit.

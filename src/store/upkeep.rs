@@ -1,0 +1,49 @@
+//! Upkeep: what is done every so often to what the store holds, as long as somebody has it.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use super::StoreError;
+
+/// Starts the task that does `turn` at once, and again every `period`: each is told its number, from 0 on. What a turn did not do since the
+/// store was not there is logged as being for `what`, and left to the next one. The task ends when nobody else holds `of`. Must be called
+/// inside a tokio runtime.
+pub(crate) fn keep_up<T, Turn>(of: &Arc<T>, period: Duration, what: &'static str, turn: impl Fn(Arc<T>, u64) -> Turn + Send + 'static)
+where
+    T: Send + Sync + 'static,
+    Turn: Future<Output = Result<(), StoreError>> + Send,
+{
+    let of = Arc::downgrade(of);
+    tokio::spawn(async move {
+        let mut tick = tokio::time::interval(period);
+        for number in 0_u64.. {
+            tick.tick().await;
+            let Some(of) = of.upgrade() else { return };
+            if let Err(error) = turn(of, number).await {
+                tracing::warn!(%error, "the store was not there for {what}");
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_come_one_a_period_whatever_became_of_the_last_one_until_nobody_holds_what_they_are_for() {
+        let (done, period) = (Arc::new(Mutex::new(vec![])), Duration::from_secs(5));
+        let held = Arc::new(());
+        let told = Arc::clone(&done);
+        keep_up(&held, period, "a test", move |_, number| {
+            told.lock().unwrap().push(number);
+            async { Err(StoreError::Conflict) }
+        });
+        tokio::time::sleep(period * 2 + period / 2).await;
+        assert_eq!(*done.lock().unwrap(), [0, 1, 2]);
+        drop(held);
+        tokio::time::sleep(period * 2).await;
+        assert_eq!((done.lock().unwrap().len(), Arc::strong_count(&done)), (3, 1), "the task has ended");
+    }
+}
