@@ -12,8 +12,9 @@ use crate::{
     },
 };
 
-/// What stands before the name of a field that is carried on.
+/// What stands before the name of a field that is carried on, and the same as browsers send it.
 const CARRIED: &str = "sent:";
+pub(super) const CARRIED_SENT: &str = "sent%3A";
 
 /// The field that says where the form goes.
 const ACTION: &str = "again";

@@ -2,9 +2,13 @@
 
 use percent_encoding::percent_decode_str;
 
+/// Most bytes of an address: what goes on to it, and says so, stays a small form.
+const MOST: usize = 2 << 10;
+
 /// Whether this is the address of a page of the dashboard.
 pub(in crate::web) fn is_page(path: &str) -> bool {
-    let below = path.strip_prefix("/dashboard").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']));
+    let begins = path.strip_prefix("/dashboard").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']));
+    let below = begins && path.len() <= MOST;
     let names = path.split(['?', '#']).next().unwrap_or_default();
     // What leads up would lead out of it: to what others wrote.
     let leads_on = names.split('/').skip(2).all(|name| !matches!(&*percent_decode_str(name).decode_utf8_lossy(), "." | ".."));
@@ -15,7 +19,8 @@ pub(in crate::web) fn is_page(path: &str) -> bool {
 /// Whether forms of pages are sent there.
 pub(super) fn is_form(path: &str) -> bool {
     let operation = path.strip_prefix("/dashboard/do/");
-    operation.map_or_else(|| is_page(path), |id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    let names_one = |id: &str| !id.is_empty() && path.len() <= MOST && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    operation.map_or_else(|| is_page(path), names_one)
 }
 
 #[cfg(test)]
@@ -43,6 +48,8 @@ mod tests {
             "/dashboard//evil.example",
             "/dashboard/./x",
             "/dashboard/api/ai/x",
+            &format!("/dashboard?q={}", "a".repeat(MOST)),
+            &format!("/dashboard/do/{}", "a".repeat(MOST)),
         ] {
             assert!(!is_page(other) && !is_form(other), "{other}");
         }

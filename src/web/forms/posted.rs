@@ -10,7 +10,11 @@ use axum::{
 use maud::html;
 use subtle::ConstantTimeEq as _;
 
-use super::{again::Sent, fields::Fields, places::is_page};
+use super::{
+    again::{CARRIED_SENT, Sent},
+    fields::Fields,
+    places::is_page,
+};
 use crate::{
     account::session::Opened,
     front::{Code, Fault, body, peer},
@@ -28,8 +32,15 @@ const MOST_BYTES: usize = 1 << 20;
 /// Most fields of a form: one of nothing costs the page that carries it on a hundred times its byte.
 const MOST_FIELDS: usize = 4_096;
 
-/// What a form sent, and who sent it: at most so many bytes of a stranger.
-pub(in crate::web) struct Posted<const MOST: usize = MOST_BYTES> {
+/// The same of the form that somebody signs in by: what it is without another one, and a whole one with what each of its fields is longer by.
+const SIGN_IN_BYTES: usize = body::SMALL_BODY_BYTES + MOST_BYTES + MOST_FIELDS * CARRIED_SENT.len();
+const SIGN_IN_FIELDS: usize = SIGN_IN_OWN + MOST_FIELDS;
+
+/// Fields of its own: the token of a session, where another form goes, where its sender does, and the credential.
+const SIGN_IN_OWN: usize = 4;
+
+/// What a form sent, and who sent it: at most so many bytes of a stranger, and so many fields.
+pub(in crate::web) struct Posted<const MOST: usize = MOST_BYTES, const FIELDS: usize = MOST_FIELDS> {
     pub(in crate::web) visitor: Visitor,
     pub(in crate::web) fields: Fields,
     /// Where it was sent to.
@@ -39,7 +50,10 @@ pub(in crate::web) struct Posted<const MOST: usize = MOST_BYTES> {
 /// The same of who is signed in. What anyone else sent is kept until they are.
 pub(in crate::web) struct PostedBySession(pub(in crate::web) Posted);
 
-impl<const MOST: usize> FromRequest<Arc<Services>> for Posted<MOST> {
+/// What somebody signs in by, which may carry on any form that was sent before.
+pub(in crate::web) type PostedToSignIn = Posted<SIGN_IN_BYTES, SIGN_IN_FIELDS>;
+
+impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Posted<MOST, FIELDS> {
     type Rejection = Response;
 
     async fn from_request(request: Request, services: &Arc<Services>) -> Result<Self, Response> {
@@ -52,8 +66,8 @@ impl<const MOST: usize> FromRequest<Arc<Services>> for Posted<MOST> {
         // Escaped, a source at its ceiling may be three times as long.
         let most = if visitor.session().is_some() { body::MANAGEMENT_BODY_BYTES } else { MOST };
         let bytes = body::read(&services.shared.intake, peer(&parts.extensions), body, most).await.map_err(fault)?;
-        if bytes.iter().filter(|byte| **byte == b'&').count() >= MOST_FIELDS {
-            return Err(fault(Fault::bad_request(format!("a form has at most {MOST_FIELDS} fields"))));
+        if bytes.iter().filter(|byte| **byte == b'&').count() >= FIELDS {
+            return Err(fault(Fault::bad_request(format!("a form has at most {FIELDS} fields"))));
         }
         let fields = visitor.made(|| Fields::read(&bytes)).await.map_err(Refused::into_response)?;
         let posted = Self { visitor, fields, action: parts.uri.path().to_owned() };
@@ -77,7 +91,7 @@ impl FromRequest<Arc<Services>> for PostedBySession {
     }
 }
 
-impl<const MOST: usize> Posted<MOST> {
+impl<const MOST: usize, const FIELDS: usize> Posted<MOST, FIELDS> {
     /// The page from which it is sent again: at once where it was of another session than there is now, or else by who signs in. The
     /// fault, where nothing of it may be kept.
     pub(in crate::web) async fn again(&self, why: Fault) -> Response {

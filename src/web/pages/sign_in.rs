@@ -19,7 +19,7 @@ use crate::{
     front::{Code, Fault},
     money::CREDIT_PREFIX,
     web::{
-        forms::{self, Posted, Sent},
+        forms::{self, Posted, PostedToSignIn, Sent},
         page::{Area, Page},
         parts::{form, sign_in::sign_in as sign_in_form, time::span},
         services::Services,
@@ -60,7 +60,11 @@ async fn by_link(visitor: &Visitor, link: &str) -> Response {
 }
 
 /// `POST /dashboard/session`: begins one for who shows a credential, and leads to where they wanted to go.
-pub(in crate::web) async fn sign_in(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
+pub(in crate::web) async fn sign_in(
+    State(services): State<Arc<Services>>,
+    asked: HeaderMap,
+    posted: PostedToSignIn,
+) -> Result<Response, Refused> {
     let Posted { visitor, fields, .. } = posted;
     let sent = Sent::carried(&fields);
     let to = fields.get("to").unwrap_or_default();

@@ -144,6 +144,23 @@ async fn a_form_of_very_many_fields_is_refused() {
     }
 }
 
+/// Carried, each field has a longer name, and others come beside them.
+#[tokio::test]
+async fn the_largest_form_goes_through_the_sign_in_that_carries_it_on() {
+    const MOST_BYTES: usize = 1 << 20;
+    let host = Host::start().await;
+    let (_, key) = host.register("A builder").await;
+    let (browser, long) = (Browser::new(&host), "a".repeat(MOST_BYTES));
+    let (one, many) = (&long["source=".len()..], &long[..MOST_BYTES / 4_096 - "a=&".len()]);
+    for fields in [vec![("source", one)], vec![("a", many); 4_096]] {
+        let page = html(&browser.post("/dashboard/new", &fields).await.is(401));
+        let wrong = html(&browser.submit(&form(&page, "/dashboard/session"), &[("credential", "bk_no_key")]).await.is(401));
+        let answer = browser.submit(&form(&wrong, "/dashboard/session"), &[("credential", &key)]).await.is(200);
+        assert!(sent(&form(&html(&answer), "/dashboard/new")) == fields, "as it was sent");
+    }
+    browser.post("/dashboard/new", &[("source", one), ("a", "")]).await.is(413);
+}
+
 #[tokio::test]
 async fn a_secret_is_typed_again_after_a_session_has_ended() {
     let host = Host::start().await;
