@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use url::Url;
 
 /// Attributes that hold an address.
-const ADDRESSES: [&str; 6] = ["href", "src", "action", "formaction", "data-live", "data-page"];
+const ADDRESSES: [&str; 7] = ["href", "src", "action", "formaction", "data-live", "data-page", "data-rows"];
 
 /// The path of the public URL, without a slash at its end: empty where it has none.
 #[derive(Debug, Clone, Default)]

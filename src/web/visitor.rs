@@ -13,6 +13,7 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use bytes::Bytes;
+use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -20,7 +21,7 @@ use tower::ServiceExt as _;
 
 use super::{
     forms,
-    page::{Back, Page},
+    page::{Area, Back, Page},
     services::Services,
     shell::{self, Around},
 };
@@ -314,6 +315,12 @@ impl Visitor {
             tracing::warn!(%error, "a session whose credential is worth nothing stays until it is unused");
         }
         true
+    }
+
+    /// A part of a page, for a script that has the rest of it.
+    pub(super) fn part(&self, part: Markup) -> Response {
+        let document = self.services.root.document(part.into_string());
+        Page::new(Area::Elsewhere, "", html! {}).answered(document, self.session.is_some())
     }
 
     /// A page as this visitor sees it.

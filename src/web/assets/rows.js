@@ -1,6 +1,6 @@
-// Shows what happens at the top of a list while it is looked at: the host tells that something has, and its page has the rows.
+// Shows what happens at the top of a list while it is looked at: the host tells that something has, and is asked for as many rows as it told of.
 
-import { showTimes } from "./site.js";
+import { held, part, showTimes } from "./site.js";
 import { Stream } from "./stream.js";
 
 const PACE = 1500;
@@ -9,26 +9,26 @@ const MOST_ROWS = 200;
 const box = /** @type {HTMLElement | null} */ (document.querySelector("#rows"));
 
 if (box?.dataset.live) {
-  const live = box.dataset.live;
+  const { live, rows: page = "" } = box.dataset;
+  /** Rows that stay. A list of the last ones alone says of no others that they are gone. */
+  const most = Number(box.dataset.most ?? MOST_ROWS);
   const follow = /** @type {HTMLButtonElement} */ (document.querySelector("#follow"));
   const newer = /** @type {HTMLButtonElement} */ (document.querySelector("#newer"));
   const status = /** @type {HTMLElement} */ (document.querySelector("#following"));
   let looking = false;
-  let due = false;
+  /** Rows that were told of, and are not here yet. */
+  let due = 0;
   let dropped = 0;
 
   /** @param {string} words */
   const say = (words) => { if (status.textContent !== words) status.textContent = words; };
 
-  /** The page as it is now. It is made where all pages are, so that what others wrote stays text here too. @returns {Promise<Document>} */
-  const page = () => new Promise((done, failed) => {
-    const asked = new XMLHttpRequest();
-    asked.open("GET", location.href);
-    asked.responseType = "document";
-    asked.onload = () => (asked.status === 200 && asked.responseXML ? done(asked.responseXML) : failed(new Error(`the host answered ${asked.status}`)));
-    asked.onerror = () => failed(new Error("the host does not answer"));
-    asked.send();
-  });
+  /** The first rows of the list, and its sums, as they are now. @param {number} rows */
+  function first(rows) {
+    const address = new URL(page, location.href);
+    address.searchParams.set("rows", String(rows));
+    return part(address);
+  }
 
   /** @param {HTMLTableRowElement} row */
   const name = (row) => row.querySelector("[data-row]")?.getAttribute("data-row");
@@ -46,49 +46,61 @@ if (box?.dataset.live) {
     return row;
   }
 
-  /** Puts the rows of a page that are not here on top. @param {Document} fresh */
+  /** The rows of a part of the page, and those of them that are not here. @param {Document} fresh */
+  function compared(fresh) {
+    const known = new Set([...box?.querySelectorAll("tbody tr") ?? []].map((row) => name(/** @type {HTMLTableRowElement} */ (row))));
+    const theirs = /** @type {HTMLTableRowElement[]} */ ([...fresh.querySelectorAll("#rows tbody tr")]);
+    return { theirs, more: theirs.filter((row) => !known.has(name(row))) };
+  }
+
+  /** What was told of, and a row that is here: where it is not there, or others came between, as much as the host has on a page. @param {number} told */
+  async function asks(told) {
+    const rows = Math.min(told + 1, most);
+    const few = await first(rows);
+    const { theirs, more } = compared(few);
+    const misses = more.length < Math.min(told, theirs.length) || more.length === theirs.length;
+    return misses && rows < most ? first(most) : few;
+  }
+
+  /** Puts the rows that are not here on top. @param {Document} fresh */
   function merge(fresh) {
-    const theirs = fresh.querySelector("#rows");
-    const sums = fresh.querySelector("#sums");
+    const [sums, list] = ["#sums", "#rows"].map((part) => fresh.querySelector(part));
     if (sums) document.querySelector("#sums")?.replaceChildren(...sums.childNodes);
-    const [rows, added] = [box?.querySelector("tbody"), theirs?.querySelector("tbody")];
-    if (!theirs || !box || !added) return;
-    if (!rows) return box.replaceChildren(...theirs.childNodes);
-    const known = new Set([...rows.rows].map(name));
-    const more = [...added.rows].filter((row) => !known.has(name(row)));
-    const columns = added.rows[0]?.cells.length ?? 1;
+    const { theirs, more } = compared(fresh);
+    if (!list || !theirs.length) return;
+    const rows = box?.querySelector("tbody");
+    if (!rows) return box?.replaceChildren(...list.childNodes);
+    const columns = theirs[0].cells.length;
     // Nothing of the page is known: more has happened than it shows.
-    const gap = more.length === added.rows.length && rows.rows.length ? [note(columns, "More has happened here than is shown")] : [];
+    const gap = more.length === theirs.length && rows.rows.length ? [note(columns, "More has happened here than is shown")] : [];
     rows.prepend(...more, ...gap);
-    const over = rows.rows.length - MOST_ROWS;
+    const over = rows.rows.length - most;
     if (over <= 0) return;
     const left = [...rows.rows].slice(-over);
     dropped += left.filter((row) => name(row)).length;
     left.forEach((row) => row.remove());
-    rows.append(note(columns, `${dropped} earlier rows are not on this page any more`));
+    if (!box?.dataset.most) rows.append(note(columns, `${dropped} earlier rows are not on this page any more`));
   }
 
   async function look() {
     if (looking || !due) return;
-    [looking, due] = [true, false];
+    const told = due;
+    [looking, due] = [true, 0];
     newer.hidden = true;
     try {
-      merge(await page());
+      merge(await asks(told));
       showTimes();
       if (stream.going) say("Following");
     } catch (error) {
-      due = true;
+      due += told;
       say(`The last rows are not to be had: ${/** @type {Error} */ (error).message}`);
     }
     setTimeout(() => { looking = false; arrived(); }, PACE);
   }
 
-  /** Nobody's row moves away from under their pointer, or their keys. */
-  const held = () => box.matches(":hover, :focus-within");
-
   function arrived() {
     if (!due || looking) return;
-    if (!held() && !document.hidden) return look();
+    if (!held(box) && !document.hidden) return look();
     newer.hidden = false;
   }
 
@@ -103,7 +115,8 @@ if (box?.dataset.live) {
       const { callId, id } = kind === "lagged" ? {} : JSON.parse(data);
       const known = (kind === "call" && callId) || (kind === "event" && id);
       if (kind === "error" || known && box.querySelector(`[data-row="${CSS.escape(known)}"]`)) return;
-      due = true;
+      // How many were left out is not known, but that there are many.
+      due += kind === "lagged" ? most : 1;
       arrived();
     },
     opened: () => say("Following"),

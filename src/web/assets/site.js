@@ -44,6 +44,19 @@ export function showTimes() {
   }
 }
 
+/** A part of a page as it is now. It is made where all pages are, so that what others wrote stays text here too. @param {URL} address @returns {Promise<Document>} */
+export const part = (address) => new Promise((done, failed) => {
+  const asked = new XMLHttpRequest();
+  asked.open("GET", address);
+  asked.responseType = "document";
+  asked.onload = () => (asked.status === 200 && asked.responseXML ? done(asked.responseXML) : failed(new Error(`the host answered ${asked.status}`)));
+  asked.onerror = () => failed(new Error("the host does not answer"));
+  asked.send();
+});
+
+/** Whether somebody's pointer or keys are there: nothing of it moves away from under them. @param {Element} part */
+export const held = (part) => part.matches(":hover, :focus-within");
+
 function showTheme() {
   const theme = chosen.get("theme");
   if (theme) document.documentElement.dataset.theme = theme;

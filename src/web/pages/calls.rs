@@ -13,7 +13,7 @@ use crate::{
         page::{Area, Page},
         parts::{
             empty::empty,
-            follow::{followed, named},
+            follow::{self, Followed, followed, named},
             money,
             pager::onward,
             places,
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Rows of a page.
-const ROWS: &str = "40";
+const ROWS: usize = 40;
 /// Digits of a version's hash in a row.
 const VERSION: usize = 8;
 
@@ -48,8 +48,10 @@ pub(in crate::web) async fn page(
 ) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["code", "since", "until", "cursor"]);
     let api = format!("/ai/endpoints/{}", segment(&slug));
+    let rows = follow::wanted(query.as_deref(), ROWS);
+    let limit = rows.unwrap_or(ROWS).to_string();
     let span = [("since", asked.get("since")), ("until", asked.get("until"))];
-    let fields = [("outcome", asked.get("code"))].into_iter().chain(span).chain([("limit", ROWS), ("cursor", asked.get("cursor"))]);
+    let fields = [("outcome", asked.get("code"))].into_iter().chain(span).chain([("limit", &*limit), ("cursor", asked.get("cursor"))]);
     super::own::record(&visitor, &slug).await?;
     let path = with_query(&format!("{api}/calls"), fields);
     let found = visitor.get(&path).await?;
@@ -59,20 +61,22 @@ pub(in crate::web) async fn page(
         .get(&with_query(&format!("{api}/metrics"), [("since", from), ("until", asked.get("until")), ("step", step)]))
         .await
         .unwrap_or_default();
-    // A page of what is over is not followed.
-    let is_over = ["until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
-    let live = (!is_over).then(|| with_query(&format!("/dashboard/api{api}/calls"), [("outcome", asked.get("code"))]));
-    let tabs = tabs::of_tool(&visitor, &slug, Tab::Calls);
     let shown = Shown { slug: &slug, asked: &asked, path: places::of_tool(&slug, "/calls") };
+    let sums = || html! { div #sums { (shown.sums(&series)) } };
+    if rows.is_some() {
+        let parts = || html! { (sums()) (follow::rows(shown.table(listed(&found)))) };
+        return Ok(visitor.part(visitor.made(parts).await?));
+    }
+    let tabs = tabs::of_tool(&visitor, &slug, Tab::Calls);
     let main = visitor
         .made(|| {
             html! {
                 (tabs)
-                div #sums { (shown.sums(&series)) }
+                (sums())
                 section {
                     h2 { "Each call" }
                     (shown.filters())
-                    (followed(live.as_deref(), shown.calls(&visitor, &found)))
+                    (followed(shown.followed(&api).as_ref(), shown.calls(&visitor, &found)))
                 }
                 (same(&visitor, &path))
             }
@@ -157,8 +161,15 @@ impl Shown<'_> {
         }
     }
 
+    /// What script follows the list by; a page of what is over is not followed.
+    fn followed(&self, api: &str) -> Option<Followed> {
+        let is_over = ["until", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
+        let live = || with_query(&format!("/dashboard/api{api}/calls"), [("outcome", self.asked.get("code"))]);
+        (!is_over).then(|| Followed { live: live(), page: self.asked.with(&self.path, &[]), most: None })
+    }
+
     fn calls(&self, visitor: &Visitor, found: &Value) -> Markup {
-        let calls = found["calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let calls = listed(found);
         let next = found["nextCursor"].as_str().map(|cursor| self.asked.with(&self.path, &[("cursor", cursor)]));
         let first = (!self.asked.get("cursor").is_empty()).then(|| self.asked.with(&self.path, &[("cursor", "")]));
         if calls.is_empty() && next.is_none() {
@@ -172,6 +183,13 @@ impl Shown<'_> {
                 false => empty("Nobody has called it yet.", Some((&places::of_tool(self.slug, "/try"), "Try it")), &call),
             };
         }
+        html! {
+            (self.table(calls))
+            (onward(calls.len(), first.as_deref(), next.as_deref()))
+        }
+    }
+
+    fn table(&self, calls: &[Value]) -> Markup {
         let columns = [
             Column::Words("When"),
             Column::Words("Ended"),
@@ -183,10 +201,7 @@ impl Shown<'_> {
             Column::Words("Receipt"),
             Column::Words("Log"),
         ];
-        html! {
-            (table("Calls", columns, calls.iter().map(|call| self.row(call))))
-            (onward(calls.len(), first.as_deref(), next.as_deref()))
-        }
+        table("Calls", columns, calls.iter().map(|call| self.row(call)))
     }
 
     fn row(&self, call: &Value) -> [Markup; 9] {
@@ -208,6 +223,11 @@ impl Shown<'_> {
             places::log(self.slug, said("callId")),
         ]
     }
+}
+
+/// The calls of an answer.
+fn listed(found: &Value) -> &[Value] {
+    found["calls"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 /// How a call ended, and why: the words of it unfold.

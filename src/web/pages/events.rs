@@ -9,7 +9,7 @@ use crate::web::{
     page::{Area, Page},
     parts::{
         empty::empty,
-        follow::followed,
+        follow::{self, Followed, followed},
         happened::{self, KINDS},
         pager::onward,
         same::{line, same},
@@ -19,31 +19,39 @@ use crate::web::{
 };
 
 const PATH: &str = "/dashboard/events";
+/// Where script hears that more has happened.
+const LIVE: &str = "/dashboard/api/ai/builders/events";
 /// Rows of a page.
-const ROWS: &str = "30";
+const ROWS: usize = 30;
 /// Spans that are offered: as they are asked for, and in words.
 const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "an hour"), ("30d", "30 days"), ("90d", "90 days")];
 
 pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["builderId", "kind", "tool", "since", "until", "cursor"]);
+    let rows = follow::wanted(query.as_deref(), ROWS);
+    let limit = rows.unwrap_or(ROWS).to_string();
     let fields = [
         ("builderId", asked.get("builderId")),
         ("kind", asked.get("kind")),
         ("endpointSlug", asked.get("tool")),
         ("since", asked.get("since")),
         ("until", asked.get("until")),
-        ("limit", ROWS),
+        ("limit", &*limit),
         ("cursor", asked.get("cursor")),
     ];
     let path = with_query("/ai/builders/events", fields);
     let found = visitor.get(&path).await?;
-    let live = live(&asked);
+    if rows.is_some() {
+        let list = || follow::rows(happened::table_of(listed(&found), asked.get("builderId")));
+        return Ok(visitor.part(visitor.made(list).await?));
+    }
+    let by = followed_by(&asked);
     let main = visitor
         .made(|| {
             html! {
                 p.lead { "What happened to your tools and your money, newest first." }
                 (filters(&asked))
-                (followed(live.as_deref(), events(&visitor, &asked, &found)))
+                (followed(by.as_ref(), events(&visitor, &asked, &found)))
                 (same(&visitor, &path))
             }
         })
@@ -51,11 +59,23 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     Ok(visitor.show(Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Events, "Events", main) }).await)
 }
 
-/// Where script hears that more has happened; nowhere from a page of what is over.
-fn live(asked: &Asked) -> Option<String> {
+/// What script follows the list by; a page of what is over is not followed.
+fn followed_by(asked: &Asked) -> Option<Followed> {
     let fields = [("builderId", asked.get("builderId")), ("kind", asked.get("kind")), ("endpointSlug", asked.get("tool"))];
     let is_over = ["until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
-    (!is_over).then(|| with_query("/dashboard/api/ai/builders/events", fields))
+    let live = || with_query(LIVE, fields);
+    (!is_over).then(|| Followed { live: live(), page: asked.with(PATH, &[]), most: None })
+}
+
+/// What script follows the last events of a builder by, on another page.
+pub(super) fn last(builder: &str, most: usize) -> Followed {
+    let of = [("builderId", builder)];
+    Followed { live: with_query(LIVE, of), page: with_query(PATH, of), most: Some(most) }
+}
+
+/// The events of an answer.
+pub(super) fn listed(found: &Value) -> &[Value] {
+    found["events"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 fn filters(asked: &Asked) -> Markup {
@@ -88,7 +108,7 @@ fn filters(asked: &Asked) -> Markup {
 }
 
 fn events(visitor: &Visitor, asked: &Asked, found: &Value) -> Markup {
-    let events = found["events"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let events = listed(found);
     let next = found["nextCursor"].as_str().map(|cursor| asked.with(PATH, &[("cursor", cursor)]));
     let first = (!asked.get("cursor").is_empty()).then(|| asked.with(PATH, &[("cursor", "")]));
     if events.is_empty() && next.is_none() {

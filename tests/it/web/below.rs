@@ -70,7 +70,8 @@ async fn every_address_of_every_page_leads_below_it() {
                     assert!(link.is_empty() || link.starts_with('?') || link.starts_with("https://"), "{address} links to {link}");
                 }
             }
-            for address in ["action", "formaction", "data-live", "data-page"].into_iter().flat_map(|name| values(&page, name)) {
+            for address in ["action", "formaction", "data-live", "data-page", "data-rows"].into_iter().flat_map(|name| values(&page, name))
+            {
                 passed_on(&address);
             }
         }

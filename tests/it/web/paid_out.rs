@@ -94,6 +94,11 @@ async fn events_are_told_by_kind_and_by_tool() {
     let one = browser.page("/dashboard/events?tool=tool-one&kind=endpoint.created").await;
     assert_eq!(values(&one, "data-live"), ["/dashboard/api/ai/builders/events?kind=endpoint.created&endpointSlug=tool-one"]);
     assert!(values(&one, "data-row").iter().all(|id| id.starts_with("evt_")) && values(&one, "data-row").len() == 1, "{one}");
+    // Script has the page, and asks for as many rows as it was told of.
+    assert_eq!(values(&one, "data-rows"), ["/dashboard/events?kind=endpoint.created&tool=tool-one"]);
+    let part = browser.page("/dashboard/events?kind=endpoint.created&rows=1").await;
+    assert!(part.starts_with("<div id=\"rows\">") && part.matches("<tr>").count() == 2 && !part.contains("<h2"), "{part}");
+    assert!(part.contains("tool-two") && !part.contains("tool-one") && !part.contains("data-live"), "the newest alone: {part}");
     let page = browser.page("/dashboard/events").await;
     let seen = text(&page);
     for told in ["a tool was published", "a call succeeded", "a tool was decided about", "takedown", "<script>alert(1)"] {
