@@ -19,6 +19,8 @@ pub struct Counts {
     pub running: u64,
     /// Calls that ran, however they ended.
     pub calls: u64,
+    /// Those that loaded their handler first.
+    pub cold_calls: u64,
     /// Those that were stopped at a limit.
     pub stops: u64,
     /// Calls that got no place: the host was busy, or their endpoint held.
@@ -62,6 +64,7 @@ impl Counting {
         match ran {
             Ok(ran) => {
                 counts.calls += 1;
+                counts.cold_calls += u64::from(ran.cold);
                 counts.stops += u64::from(matches!(ran.outcome, Outcome::Stopped(_)));
                 counts.cpu_us += ran.spent.cpu_us;
             }
@@ -94,9 +97,11 @@ mod tests {
         let counts = || tally.counts().first().map(|(_, counts)| *counts).unwrap();
         let spent = Spent { cpu_us: 7, ..Spent::default() };
         let given_up = tally.begin(&id);
-        tally.begin(&id).ended(&Ok(Ran { outcome: Outcome::Stopped(StopReason::Deadlock), spent, cold: false }));
+        for cold in [true, false] {
+            tally.begin(&id).ended(&Ok(Ran { outcome: Outcome::Stopped(StopReason::Deadlock), spent, cold }));
+        }
         tally.begin(&id).ended(&Err(PoolError::Busy { retry_after: Duration::ZERO }));
-        assert_eq!(counts(), Counts { running: 1, calls: 1, stops: 1, refused: 1, cpu_us: 7 });
+        assert_eq!(counts(), Counts { running: 1, calls: 2, cold_calls: 1, stops: 2, refused: 1, cpu_us: 14 });
         drop(given_up);
         assert_eq!(counts().running, 0, "whoever hangs up");
     }

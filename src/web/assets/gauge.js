@@ -1,8 +1,12 @@
-// Keeps the numbers of a page as they are, every few seconds while it is seen: each is said by its place in the host's health.
+// Keeps the numbers of a page as they are, every few seconds while it is seen: each is said by its place in the host's health, and a list of
+// them is asked for as the page was.
+
+import { held, part } from "./site.js";
 
 const EVERY = 5000;
 
 const gauges = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-gauge]"));
+const list = /** @type {HTMLElement | null} */ (document.querySelector("#rows"));
 const said = document.querySelector("[data-gauge-said]");
 const pause = document.querySelector("[data-gauge-pause]");
 let paused = false;
@@ -12,6 +16,16 @@ const say = (words) => { if (said && said.textContent !== words) said.textConten
 
 /** What a pointer leads to. @param {any} value @param {string} pointer */
 const at = (value, pointer) => pointer.split("/").slice(1).reduce((/** @type {any} */ of, name) => of?.[name], value);
+
+/** Puts the list as it is now in its place, moved aside as far as it was. */
+async function renew() {
+  if (!list?.dataset.rows || held(list)) return;
+  const fresh = (await part(new URL(list.dataset.rows, location.href))).querySelector("#rows");
+  if (!fresh || paused || held(list)) return;
+  const left = list.querySelector(".scroll")?.scrollLeft ?? 0;
+  list.replaceChildren(...fresh.childNodes);
+  list.querySelector(".scroll")?.scrollTo({ left });
+}
 
 async function look() {
   if (paused || document.hidden) return;
@@ -23,7 +37,8 @@ async function look() {
       const now = String(at(health, gauge.dataset.gauge ?? "") ?? "?");
       if (gauge.textContent !== now) gauge.textContent = now;
     }
-    say("Numbers are looked at every 5 seconds.");
+    await renew();
+    if (!paused) say("Numbers are looked at every 5 seconds.");
   } catch (error) {
     say(`The host does not answer (${/** @type {Error} */ (error).message}): these are the last numbers.`);
   }

@@ -202,12 +202,19 @@ async fn an_admin_sees_which_tools_take_up_the_sandbox() {
     assert_eq!((&told["total"], &told["endpoints"][0]["slug"]), (&json!(2), &json!("endless")), "it took most: {told}");
     assert_eq!((&of("calm")["calls"], &of("calm")["stops"], &of("calm")["running"]), (&json!(2), &json!(0), &json!(0)));
     assert_eq!((&of("endless")["calls"], &of("endless")["stops"]), (&json!(1), &json!(1)));
+    let cold = of("calm")["coldCalls"].as_u64().unwrap();
+    assert!((1..=2).contains(&cold) && of("endless")["coldCalls"] == 1, "the first call of each loads it: {told}");
     let few = host.manage(Method::GET, "/ai/admin/runtime?limit=1", &Value::Null).await.is(200).json();
     assert_eq!((few["endpoints"].as_array().unwrap().len(), &few["total"]), (1, &json!(2)));
     let admin = Browser::signed_in(&host, &host.admin).await;
     let page = admin.page("/dashboard/admin/runtime").await;
     let row = page.split("<tr>").find(|row| row.contains(">calm<")).unwrap();
-    assert!(row.contains("<td class=\"number\">0</td><td class=\"number\">2</td>") && text(&page).contains("2 of 2 tools"), "{row}");
+    let share = if cold == 1 { "50.0 %" } else { "100.0 %" };
+    let cells = ["0", "2", share].map(|cell| format!("<td class=\"number\">{cell}</td>")).concat();
+    assert!(row.contains(&cells) && text(&page).contains("2 of 2 tools"), "{row}");
+    // Script asks for the table again, and for nothing else.
+    let part = admin.page(&values(&page, "data-rows")[0]).await;
+    assert!(part.starts_with("<div id=\"rows\">") && part.contains(&cells) && !part.contains("data-gauge"), "{part}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! `/dashboard/admin/runtime`: what runs handlers, and what it is held in.
 
-use axum::response::Response;
+use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -8,7 +8,9 @@ use super::shared::{Admin, entries, said};
 use crate::web::{
     page::{Area, Page},
     parts::{
-        facts, places,
+        facts,
+        follow::{self, renewed},
+        places,
         state::state,
         table::{Column, table},
         text,
@@ -16,8 +18,9 @@ use crate::web::{
     visitor::{Refused, with_query},
 };
 
+const PATH: &str = "/dashboard/admin/runtime";
 /// Tools that are told of.
-const TOOLS: &str = "20";
+const TOOLS: usize = 20;
 
 /// What is counted: where the host's health has it, and its name.
 const NOW: [(&str, &str); 8] = [
@@ -46,9 +49,13 @@ const SINCE_START: [(&str, &str); 13] = [
     ("replaced", "Processes replaced"),
 ];
 
-pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+    let rows = follow::wanted(query.as_deref(), TOOLS);
+    let runtime = visitor.get(&with_query("/ai/admin/runtime", [("limit", &*rows.unwrap_or(TOOLS).to_string())])).await?;
+    if rows.is_some() {
+        return Ok(visitor.part(visitor.made(|| follow::rows(by_tool(&runtime))).await?));
+    }
     let health = visitor.get("/health").await?;
-    let runtime = visitor.get(&with_query("/ai/admin/runtime", [("limit", TOOLS)])).await?;
     let main = visitor.made(|| view(&health, &runtime)).await?;
     Ok(visitor.show(Page { script: Some("gauge.js"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
 }
@@ -68,7 +75,7 @@ fn view(health: &Value, runtime: &Value) -> Markup {
                 p.note { "Cold: " (share(&sandbox["totals"])) " of all calls loaded their handler first." }
             }
         }
-        section aria-labelledby="tools" { h2 #tools { "By tool, since the start" } (by_tool(runtime)) }
+        section aria-labelledby="tools" { h2 #tools { "By tool, since the start" } (renewed(&format!("{PATH}?rows={TOOLS}"), by_tool(runtime))) }
         section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) }
         section aria-labelledby="kept" { h2 #kept { "What is kept" } (kept(health)) }
     }
@@ -101,9 +108,9 @@ fn counts(root: &str, of: &Value, names: &[(&str, &str)]) -> Markup {
     }
 }
 
-/// How many of the calls were cold.
-fn share(totals: &Value) -> String {
-    let count = |name: &str| totals[name].as_f64().unwrap_or_default();
+/// How many of the calls were cold, of one tool or of all.
+fn share(counts: &Value) -> String {
+    let count = |name: &str| counts[name].as_f64().unwrap_or_default();
     if count("calls") > 0.0 { format!("{:.1} %", count("coldCalls") / count("calls") * 100.0) } else { "none".to_owned() }
 }
 
@@ -114,6 +121,7 @@ fn by_tool(runtime: &Value) -> Markup {
         Column::Words("Tool"),
         Column::Number("In the sandbox now"),
         Column::Number("Calls"),
+        Column::Number("Cold"),
         Column::Number("Stopped at a limit"),
         Column::Number("Refused"),
         Column::Number("Processor time"),
@@ -122,12 +130,14 @@ fn by_tool(runtime: &Value) -> Markup {
         let count = |name: &str| html! { (tool[name]) };
         let millis = tool["cpuUs"].as_f64().unwrap_or_default() / 1e3;
         let time = html! { (format!("{millis:.0} ms")) };
-        [places::tool(said(tool, "slug")), count("running"), count("calls"), count("stops"), count("refused"), time]
+        let cold = html! { (share(tool)) };
+        [places::tool(said(tool, "slug")), count("running"), count("calls"), cold, count("stops"), count("refused"), time]
     };
     html! {
         @if tools.is_empty() { p.muted { "No handler was called since the process started." } }
         @else {
             (table("By tool", columns, tools.iter().map(row)))
+            p.note { "Cold are calls that loaded their handler first." }
             p.note { (tools.len()) " of " (runtime["total"]) " tools that were called. " a href="/dashboard/api/ai/admin/runtime?limit=200" { "More of them as JSON" } }
         }
     }
