@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use self::shown::Shown;
+use super::events;
 use crate::{
     account::session::Kind,
     web::{
@@ -19,7 +20,9 @@ use crate::{
         page::{Area, Page},
         parts::{
             chart::{Bar, Chart},
-            code, happened,
+            code,
+            follow::followed,
+            happened,
             same::same,
             since::day,
             table::{Column, table},
@@ -33,8 +36,8 @@ const ROWS: &str = "25";
 const LOOKED_AT: &str = "200";
 /// How far back calls are added up.
 const SINCE: &str = "30d";
-/// Events that are shown.
-const EVENTS: &str = "8";
+/// Events that are shown: the last ones, whatever comes.
+const EVENTS: usize = 10;
 
 pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
@@ -49,7 +52,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let looked_at = visitor.get(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
     let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", SINCE), ("daily", "true")])).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
-    let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", EVENTS)])).await?;
+    let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", &*EVENTS.to_string())])).await?;
     let now = visitor.now().to_string();
     let shown = Shown {
         asked: &asked,
@@ -73,7 +76,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
             }
         })
         .await?;
-    Ok(visitor.show(Page::new(Area::Home, "Home", main)).await)
+    Ok(visitor.show(Page { script: Some("rows.js"), style: Some("make.css"), ..Page::new(Area::Home, "Home", main) }).await)
 }
 
 /// The three ways to a first tool.
@@ -134,12 +137,14 @@ fn calls(shown: &Shown) -> Markup {
 }
 
 fn last_events(asked: &Asked, found: &Value) -> Markup {
-    let events = found["events"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let builder = asked.get("builderId");
+    let (listed, builder) = (events::listed(found), asked.get("builderId"));
+    let list = html! {
+        @if listed.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (happened::table_of(listed, builder)) }
+    };
     html! {
         section {
             h2 { "Last events" }
-            @if events.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (happened::table_of(events, builder)) }
+            (followed(Some(&events::last(builder, EVENTS)), list))
             p { a href=(with_query("/dashboard/events", [("builderId", builder)])) { "All events" } }
         }
     }

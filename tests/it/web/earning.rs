@@ -232,6 +232,9 @@ async fn calls_are_shown_as_they_ended_and_failures_by_what_they_have_in_common(
     // Script follows the same list, and tells its rows apart; what is over is followed by nobody.
     let ids: Vec<_> = calls.iter().map(|call| call["callId"].as_str().unwrap().to_owned()).collect();
     assert_eq!((values(&page, "data-row"), values(&page, "data-live")), (ids, vec!["/dashboard/api/ai/endpoints/earns/calls".to_owned()]));
+    let part = browser.page(&format!("{}?rows=2", values(&page, "data-rows")[0])).await;
+    assert_eq!(values(&part, "data-row"), values(&page, "data-row")[..2], "the rows that are asked for");
+    assert!(part.starts_with("<div id=\"sums\">") && part.contains("<dd>6</dd>") && !part.contains("<form"), "and the sums: {part}");
     let failed = browser.page("/dashboard/tools/earns/calls?code=failed&since=1h").await;
     assert_eq!(values(&failed, "data-live"), ["/dashboard/api/ai/endpoints/earns/calls?outcome=failed"]);
     assert!(values(&failed, "src").iter().any(|script| script.ends_with("/rows.js")));
@@ -336,6 +339,16 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
     assert!(says.starts_with("Calls by day. The most were 4, on ") && row.matches("<path").count() == 2, "{row}");
     assert!(texts(&page, "figcaption").concat().contains("5 calls of your tools in 30 days, 1 of them failed."));
     assert!(text(&page).contains("a payment was taken") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
+    // The last events are followed, and stay as many as they are.
+    assert_eq!(values(&page, "data-live"), ["/dashboard/api/ai/builders/events"]);
+    let [shown, last, most] = ["data-row", "data-rows", "data-most"].map(|name| values(&page, name));
+    assert_eq!((shown.len(), last, most), (10, vec!["/dashboard/events".to_owned()], vec!["10".to_owned()]));
+    let admin = Browser::signed_in(&host, &host.admin).await;
+    let looked_at = admin.page(&format!("/dashboard/home?builderId={}", builder.as_str().unwrap())).await;
+    let [live, last] = ["data-live", "data-rows"].map(|name| values(&looked_at, name).remove(0));
+    assert!(admin.get(&live).await.is(200).json()["events"].is_array(), "{live}");
+    let part = admin.page(&format!("{last}&rows=10")).await;
+    assert!(part.starts_with("<div id=\"rows\">") && values(&part, "data-row").len() == 10, "{part}");
 }
 
 #[tokio::test]
