@@ -115,7 +115,7 @@ fn decisions(visitor: &Visitor, id: &str, builder: &Value, back: &str) -> Markup
             (judged("suspend", html! {
                 h3 { "Suspend" }
                 p.note { "Their key changes nothing, and their tools take no calls, until they are restored." }
-                (reason("why-suspend", "the builder", None))
+                (reason("why-suspend", "the builder"))
                 button.danger { "Suspend" }
             }))
         } @else {

@@ -77,7 +77,7 @@ fn decisions(visitor: &Visitor, id: &str, credit: &Value, back: &str) -> Markup 
             (judged("revoke", html! {
                 h3 { "Revoke" }
                 p.note { "What is left is taken, and it pays for nothing any more, until it is restored." }
-                (reason("why-revoke", "the holder", None))
+                (reason("why-revoke", "the holder"))
                 button.danger { "Revoke" }
             }))
         } @else {

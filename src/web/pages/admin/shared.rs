@@ -94,10 +94,15 @@ impl Decided<'_> {
 }
 
 /// Why it is decided so, in words that somebody else reads.
-pub(super) fn reason(id: &str, reader: &str, key: Option<&str>) -> Markup {
+pub(super) fn reason(id: &str, reader: &str) -> Markup {
+    why(id, &format!("Reason, which {reader} reads"), None)
+}
+
+/// The same by another label, which says what it is a reason for where a key leads there.
+pub(super) fn why(id: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         div.field.wide {
-            label for=(id) { "Reason, which " (reader) " reads" }
+            label for=(id) { (label) }
             input id=(id) name="some:/reason" maxlength="1000" autocomplete="off" data-key=[key];
         }
     }

@@ -18,14 +18,14 @@ pub(in crate::web) fn offer(visitor: &Visitor, slug: &str, tool: &Value, back: &
                 summary { "Put it back" }
                 (read.form("restore", html! {
                     p.note { "It is seen again, in the state that it was in, and takes calls if it did." }
-                    (reason("why-restore", "its builder", None))
+                    (reason("why-restore", "its builder"))
                     button.primary { "Restore" }
                 }))
             } @else {
                 summary { "Take it down" }
                 (read.form("takedown", html! {
                     p.note { "Nobody but its builder and admins sees it from then on, and it takes no call. Calls under way lose what they may touch at once; who paid for one that fails is not charged." }
-                    (reason("why-takedown", "its builder", None))
+                    (reason("why-takedown", "its builder"))
                     button.danger { "Take down" }
                 }))
             }

@@ -6,7 +6,7 @@ use super::{
     capabilities::{named, parts},
     caps::caps,
     read::Read,
-    shared::{entries, reason, said, tiers},
+    shared::{entries, reason, said, tiers, why},
     takedown,
 };
 use crate::web::parts::form;
@@ -29,13 +29,13 @@ pub(super) fn answers(read: &Read) -> Markup {
             }
             (caps("cap", tool))
             (form::field("tier", "Tier", None, tiers("tier", "some:/tier", "", Some("as it is"))))
-            (reason("why-approve", "its builder", None))
+            (reason("why-approve", "its builder"))
             button.primary data-key="a" { "Approve" }
         }))
         (read.form("reject", html! {
             h3 { "Reject" }
             p.note { @if read.is_held() { "Its content stays held back; it answers no call. " } @if asks { "Nothing of what is asked is granted." } }
-            (reason("why-reject", "its builder", Some("r")))
+            (why("why-reject", "Reason to reject, which its builder reads", Some("r")))
             button { "Reject" }
         }))
     }
@@ -53,7 +53,7 @@ pub(super) fn others(read: &Read) -> Markup {
                 summary { "Undo the last decision" }
                 (read.form("reopen", html! {
                     p.note { "What was decided on waits again, as it did." }
-                    (reason("why-reopen", "its builder", None))
+                    (reason("why-reopen", "its builder"))
                     button { "Reopen" }
                 }))
             }
@@ -68,7 +68,7 @@ pub(super) fn others(read: &Read) -> Markup {
                         input type="hidden" name="each:/allowedHosts" value="";
                         (parts("revoke", &tool["capabilities"], hosts, false))
                     }
-                    (reason("why-revoke", "its builder", None))
+                    (reason("why-revoke", "its builder"))
                     button { "Take back" }
                 }))
             }
@@ -80,7 +80,7 @@ pub(super) fn others(read: &Read) -> Markup {
                     p.note { "For this tool alone, beside what the policy says." }
                     (caps("cap", tool))
                     (form::field("tier", "Tier", None, tiers("tier", "some:/tier", said(tool, "tierCap"), Some("as it is"))))
-                    (reason("why-cap", "its builder", None))
+                    (reason("why-cap", "its builder"))
                     button { "Set" }
                 }))
             }
