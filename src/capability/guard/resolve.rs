@@ -98,7 +98,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_is_slow_is_told_from_one_that_is_not_there() {
-        for (why, told) in [(io::ErrorKind::TimedOut, "`slow.dev` did not resolve in time"), (io::ErrorKind::NotFound, "`slow.dev` does not resolve")] {
+        for (why, told) in
+            [(io::ErrorKind::TimedOut, "`slow.dev` did not resolve in time"), (io::ErrorKind::NotFound, "`slow.dev` does not resolve")]
+        {
             let asked = Resolver::public(Arc::new(Failing(why))).call("slow.dev".parse().unwrap()).await;
             assert_eq!(asked.err().unwrap().to_string(), told);
         }

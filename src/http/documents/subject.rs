@@ -71,7 +71,11 @@ fn curl(row: &Row, base: &str) -> String {
         (method, _) => format!(" -X {method}"),
     };
     let body = if row.takes.is_some() { " --json @body.json" } else { "" };
-    let path: Vec<_> = row.path.split('/').map(|part| part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).map_or_else(|| part.to_owned(), capitals)).collect();
+    let filled = |part: &str| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
+        Some(name) => capitals(name),
+        None => part.to_owned(),
+    };
+    let path: Vec<_> = row.path.split('/').map(filled).collect();
     let must = row.query.iter().filter(|name| PARTS.parameters.get(**name).is_some_and(|told| told["required"] == true));
     let query: Vec<_> = must.map(|name| format!("{name}={}", capitals(name))).collect();
     let mut url = format!("{base}{}", path.join("/"));

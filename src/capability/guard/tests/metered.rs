@@ -172,7 +172,9 @@ async fn what_a_large_body_might_have_taken_is_not_left_for_the_next_answer() {
 #[tokio::test]
 async fn headers_may_have_just_so_many_bytes() {
     let others = "content-length".len() + "4".len() + "x".len();
-    for (bytes, expected) in [(HEADER_BYTES, "here".to_owned()), (HEADER_BYTES + 1, format!("headers of {} bytes, limit {HEADER_BYTES}", HEADER_BYTES + 1))] {
+    for (bytes, expected) in
+        [(HEADER_BYTES, "here".to_owned()), (HEADER_BYTES + 1, format!("headers of {} bytes, limit {HEADER_BYTES}", HEADER_BYTES + 1))]
+    {
         let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 4\r\nx: {}\r\n\r\nhere", "x".repeat(bytes - others));
         for given in Script::new(vec![answer], "").gives(1_000).await {
             let given = given.map_or_else(|error| error.to_string(), |body| String::from_utf8(body.to_vec()).unwrap());
