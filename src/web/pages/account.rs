@@ -19,6 +19,7 @@ use crate::{
         page::{Area, Page},
         parts::{
             facts, form,
+            table::{Column, table},
             text::{first, words},
             time::moment,
         },
@@ -47,7 +48,7 @@ pub(in crate::web) async fn page(State(services): State<Arc<Services>>, SignedIn
         (listed(&visitor, session, &sessions))
         form.form method="post" action="/dashboard/sign-out" { (form::token(&visitor)) button { "Sign out" } }
     };
-    Ok(visitor.show(Page::new(Area::Account, "Account", main)).await)
+    Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::Account, "Account", main) }).await)
 }
 
 /// `POST /dashboard/sessions/end`: ends the session that `name` names, or all of them.
@@ -91,32 +92,23 @@ fn key(visitor: &Visitor) -> Markup {
 }
 
 fn listed(visitor: &Visitor, own: &Opened, sessions: &[(SessionName, Session)]) -> Markup {
+    let row = |(name, session): &(SessionName, Session)| {
+        let [created, seen] = [session.created_at, session.seen_at].map(|at| moment(&json!(at)));
+        let end = html! {
+            @if *name == own.name { "this session" } @else {
+                form method="post" action="/dashboard/sessions/end" {
+                    (form::token(visitor))
+                    input type="hidden" name="name" value=(name);
+                    button { "End" span.aside { " the session of " (created) } }
+                }
+            }
+        };
+        [html! { @if session.browser.is_empty() { "unnamed" } @else { (first(&session.browser, BROWSER)) } }, created, seen, end]
+    };
     html! {
         section aria-labelledby="sessions" {
             h2 #sessions { "Sessions" }
-            div.scroll tabindex="0" role="group" aria-labelledby="sessions" {
-                table.schema {
-                    thead { tr { th scope="col" { "Browser" } th scope="col" { "Signed in" } th scope="col" { "Last used" } th scope="col" { "End" } } }
-                    tbody {
-                        @for (name, session) in sessions {
-                            tr {
-                                th scope="row" { @if session.browser.is_empty() { "unnamed" } @else { (first(&session.browser, BROWSER)) } }
-                                td { (moment(&json!(session.created_at))) }
-                                td { (moment(&json!(session.seen_at))) }
-                                td {
-                                    @if *name == own.name { "this one" } @else {
-                                        form method="post" action="/dashboard/sessions/end" {
-                                            (form::token(visitor))
-                                            input type="hidden" name="name" value=(name);
-                                            button { "End" span.aside { " the session of " (moment(&json!(session.created_at))) } }
-                                        }
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
+            (table("Sessions", ["Session", "Signed in", "Last used", "End"].map(Column::Words), sessions.iter().map(row)))
             form.form method="post" action="/dashboard/sessions/end" { (form::token(visitor)) button { "Sign out everywhere" } }
         }
     }

@@ -193,7 +193,7 @@ impl Shown<'_> {
         let columns = [
             Column::Words("When"),
             Column::Words("Ended"),
-            Column::Words("Paid"),
+            Column::Number("Paid"),
             Column::Number("Took, ms"),
             Column::Number("Processor, ms"),
             Column::Number("Input, bytes"),
@@ -214,7 +214,6 @@ impl Shown<'_> {
             millis("durationMs"),
             html! {
                 (millis("cpuMs"))
-                @if let Some(tier) = call["tier"].as_str() { " " span.muted { (text::words(tier)) } }
                 @if let Some(cold) = call["cold"].as_bool() { " " span.muted { (if cold { "cold" } else { "warm" }) } }
             },
             html! { (call["inputBytes"]) },

@@ -9,7 +9,16 @@ use crate::{
     front::PathParams,
     web::{
         page::Page,
-        parts::{code, empty::empty, form, same::line, tabs::Tab, text, time::moment},
+        parts::{
+            code,
+            empty::empty,
+            form,
+            same::line,
+            table::{Column, table},
+            tabs::Tab,
+            text,
+            time::moment,
+        },
         visitor::{Refused, SignedIn, Visitor, segment},
     },
 };
@@ -67,22 +76,11 @@ fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
         );
         return empty("It has no secrets.", None, &set);
     }
-    html! {
-        div.scroll role="group" aria-label="Secrets" tabindex="0" {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "Name" } th scope="col" { "Who gets it" } th scope="col" { "First set" } th scope="col" { "Set" }
-                        th scope="col" { "Change" }
-                    }
-                }
-                tbody { @for (place, secret) in secrets.iter().enumerate() { (row(visitor, slug, place, secret)) } }
-            }
-        }
-    }
+    let columns = ["Name", "Who gets it", "First set", "Set", "Change"].map(Column::Words);
+    table("Secrets", columns, secrets.iter().enumerate().map(|(place, secret)| row(visitor, slug, place, secret)))
 }
 
-fn row(visitor: &Visitor, slug: &str, place: usize, secret: &Value) -> Markup {
+fn row(visitor: &Visitor, slug: &str, place: usize, secret: &Value) -> [Markup; 5] {
     let said = |name: &str| secret[name].as_str().unwrap_or_default();
     let (name, id) = (said("name"), format!("value-{place}"));
     let replace = html! {
@@ -95,25 +93,23 @@ fn row(visitor: &Visitor, slug: &str, place: usize, secret: &Value) -> Markup {
         input type="hidden" name="query:name" value=(name);
         button.danger { "Remove " (text::words(name)) }
     };
-    html! {
-        tr {
-            th scope="row" { code { (text::words(name)) } }
-            td { (text::line(who(said("visibility")))) }
-            td { (moment(&secret["createdAt"])) }
-            td { (moment(&secret["updatedAt"])) }
-            td {
-                details {
-                    summary { "Replace" span.aside { " " (text::words(name)) } }
-                    (form::of(visitor, "setSecret", &[("slug", slug)], &back(slug), replace))
-                }
-                details {
-                    summary { "Remove" span.aside { " " (text::words(name)) } }
-                    p { "Calls that start afterwards do not have it. Workers that may still know the value end." }
-                    (form::of(visitor, "removeSecret", &[("slug", slug)], &back(slug), remove))
-                }
+    [
+        html! { code { (text::words(name)) } },
+        text::line(who(said("visibility"))),
+        moment(&secret["createdAt"]),
+        moment(&secret["updatedAt"]),
+        html! {
+            details {
+                summary { "Replace" span.aside { " " (text::words(name)) } }
+                (form::of(visitor, "setSecret", &[("slug", slug)], &back(slug), replace))
             }
-        }
-    }
+            details {
+                summary { "Remove" span.aside { " " (text::words(name)) } }
+                p { "Calls that start afterwards do not have it. Workers that may still know the value end." }
+                (form::of(visitor, "removeSecret", &[("slug", slug)], &back(slug), remove))
+            }
+        },
+    ]
 }
 
 /// Where a value is typed: nothing ever fills it in again.

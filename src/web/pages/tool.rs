@@ -10,8 +10,9 @@ use crate::{
     web::{
         page::{Area, Page},
         parts::{
-            calls, code, facts, money, sample, schema,
+            calls, code, facts, money, places, sample, schema,
             state::state,
+            table::{Column, table},
             tabs::{self, Tab},
             text,
             time::moment,
@@ -60,11 +61,11 @@ fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usa
             aside aria-labelledby="terms" {
                 h2 #terms.aside { "Terms" }
                 (terms(tool, simulated))
-                @if tool["status"] == "active" { p { a.button.primary href={ "/dashboard/tools/" (segment(slug)) "/try" } { "Try it" } } }
+                @if tool["status"] == "active" { p { a.button.primary href=(places::of_tool(slug, "/try")) { "Try it" } } }
                 h2 { "Call it" }
                 @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
                 (way.all())
-                (takedown::offer(visitor, slug, tool, &format!("/dashboard/tools/{}", segment(slug))))
+                (takedown::section(visitor, slug, tool))
             }
         }
         @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(&accepts, manifest)) } }
@@ -77,10 +78,12 @@ fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usa
             // Where there is one column, the terms come after the schemas.
             span.early { (money::price(tool, simulated)) }
         }
+        @if tool["status"] == "active" { p.early { a.button href=(places::of_tool(slug, "/try")) { "Try it" } } }
         // Strangers are told no revision.
         @if tool["revision"].is_u64() { (tabs::of_tool(visitor, slug, Tab::Tool)) }
     };
-    Page { heading: Some(heading), ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") }
+    let style = tool["revision"].is_u64().then_some("make.css");
+    Page { heading: Some(heading), style, ..Page::new(Area::Tools, title, main).under("/dashboard", "Tools") }
 }
 
 /// Where the public API has it.
@@ -122,32 +125,21 @@ fn builder(tool: &Value) -> Option<Markup> {
 pub(super) fn paid_with(accepts: &[&Value], manifest: &Value) -> Markup {
     let known =
         |network: &Value| manifest["payment"]["accepts"].as_array().into_iter().flatten().find(|entry| &entry["network"] == network);
+    let columns =
+        [Column::Words("Network"), Column::Words("Token"), Column::Words("Scheme"), Column::Number("Amount"), Column::Words("Paid to")];
+    let row = |entry: &&Value| {
+        let said = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+        let name = known(&entry["network"]);
+        [
+            html! { @if let Some(name) = name { (name["networkV1"].as_str().unwrap_or_default()) " " } code { (said("network")) } },
+            html! { (name.and_then(|name| name["asset"]["symbol"].as_str()).unwrap_or("token")) },
+            html! { (said("scheme")) },
+            html! { (said("amount")) },
+            facts::id(&said("payTo")),
+        ]
+    };
     html! {
-        div.scroll role="group" aria-label="Paid with" tabindex="0" {
-            table.paid {
-                thead {
-                    tr {
-                        th scope="col" { "Network" } th scope="col" { "Token" } th scope="col" { "Scheme" }
-                        th.number scope="col" { "Amount" } th scope="col" { "Paid to" }
-                    }
-                }
-                tbody {
-                    @for entry in accepts {
-                        @let name = known(&entry["network"]);
-                        tr {
-                            td {
-                                @if let Some(name) = name { (name["networkV1"].as_str().unwrap_or_default()) " " }
-                                code { (entry["network"].as_str().unwrap_or_default()) }
-                            }
-                            td { (name.and_then(|name| name["asset"]["symbol"].as_str()).unwrap_or("token")) }
-                            td { (entry["scheme"].as_str().unwrap_or_default()) }
-                            td.number { (entry["amount"].as_str().unwrap_or_default()) }
-                            td { (facts::id(entry["payTo"].as_str().unwrap_or_default())) }
-                        }
-                    }
-                }
-            }
-        }
+        (table("Paid with", columns, accepts.iter().map(row)))
         p.note { "Amounts are in the token's smallest units, as a payment has to name them." }
     }
 }

@@ -1,4 +1,5 @@
-//! Tables: what a row is about comes first, numbers stand to the right, and a narrow screen moves the table within its box.
+//! Tables: what a row is about comes first, numbers stand to the right. On a narrow screen each row is a card, with what it is about on top
+//! and each cell beside the heading of its column.
 
 use maud::{Markup, html};
 
@@ -35,7 +36,7 @@ pub(in crate::web) fn table<const COLUMNS: usize>(
                     @for row in rows {
                         tr {
                             @for (place, (column, cell)) in columns.iter().zip(row).enumerate() {
-                                @if place == 0 { th scope="row" { (cell) } } @else { td class=[column.class()] { (cell) } }
+                                @if place == 0 { th scope="row" { (cell) } } @else { td class=[column.class()] data-label=(column.heading()) { (cell) } }
                             }
                         }
                     }
@@ -54,7 +55,7 @@ mod tests {
         let cell = |text: &str| html! { (text) };
         let told = table("Days", [Column::Words("Day"), Column::Number("Calls")], [[cell("one"), cell("1")]]).into_string();
         assert!(told.contains("<th scope=\"col\">Day</th><th class=\"number\" scope=\"col\">Calls</th>"), "{told}");
-        assert!(told.contains("<th scope=\"row\">one</th><td class=\"number\">1</td>"), "{told}");
+        assert!(told.contains("<th scope=\"row\">one</th><td class=\"number\" data-label=\"Calls\">1</td>"), "{told}");
         assert!(told.contains("aria-label=\"Days\" tabindex=\"0\""), "who has only keys moves it too: {told}");
     }
 }

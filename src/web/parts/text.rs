@@ -122,6 +122,19 @@ fn name(char: char) -> String {
     format!("U+{:04X}", u32::from(char))
 }
 
+/// A number whose digits can be counted.
+pub(in crate::web) fn grouped(amount: u64) -> String {
+    let digits = amount.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.char_indices() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,5 +180,12 @@ mod tests {
         assert_eq!(summary("one `two`, three", 12).into_string(), "<bdi>one <code>two</code> …</bdi>");
         assert_eq!(summary("áéí", 2).into_string(), "<bdi>áé …</bdi>");
         assert_eq!(first("áéí", 3).into_string(), "<bdi>áéí</bdi>");
+    }
+
+    #[test]
+    fn digits_stand_in_threes() {
+        for (amount, told) in [(0, "0"), (999, "999"), (1_000, "1,000"), (67_108_864, "67,108,864")] {
+            assert_eq!(grouped(amount), told);
+        }
     }
 }

@@ -54,7 +54,7 @@ pub(in crate::web) async fn page(
             }
         })
         .await?;
-    let page = Page::new(Area::Builders, said(builder, "name"), main).under(builders::PATH, "Builders");
+    let page = Page { style: Some("make.css"), ..Page::new(Area::Builders, said(builder, "name"), main) }.under(builders::PATH, "Builders");
     Ok(visitor.show(page).await)
 }
 

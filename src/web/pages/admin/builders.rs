@@ -4,7 +4,7 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, ROWS, entries, heading, owner, said};
+use super::shared::{Admin, ROWS, entries, heading, said};
 use crate::web::{
     asked::Asked,
     page::{Area, Page},
@@ -18,7 +18,7 @@ use crate::web::{
         text,
         time::moment,
     },
-    visitor::{Refused, Visitor, with_query},
+    visitor::{Refused, Visitor, segment, with_query},
 };
 
 pub(super) const PATH: &str = "/dashboard/admin/builders";
@@ -37,14 +37,11 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
     let net = heading("Net, 30 days", simulated);
     let columns = [
         Column::Words("Builder"),
-        Column::Words("Name"),
         Column::Words("State"),
         Column::Number("Tools"),
         Column::Number("Calls, 30 days"),
         Column::Number(&net),
         Column::Words("Last seen"),
-        Column::Words("Registered"),
-        Column::Words("Contact"),
         Column::Words("Tier"),
     ];
     html! {
@@ -56,18 +53,15 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
     }
 }
 
-fn row(builder: &Value) -> [Markup; 10] {
-    let earned = &builder["last30Days"];
+fn row(builder: &Value) -> [Markup; 7] {
+    let (id, earned) = (said(builder, "builderId"), &builder["last30Days"]);
     [
-        owner(said(builder, "builderId")),
-        text::words(said(builder, "name")),
+        html! { a href={ (PATH) "/" (segment(id)) } { (text::words(said(builder, "name"))) } p.note { code { (id) } } },
         state(if builder["suspended"].is_null() { "active" } else { "suspended" }),
         html! { (builder["endpoints"]) },
         html! { (earned["calls"]) },
         html! { (money::usd(&earned["netUsd"])) },
         html! { @if builder["seenAt"].is_null() { "never" } @else { (moment(&builder["seenAt"])) } },
-        moment(&builder["createdAt"]),
-        text::words(said(builder, "contact")),
         html! { (said(builder, "tier")) },
     ]
 }

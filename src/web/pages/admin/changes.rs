@@ -6,7 +6,9 @@ use serde_json::Value;
 use super::shared::said;
 use crate::web::parts::{
     diff::{self, Names},
-    source, text,
+    source,
+    table::{Column, table},
+    text,
 };
 
 /// Letters of a value.
@@ -26,16 +28,11 @@ pub(super) fn fields(tool: &Value) -> Markup {
     html! {
         @if long.is_empty() && short.is_empty() { p.muted { "No field but the handler differs from what was approved." } }
         @if !short.is_empty() {
-            div.scroll role="group" aria-label="Fields" tabindex="0" {
-                table {
-                    thead { tr { th scope="col" { "Field" } th scope="col" { "As it was approved" } th scope="col" { "Now" } } }
-                    tbody {
-                        @for (name, before) in short {
-                            tr { th scope="row" { code { (text::words(name)) } } td { (text::first(&told(before), CHARS)) } td { (text::first(&told(&tool[name]), CHARS)) } }
-                        }
-                    }
-                }
-            }
+            (table("Fields", ["Field", "As it was approved", "Now"].map(Column::Words), short.into_iter().map(|(name, before)| [
+                html! { code { (text::words(name)) } },
+                text::first(&told(before), CHARS),
+                text::first(&told(&tool[name]), CHARS),
+            ])))
         }
         @for (name, before) in long {
             h3 { code { (text::words(name)) } }

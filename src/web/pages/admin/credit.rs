@@ -42,7 +42,8 @@ pub(in crate::web) async fn page(
             }
         })
         .await?;
-    Ok(visitor.show(Page::new(Area::Credits, "Credit", main).under(credits::PATH, "Credits")).await)
+    let page = Page { style: Some("make.css"), ..Page::new(Area::Credits, "Credit", main) };
+    Ok(visitor.show(page.under(credits::PATH, "Credits")).await)
 }
 
 fn about(credit: &Value, simulated: bool) -> Markup {

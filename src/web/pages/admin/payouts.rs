@@ -26,7 +26,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuer
     let simulated = visitor.plays().await?;
     let shown = Shown { visitor: &visitor, asked: &asked, simulated };
     let main = visitor.made(|| view(&shown, &found)).await?;
-    Ok(visitor.show(Page::new(Area::AdminPayouts, "Payouts", main)).await)
+    Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::AdminPayouts, "Payouts", main) }).await)
 }
 
 /// What is shown, and to whom.

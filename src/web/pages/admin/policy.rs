@@ -12,7 +12,12 @@ use super::{
 use crate::web::{
     forms::{self, Posted, PostedBySession},
     page::{Area, Back, Page},
-    parts::{form, places::tool},
+    parts::{
+        form,
+        places::tool,
+        table::{Column, table},
+        text::grouped,
+    },
     visitor::{Refused, Visitor},
 };
 
@@ -27,7 +32,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refu
         p.lead { "It holds for what builders do from now on. Only lower ceilings and a stricter tier reach tools that are there already, and those at once." }
         (edited(&visitor, &found["policy"], revision))
     };
-    Ok(visitor.show(Page::new(Area::Policy, "Policy", main)).await)
+    Ok(visitor.show(shown_page(main)).await)
 }
 
 /// What the policy that is being edited would narrow: nothing of it is saved, and it goes on being edited.
@@ -41,7 +46,11 @@ pub(in crate::web) async fn look(posted: PostedBySession) -> Result<Response, Re
         (narrowing(&answer["narrows"]))
         (edited(&visitor, &draft, fields.get("header:if-match").unwrap_or_default()))
     };
-    Ok(visitor.show(Page::new(Area::Policy, "Policy", main)).await)
+    Ok(visitor.show(shown_page(main)).await)
+}
+
+fn shown_page(main: Markup) -> Page {
+    Page { style: Some("make.css"), ..Page::new(Area::Policy, "Policy", main) }
 }
 
 fn narrowing(narrows: &Value) -> Markup {
@@ -108,25 +117,21 @@ fn shown(number: &Value) -> String {
 
 /// The ceilings of builders' limits, beside what each is where nothing is said and the highest that it can be.
 fn ceilings(limits: &Value) -> Markup {
+    let columns = [Column::Words("Limit"), Column::Number("Default"), Column::Words("Ceiling"), Column::Number("Highest")];
     html! {
         fieldset {
             legend { "Ceilings of builders' limits" }
-            div.scroll role="group" aria-label="Ceilings" tabindex="0" {
-                table {
-                    thead { tr { th scope="col" { "Limit" } th.number scope="col" { "Default" } th scope="col" { "Ceiling" } th.number scope="col" { "Highest" } th scope="col" { "Unit" } } }
-                    tbody {
-                        @for row in TABLE {
-                            tr {
-                                th scope="row" { label for={ "limit-" (row.name) } { code { (row.name) } } p.note { (row.what) } }
-                                td.number { (row.default) }
-                                td { input #{ "limit-" (row.name) } name={ "number:/limits/" (row.name) } inputmode="numeric" value=(shown(&limits[row.name])); }
-                                td.number { (row.ceiling) }
-                                td { (row.unit) }
-                            }
-                        }
+            (table("Ceilings", columns, TABLE.iter().map(|row| [
+                html! { label for={ "limit-" (row.name) } { code { (row.name) } } p.note { (row.what) } },
+                html! { (grouped(row.default)) },
+                html! {
+                    span.unit {
+                        input #{ "limit-" (row.name) } name={ "number:/limits/" (row.name) } inputmode="numeric" value=(shown(&limits[row.name]));
+                        (row.unit)
                     }
-                }
-            }
+                },
+                html! { (grouped(row.ceiling)) },
+            ])))
         }
     }
 }

@@ -4,7 +4,20 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::{read::Read, shared::reason};
-use crate::{account::session::Kind, web::visitor::Visitor};
+use crate::{
+    account::session::Kind,
+    web::{parts::places, visitor::Visitor},
+};
+
+/// The form on the tool's own page, under a heading; nothing for others.
+pub(in crate::web) fn section(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
+    html! {
+        @if visitor.kind() == Some(Kind::Admin) {
+            h2 { "As an admin" }
+            (offer(visitor, slug, tool, &places::of_tool(slug, "")))
+        }
+    }
+}
 
 /// The form for who may; nothing for others.
 pub(in crate::web) fn offer(visitor: &Visitor, slug: &str, tool: &Value, back: &str) -> Markup {
