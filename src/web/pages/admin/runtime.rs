@@ -4,7 +4,7 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::shared::{Admin, entries, said};
+use super::shared::{Admin, counted, entries, said};
 use crate::web::{
     page::{Area, Page},
     parts::{
@@ -57,14 +57,14 @@ pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuer
     }
     let health = visitor.get("/health").await?;
     let main = visitor.made(|| view(&health, &runtime)).await?;
-    Ok(visitor.show(Page { script: Some("gauge.js"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
+    Ok(visitor.show(Page { script: Some("gauge.js"), style: Some("make.css"), ..Page::new(Area::Runtime, "Runtime", main) }).await)
 }
 
 fn view(health: &Value, runtime: &Value) -> Markup {
     let sandbox = &health["sandbox"];
     html! {
         p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
-        p.switches { button type="button" data-gauge-pause="" aria-pressed="false" { "Pause" } }
+        p.buttons.needs-script { button type="button" data-gauge-pause="" aria-pressed="false" { "Pause" } }
         @if let Some(why) = sandbox["startsFail"].as_str() { p.problem role="alert" { "No worker can be started: " (text::words(why)) } }
         section aria-labelledby="jail" { h2 #jail { "Jail" } (jail(sandbox)) }
         div.split {
@@ -81,22 +81,30 @@ fn view(health: &Value, runtime: &Value) -> Markup {
     }
 }
 
-/// The layers of each tier's jail: those in force, and those that the system refused.
+/// The layers of each tier's jail: those that the system refused, and, folded where there are some, those in force.
 fn jail(sandbox: &Value) -> Markup {
     let tiers = entries(sandbox, "tiers");
-    let rows = tiers.iter().flat_map(|tier| {
-        let named = |layer: &str| html! { code { (layer) } };
-        let held = entries(tier, "jail").iter().filter_map(Value::as_str);
-        let held = held.map(move |layer| [named(layer), html! { (said(tier, "tier")) }, state("in force"), html! {}]);
-        held.chain(entries(tier, "jailRefused").iter().map(move |missing| {
-            [named(said(missing, "layer")), html! { (said(tier, "tier")) }, state("missing"), text::words(said(missing, "error"))]
-        }))
-    });
+    let layer = |name: &str, tier: &Value| [html! { code { (name) } }, html! { (said(tier, "tier")) }];
+    let of_tiers = |list: &'static str| tiers.iter().flat_map(move |tier| entries(tier, list).iter().map(move |entry| (tier, entry)));
+    let refused: Vec<_> = of_tiers("jailRefused")
+        .map(|(tier, missing)| {
+            let [name, tier] = layer(said(missing, "layer"), tier);
+            [name, tier, text::words(said(missing, "error"))]
+        })
+        .collect();
+    let held: Vec<_> = of_tiers("jail").filter_map(|(tier, name)| Some(layer(name.as_str()?, tier))).collect();
+    let (missing, all) = (refused.len(), refused.len() + held.len());
+    let in_force = html! { (table("Layers in force", ["Layer", "Tier"].map(Column::Words), held)) };
     html! {
         @if tiers.is_empty() { p.muted { "No worker has started yet; the first one tells which layers are in force." } }
-        @else {
-            (table("Jail", ["Layer", "Tier", "State", "Why"].map(Column::Words), rows))
+        @else if missing == 0 {
+            p { (state("in force")) " All " (all) " layers." }
+            (in_force)
+        } @else {
+            p { (state("missing")) " " (missing) " of " (counted(all as u64, "layer", "layers")) "." }
+            (table("Layers that are missing", ["Layer", "Tier", "Why"].map(Column::Words), refused))
             p.note { code { "tollhouse doctor" } " says what to do for a layer that is missing." }
+            details.way { summary { "In force" } (in_force) }
         }
     }
 }
