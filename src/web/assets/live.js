@@ -280,20 +280,20 @@ function follows(box, first, live) {
     },
     lost: () => tellStatus("Connection lost, asking again"),
     gone(status) {
-      follow.setAttribute("aria-pressed", "false");
+      follow.textContent = "Follow";
       tellStatus(status === 404 ? "It is not there any more" : "You are not signed in any more: open the page again");
     },
   });
 
   function restart() {
-    follow.setAttribute("aria-pressed", "true");
+    follow.textContent = "Stop";
     stream.start();
   }
 
   function toggle() {
     if (stream.going) {
       stream.stop();
-      follow.setAttribute("aria-pressed", "false");
+      follow.textContent = "Follow";
     } else {
       restart();
     }

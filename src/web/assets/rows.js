@@ -122,14 +122,14 @@ if (box?.dataset.live) {
     opened: () => say("Following"),
     lost: () => say("Connection lost, asking again"),
     gone(code) {
-      follow.setAttribute("aria-pressed", "false");
+      follow.textContent = "Follow";
       say(code === 404 ? "It is not there any more" : "You are not signed in any more: open the page again");
     },
   });
 
   const press = (/** @type {boolean} */ on) => {
     on ? stream.start() : stream.stop();
-    follow.setAttribute("aria-pressed", String(on));
+    follow.textContent = on ? "Stop" : "Follow";
     if (!on) say("Not following");
   };
   follow.addEventListener("click", () => press(!stream.going));

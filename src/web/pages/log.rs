@@ -168,7 +168,7 @@ fn of_one_call(slug: &str, id: &str, call: &Value) -> Markup {
 fn live() -> Markup {
     html! {
         p.buttons.needs-script {
-            button #follow type="button" aria-pressed="false" aria-keyshortcuts="f" { "Follow" }
+            button #follow type="button" aria-keyshortcuts="f" { "Follow" }
             label.box { input #aloud type="checkbox"; "Read new lines aloud" }
             span #following.muted role="status" { "Not following" }
             button #newer.quiet type="button" hidden {}

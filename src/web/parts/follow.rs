@@ -23,7 +23,7 @@ pub(in crate::web) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
     let Some(by) = by else { return rows(list) };
     html! {
         p.buttons.needs-script {
-            button #follow type="button" aria-pressed="false" { "Follow" }
+            button #follow type="button" { "Follow" }
             span #following.muted role="status" { "Not following" }
             button #newer.quiet type="button" hidden { "Show what is new" }
         }
