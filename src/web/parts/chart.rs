@@ -78,7 +78,7 @@ impl Chart<'_> {
                 }
             }
         }
-        self.drawn(&drawn, bars.iter().map(|bar| bar.name.as_str()))
+        self.drawn(&drawn, ["key", "key bad"], bars.iter().map(|bar| bar.name.as_str()))
     }
 
     /// Two lines that go on at their height for the length of each place.
@@ -101,11 +101,11 @@ impl Chart<'_> {
                 _ = write!(drawn, r#"<path class="{class}" d="{path}"/>"#);
             }
         }
-        self.drawn(&drawn, steps.iter().map(|step| step.name.as_str()))
+        self.drawn(&drawn, ["key of-line", "key bad of-line"], steps.iter().map(|step| step.name.as_str()))
     }
 
-    /// What was drawn for these places, which is made of numbers alone, with all that is said of it.
-    fn drawn<'a>(&self, drawn: &str, mut names: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator) -> Markup {
+    /// What was drawn for these places, which is made of numbers alone, with all that is said of it: its keys are of these classes.
+    fn drawn<'a>(&self, drawn: &str, keys: [&str; 2], mut names: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator) -> Markup {
         let places = names.len();
         let (first, last) = (names.next().unwrap_or_default(), names.next_back().unwrap_or_default());
         html! {
@@ -113,7 +113,8 @@ impl Chart<'_> {
                 figcaption {
                     p id=(self.id) { (self.says) }
                     p.keys aria-hidden="true" {
-                        @for (class, key) in ["key", "key bad"].into_iter().zip(self.keys) {
+                        span.most { "highest: " (self.most) }
+                        @for (class, key) in keys.into_iter().zip(self.keys) {
                             @if let Some(key) = key { span class=(class) { (key) } }
                         }
                     }
@@ -121,7 +122,7 @@ impl Chart<'_> {
                 svg role="img" aria-labelledby=(self.id) viewBox=(format!("0 0 {} {HEIGHT}", (places * PLACE).max(1))) preserveAspectRatio="none" {
                     (PreEscaped(drawn))
                 }
-                p.ends aria-hidden="true" { span { (first) } span { "highest: " (self.most) } span { (last) } }
+                p.ends aria-hidden="true" { span { (first) } span { (last) } }
                 details.way { summary { "Table" } (self.table) }
             }
         }
