@@ -72,7 +72,7 @@ fn slip(packet: &Value, simulated: bool) -> Markup {
                 ("Network", said("network")),
                 ("Token", id("asset")),
                 ("Digest", id("digest")),
-                ("Signature", id("signature")),
+                ("Signature", id("signature").map(|signature| html! { details { summary { "Show" } (signature) } })),
                 ("Transaction", id("transaction")),
                 ("Reason", packet["reason"].as_str().map(text::line)),
                 ("Made", at(&packet["createdAt"])),

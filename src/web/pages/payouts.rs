@@ -51,7 +51,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
             }
         })
         .await?;
-    Ok(visitor.show(Page::new(Area::Payouts, "Payouts", main)).await)
+    Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::Payouts, "Payouts", main) }).await)
 }
 
 struct Shown<'a> {
@@ -137,7 +137,7 @@ impl Shown<'_> {
             (self.whose())
             (form::onto(self.settings["revision"].as_u64().unwrap_or_default()))
             (form::field("address", "Address", Some("With capital letters in it, it is held against its checksum."), html! {
-                input #address name="text:/address" required autocomplete="off" spellcheck="false" value=(text::plain(said("address").unwrap_or_default()));
+                input.mono #address name="text:/address" required autocomplete="off" spellcheck="false" value=(text::plain(said("address").unwrap_or_default()));
             }))
             (self.choice("network", "Network", "the first that the host takes", |on| (&on["network"], [&on["networkV1"], &on["network"]])))
             (self.choice("asset", "Token", "the first of the network", |on| (&on["asset"]["address"], [&on["asset"]["symbol"], &on["networkV1"]])))
@@ -146,8 +146,9 @@ impl Shown<'_> {
             }))
             button { "Save" }
         };
+        let form = form::of(self.visitor, "setPayoutSettings", &[], &self.back(), fields);
         html! {
-            @if !self.settings.is_null() {
+            @if self.settings.is_null() { (form) } @else {
                 (facts::list(&[
                     ("Address", said("address").map(facts::id)),
                     ("Network", said("network").map(text::words)),
@@ -155,8 +156,8 @@ impl Shown<'_> {
                     ("Least", Some(html! { (money::usd(&self.settings["minimumUsd"])) })),
                     ("Said", Some(moment(&self.settings["updatedAt"]))),
                 ]))
+                details.way { summary { "Change it" } (form) }
             }
-            (form::of(self.visitor, "setPayoutSettings", &[], &self.back(), fields))
             p.note { "A packet that is made keeps its address." }
         }
     }

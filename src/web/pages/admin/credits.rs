@@ -37,7 +37,6 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
     let columns =
         [Column::Words("Credit"), Column::Words("Label"), Column::Number(&balance), Column::Words("Made"), Column::Words("State")];
     html! {
-        section aria-labelledby="mint" { h2 #mint { "Mint a credit" } (mint(visitor)) }
         section aria-labelledby="credits" {
             h2 #credits { "Credits" }
             @if credits.is_empty() { (empty("No credit was minted yet.", None, &minting(visitor))) }
@@ -46,6 +45,7 @@ fn view(visitor: &Visitor, found: &Value, asked: &Asked, simulated: bool) -> Mar
                 (onward(credits.len(), asked.first(PATH).as_deref(), asked.next(PATH, found).as_deref()))
             }
         }
+        section aria-labelledby="mint" { h2 #mint { "Mint a credit" } (mint(visitor)) }
     }
 }
 
@@ -64,7 +64,7 @@ fn mint(visitor: &Visitor) -> Markup {
             (once())
             (form::field("amount", "Amount in US dollars", None, html! { input #amount name="number:/amountUsd" inputmode="decimal" required autocomplete="off"; }))
             (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength="120" autocomplete="off"; }))
-            button.primary { "Mint" }
+            button.primary { "Mint the credit" }
         },
     )
 }

@@ -34,7 +34,7 @@ pub(in crate::web) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
     };
     html! {
         details.way {
-            summary { "Give it back" }
+            summary { "Refund it" }
             (form::of(visitor, "giveRefund", &[], &format!("/dashboard/receipts/{}", segment(id)), fields))
         }
     }
