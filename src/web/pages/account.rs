@@ -93,7 +93,7 @@ fn key(visitor: &Visitor) -> Markup {
 
 fn listed(visitor: &Visitor, own: &Opened, sessions: &[(SessionName, Session)]) -> Markup {
     let row = |(name, session): &(SessionName, Session)| {
-        let [created, seen] = [session.created_at, session.seen_at].map(|at| moment(&json!(at)));
+        let [created, seen] = [&session.created_at, &session.seen_at].map(|at| moment(&json!(at)));
         let end = html! {
             @if *name == own.name { "this session" } @else {
                 form method="post" action="/dashboard/sessions/end" {

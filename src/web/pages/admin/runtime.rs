@@ -195,6 +195,7 @@ mod tests {
         let sandbox = json!({ "tiers": [{ "tier": "jit", "jail": ["seccomp"], "jailRefused": [{ "layer": "landlock", "errno": 1, "error": "<no>" }] }] });
         let told = jail(&sandbox).into_string();
         assert!(told.contains("seccomp") && told.contains("in force") && told.contains("missing") && told.contains("&lt;no&gt;"), "{told}");
+        assert!(told.contains("1 of 2 layers.") && told.find("landlock") < told.find("seccomp"), "what is missing comes first: {told}");
     }
 
     #[test]
