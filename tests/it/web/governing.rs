@@ -217,9 +217,12 @@ async fn an_admin_takes_a_tool_down_from_its_own_page() {
     let path = "/dashboard/tools/taken";
     let (stranger, admin) = (Browser::new(&host), Browser::signed_in(&host, &host.admin).await);
     for other in [&stranger, &Browser::signed_in(&host, &key).await] {
-        assert!(!other.page(path).await.contains("decideReview"));
+        let page = other.page(path).await;
+        assert!(!page.contains("decideReview") && !page.contains("As an admin"), "{page}");
     }
-    let form = deciding(&admin.page(path).await, "decideReview", "takedown");
+    let page = admin.page(path).await;
+    assert!(page.find("As an admin").is_some_and(|at| page.find("Take it down") > Some(at)), "it is no way to call the tool: {page}");
+    let form = deciding(&page, "decideReview", "takedown");
     admin.submit(&form, &[("some:/reason", "a complaint")]).await.is(303);
     assert_eq!(record(&host, "taken").await["review"]["decision"]["reason"], "a complaint");
     stranger.get(path).await.is(404);

@@ -103,8 +103,8 @@ fn edited(visitor: &Visitor, policy: &Value, revision: &str) -> Markup {
         }))
         (ceilings(&policy["limits"]))
         div.buttons {
+            button formaction=(PATH) { "Show what it narrows" }
             button.primary { "Save the policy" }
-            button formaction=(PATH) { "What would it narrow?" }
         }
     };
     form::of(visitor, "setPolicy", &[], PATH, fields)
