@@ -156,7 +156,7 @@ mod tests {
         let days = [day("2026-11-21T00:00:00.000Z", 5), day("2026-11-22T00:00:00.000Z", 2)].map(|bucket| Day::of(&bucket));
         let told = view("a-tool", Whose::Own, &days).into_string();
         assert!(told.contains("7 calls in 30 days, 4 of them failed. The most in a day were 5."), "{told}");
-        assert!(told.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\">2</td><td class=\"number\">2</td>"), "{told}");
+        assert!(told.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\" data-label=\"Calls\">2</td><td class=\"number\" data-label=\"Failed\">2</td>"), "{told}");
         assert_eq!(told.matches("<svg").count(), 2);
         let idle = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 0, "failed": {} }))];
         assert!(!view("a-tool", Whose::Own, &idle).into_string().contains("<svg"));
