@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use axum::http::{HeaderMap, header};
+use maud::Escaper;
 use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::parts::{code, text::plain};
@@ -50,6 +51,51 @@ pub(super) fn filled(text: &str, facts: &[(&str, String)], holds: impl Fn(&str) 
     done + rest
 }
 
+/// A table that is being read.
+#[derive(Default)]
+struct Table {
+    /// What its columns are called.
+    headings: Vec<String>,
+    /// The cell of a row that is next; none while its head is read.
+    place: Option<usize>,
+}
+
+impl Table {
+    /// Where a cell begins: one of a row is what the row is about, or says what its column is called.
+    fn begins(&mut self) -> Event<'static> {
+        match self.place {
+            None => {
+                self.headings.push(String::new());
+                Event::Start(Tag::TableCell)
+            }
+            Some(0) => Event::Html("<th scope=\"row\">".into()),
+            Some(place) => {
+                let mut cell = "<td data-label=\"".to_owned();
+                _ = Escaper::new(&mut cell).write_str(self.headings.get(place).map_or("", String::as_str));
+                Event::Html((cell + "\">").into())
+            }
+        }
+    }
+
+    fn ends(&mut self) -> Event<'static> {
+        match &mut self.place {
+            None => Event::End(TagEnd::TableCell),
+            Some(place) => {
+                *place += 1;
+                let end = if *place == 1 { "</th>" } else { "</td>" };
+                Event::Html(end.into())
+            }
+        }
+    }
+
+    /// Words within it, or, of no consequence, before it.
+    fn says(&mut self, words: &str) {
+        if let (None, Some(heading)) = (self.place, self.headings.last_mut()) {
+            *heading += words;
+        }
+    }
+}
+
 /// A guide as a part of a page.
 pub(super) struct Rendered {
     pub(super) html: String,
@@ -62,7 +108,11 @@ pub(super) fn rendered(text: &str) -> Rendered {
     let mut headings: Vec<(String, String)> = Vec::new();
     let mut events = Vec::new();
     let (mut block, mut section) = (None::<(String, String)>, None::<String>);
+    let mut table = Table::default();
     for event in Parser::new_ext(text, Options::ENABLE_TABLES) {
+        if let Event::Text(words) | Event::Code(words) = &event {
+            table.says(words);
+        }
         match event {
             // The page has its own.
             Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => section = Some(String::new()),
@@ -90,15 +140,19 @@ pub(super) fn rendered(text: &str) -> Rendered {
             }
             Event::Text(text) if block.is_some() => block.iter_mut().for_each(|(_, code)| *code += &text),
             Event::Html(_) | Event::InlineHtml(_) | Event::Start(Tag::HtmlBlock) | Event::End(TagEnd::HtmlBlock) => {}
-            // On a narrow screen they are moved in their box. How columns are aligned would stand in the markup as a style.
+            // Drawn as other tables are. How columns are aligned would stand in the markup as a style.
             Event::Start(Tag::Table(_)) => {
-                events.push(Event::Html(CowStr::Borrowed("<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\">")));
-                events.push(Event::Start(Tag::Table(vec![])));
+                table = Table::default();
+                let begin = "<div class=\"scroll\" role=\"group\" aria-label=\"Table\" tabindex=\"0\"><table class=\"lines\">";
+                events.push(Event::Html(begin.into()));
             }
-            Event::End(TagEnd::Table) => {
-                events.push(Event::End(TagEnd::Table));
-                events.push(Event::Html(CowStr::Borrowed("</div>")));
+            Event::End(TagEnd::Table) => events.push(Event::Html("</tbody></table></div>".into())),
+            Event::Start(Tag::TableRow) => {
+                table.place = Some(0);
+                events.push(event);
             }
+            Event::Start(Tag::TableCell) => events.push(table.begins()),
+            Event::End(TagEnd::TableCell) => events.push(table.ends()),
             Event::Text(text) => events.push(Event::Text(plain(&text).into_owned().into())),
             event => events.push(event),
         }
@@ -165,6 +219,14 @@ mod tests {
         ] {
             assert_eq!(wants_markdown(&HeaderMap::from_iter([(header::ACCEPT, accept.parse().unwrap())])), wants, "{accept}");
         }
+    }
+
+    #[test]
+    fn a_cell_of_a_table_says_what_its_column_is_called() {
+        let Rendered { html, .. } = rendered("| who | `a`, \"b\" |\n|---|--:|\n| *x* | [y](/y) |\n| z | |\n\nafter\n");
+        assert!(html.contains("<th>who</th>") && html.contains("<th scope=\"row\"><em>x</em></th>"), "{html}");
+        assert!(html.contains("<td data-label=\"a, &quot;b&quot;\"><a href=\"/y\">y</a></td>") && !html.contains("style"), "{html}");
+        assert!(html.contains("</tbody></table></div>") && html.contains("<p>after</p>"), "{html}");
     }
 
     #[test]
