@@ -31,7 +31,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): 
                 section {
                     h2 { "From the command line" }
                     p.words { "A value of several lines, such as a private key, is set this way." }
-                    (code::block("With your key in BUILDER_KEY, and the value in a file", "sh", &command(visitor.base_url(), &source)))
+                    (code::block("Command line, with the value in a file", "sh", &command(&visitor, &source)))
                 }
             }
         })
@@ -40,10 +40,10 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): 
     Ok(visitor.show(Page { script: Some("secrets.js"), ..page }).await)
 }
 
-fn command(base: &str, source: &str) -> String {
+fn command(visitor: &Visitor, source: &str) -> String {
+    let send = line(visitor, source);
     format!(
-        "jq -n --rawfile value secret.txt '{{ name: \"API_TOKEN\", value: $value }}' |\n  curl -s {base}{source} \\\n  \
-         -H \"x-builder-key: $BUILDER_KEY\" -H 'content-type: application/json' -d @-"
+        "jq -n --rawfile value secret.txt '{{ name: \"API_TOKEN\", value: $value }}' |\n  {send} \\\n  -H 'content-type: application/json' -d @-"
     )
 }
 
@@ -72,7 +72,7 @@ fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
             table {
                 thead {
                     tr {
-                        th scope="col" { "Name" } th scope="col" { "Who gets it" } th scope="col" { "First set" } th scope="col" { "Set" }
+                        th scope="col" { "Name" } th scope="col" { "Who gets it" } th scope="col" { "First set" } th scope="col" { "Last set" }
                         th scope="col" { "Change" }
                     }
                 }
@@ -137,7 +137,7 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
                 option value="auth" { "only servers it asks" }
             }
         }
-        button.primary { "Set" }
+        button.primary { "Set secret" }
     };
     html! {
         section {

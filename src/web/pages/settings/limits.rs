@@ -21,19 +21,19 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
             table.limits {
                 thead {
                     tr {
-                        th scope="col" { "Limit" } th scope="col" { "Own" } th.number scope="col" { "Admin's cap" }
+                        th scope="col" { "Limit" } th scope="col" { "Owner's" } th.number scope="col" { "Admin's cap" }
                         th.number scope="col" { "Policy's ceiling" } th.number scope="col" { "In force" }
                     }
                 }
                 tbody { @for row in TABLE { (told(row, tool, if of_builder { policy[row.name].as_u64() } else { Some(row.ceiling) })) } }
             }
         }
-        button.primary { "Save limits" }
+        button { "Save limits" }
     };
     html! {
         p.words {
-            "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what you, an admin and "
-            "the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
+            "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what its owner, an admin "
+            "and the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
         }
         (form::of(visitor, "updateEndpoint", &[("slug", slug)], &own::place(slug, "settings"), fields))
     }
