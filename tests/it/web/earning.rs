@@ -99,7 +99,12 @@ async fn revenue_is_told_as_the_api_tells_it_and_each_sum_opens_what_it_adds_up(
     let browser = Browser::signed_in(&host, &key).await;
     let page = browser.page("/dashboard/revenue").await;
     let shown = text(&page);
-    let sum = format!("{} gross − {} fees = {} net", usd(&totals["grossUsd"]), usd(&totals["feesUsd"]), usd(&totals["netUsd"]));
+    let sum = format!(
+        "{} simulated gross − {} simulated fees = {} simulated net",
+        usd(&totals["grossUsd"]),
+        usd(&totals["feesUsd"]),
+        usd(&totals["netUsd"])
+    );
     assert!(shown.contains(&sum), "{sum}: {shown}");
     assert!(shown.contains("simulated"), "whether it is real is said");
     let sentence = texts(&page, "figcaption").concat();

@@ -250,7 +250,7 @@ async fn a_log_is_read_by_level_words_call_and_page() {
     let call = lines[0]["callId"].as_str().unwrap();
     assert!(values(&page, "href").contains(&format!("{LOG}?callId={call}")));
     let one = text(&browser.page(&format!("{LOG}?callId={call}")).await);
-    assert!(one.contains("One call") && one.contains("✓ passed"), "{one}");
+    assert!(one.contains("One call") && one.contains("✓ succeeded"), "{one}");
     browser.get(&format!("{LOG}?level=loud")).await.is(400);
     // Without leave to write one, that is why it is empty.
     let silent = json!({ "slug": "silent", "title": "Silent", "handlerType": "receipt_echo", "safetyAttestation": { "accepted": true } });

@@ -130,7 +130,7 @@ async fn a_draft_is_run_before_it_is_published_and_a_change_names_what_differs()
     let (key, browser) = published(&host, "runs").await;
     let page = browser.page(&edit("runs")).await;
     let shown = text(&html(&again(&browser, "runs", &page, &[("do", "run"), ("input", "{\"text\":\"hi\"}")]).await.is(200)));
-    for said in ["Run: ✓ passed", "\"text\": \"HI\"", " ms of 1000 ms", "shouting"] {
+    for said in ["Run: ✓ succeeded", "\"text\": \"HI\"", " ms of 1000 ms", "shouting"] {
         assert!(shown.contains(said), "{said}: {shown}");
     }
     let draft = "export default (req) => { throw new Error('<i>no</i>'); };";
