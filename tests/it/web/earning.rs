@@ -108,7 +108,7 @@ async fn revenue_is_told_as_the_api_tells_it_and_each_sum_opens_what_it_adds_up(
     assert!(shown.contains(&sum), "{sum}: {shown}");
     assert!(shown.contains("simulated"), "whether it is real is said");
     let sentence = texts(&page, "figcaption").concat();
-    assert!(sentence.contains("31 days") && sentence.contains(&usd(&totals["netUsd"])), "{sentence}");
+    assert!(sentence.contains("Net by day since 20") && sentence.contains(&usd(&totals["netUsd"])), "{sentence}");
     assert_eq!(page.matches("<rect").count(), 1, "a bar, of today");
 
     let told = |list: &str, name: &str| report[list].as_array().unwrap().iter().find(|line| line["endpointSlug"] == name).unwrap().clone();
