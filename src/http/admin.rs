@@ -114,7 +114,10 @@ async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<Publis
     let place = |cursor: String| cursor::read(QUEUE, &cursor).and_then(|place| WaitingPlace::from_bytes(&place)).ok_or_else(bad_cursor);
     let after = pages.cursor.map(place).transpose()?;
     let (page, total) = publishing.catalog.queue(after.as_ref(), pages.limit.0).await;
-    let reviews: Vec<_> = page.endpoints.iter().map(|live| waiting_for(&live.endpoint)).collect();
+    let mut reviews = Vec::with_capacity(page.endpoints.len());
+    for live in &page.endpoints {
+        reviews.push(publishing.about.beside(live, waiting_for(&live.endpoint)).await);
+    }
     let mut answer = json!({ "ok": true, "reviews": reviews, "total": total });
     if let Some(last) = page.endpoints.last().filter(|_| page.more) {
         answer["nextCursor"] = json!(cursor::write(QUEUE, &WaitingPlace::of(&last.endpoint).to_bytes()));

@@ -152,7 +152,8 @@ async fn inspect(
     PathParams(slug): PathParams<String>,
 ) -> Result<Response, Fault> {
     if let Some(Managed { live, .. }) = managed {
-        return Ok(owned(&publishing, &live));
+        let record = publishing.about.beside(&live, live.endpoint.owned(&publishing.base_url)).await;
+        return Ok(tagged(&live, json!({ "ok": true, "endpoint": record })));
     }
     let live = publishing.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;

@@ -140,7 +140,13 @@ struct Query {
 
 async fn list_all(Admin(asked): Admin<Query>, State(earning): State<Arc<Earning>>) -> Result<Json<Value>, Fault> {
     let (packets, next) = earning.payouts.list_all(asked.status, asked.limit.0, cursor(asked.cursor)?.as_ref()).await?;
-    let mut page = page(&packets, next);
+    let mut told = Vec::with_capacity(packets.len());
+    for packet in &packets {
+        let mut one = packet.public();
+        one["builderName"] = json!(earning.builders.name(&packet.builder_id).await?);
+        told.push(one);
+    }
+    let mut page = paged("payouts", &told, next.map(|next| next.to_string()));
     page["counts"] = json!(earning.payouts.counts().await?);
     Ok(page)
 }

@@ -16,6 +16,7 @@ mod parity;
 mod seals;
 mod sessions;
 mod slips;
+mod told;
 mod try_it;
 
 use std::collections::BTreeSet;

@@ -32,10 +32,11 @@ function tellNet(told) {
   const field = document.getElementById(told.htmlFor.value);
   if (!(field instanceof HTMLInputElement)) return;
   const usd = (/** @type {number} */ micros) => `$${(micros / 1e6).toFixed(6).replace(/\.?0+$/, "")}`;
+  const { gets = "", mark = "" } = told.dataset;
   field.addEventListener("input", () => {
     const price = Math.round(Number(field.value.trim().replace(/^\$/, "")) * 1e6);
     const fee = Math.floor((price * Number(told.dataset.feeBps)) / 1e4);
-    const words = price > 0 && Number.isSafeInteger(price) ? `Of ${usd(price)} you get ${usd(price - fee)}: the host keeps ${usd(fee)}.` : "";
+    const words = price > 0 && Number.isSafeInteger(price) ? `Of ${usd(price)}${mark} ${gets} ${usd(price - fee)}${mark}: the host keeps ${usd(fee)}${mark}.` : "";
     if (told.textContent !== words) told.textContent = words;
   });
 }

@@ -140,9 +140,12 @@ function follows(box, first, live) {
   let stays = true;
 
   function tellStatus(words = stream.going ? "Following" : "Not following") {
-    const told = hidden ? `${words}; ${hidden} lines hidden by the words` : words;
+    const told = hidden ? `${words}; ${counted(hidden)} hidden by the words` : words;
     if (status.textContent !== told) status.textContent = told;
   }
+
+  /** @param {number} count */
+  const counted = (count) => `${count} ${count === 1 ? "line" : "lines"}`;
 
   /** Lines that a row or what is to become one stands for. @param {Told} told */
   const lines = (told) => ("entry" in told ? 1 : "missing" in told ? told.missing : 0);

@@ -34,7 +34,7 @@ const FORMS: &[Form] = &[
     once("registerBuilder", "You are registered. The key is shown this once: sign in with it."),
     done("createEndpoint", "It is published. Run it here, or call it as its page says."),
     done("updateEndpoint", "It is changed, for calls that start from now on."),
-    done("deleteEndpoint", "It is deleted. Its receipts stay, and its name stays yours."),
+    done("deleteEndpoint", "It is deleted. Its receipts stay, and its name stays its owner's."),
     done("setSecret", "The secret is set, for calls that start from now on."),
     done("removeSecret", "The secret is removed."),
 ];

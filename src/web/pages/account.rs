@@ -20,7 +20,7 @@ use crate::{
         parts::{
             facts, form,
             table::{Column, table},
-            text::{first, words},
+            text::{first, plain, words},
             time::moment,
         },
         services::Services,
@@ -91,11 +91,29 @@ fn key(visitor: &Visitor) -> Markup {
     }
 }
 
+/// What a browser calls itself, by the two words of it that people know; as it is where none is among them.
+fn browser(named: &str) -> Markup {
+    let found = |known: &[(&str, &'static str)]| known.iter().find(|(sign, _)| named.contains(sign)).map(|(_, name)| *name);
+    // Most call themselves by the names of others too, behind their own.
+    let kinds =
+        [("Edg/", "Edge"), ("OPR/", "Opera"), ("Firefox/", "Firefox"), ("Chrome/", "Chrome"), ("Safari/", "Safari"), ("curl/", "curl")];
+    let systems =
+        [("Android", "Android"), ("iPhone", "iOS"), ("iPad", "iOS"), ("Windows", "Windows"), ("Mac OS", "macOS"), ("Linux", "Linux")];
+    html! {
+        @match (found(&kinds), found(&systems)) {
+            (Some(kind), Some(system)) => { (kind) " on " (system) },
+            (Some(kind), None) => (kind),
+            (None, _) if named.is_empty() => "unnamed",
+            (None, _) => (first(named, BROWSER)),
+        }
+    }
+}
+
 fn listed(visitor: &Visitor, own: &Opened, sessions: &[(SessionName, Session)]) -> Markup {
     let row = |(name, session): &(SessionName, Session)| {
         let [created, seen] = [&session.created_at, &session.seen_at].map(|at| moment(&json!(at)));
         let end = html! {
-            @if *name == own.name { "this session" } @else {
+            @if *name == own.name { "this browser" } @else {
                 form method="post" action="/dashboard/sessions/end" {
                     (form::token(visitor))
                     input type="hidden" name="name" value=(name);
@@ -103,13 +121,32 @@ fn listed(visitor: &Visitor, own: &Opened, sessions: &[(SessionName, Session)]) 
                 }
             }
         };
-        [html! { @if session.browser.is_empty() { "unnamed" } @else { (first(&session.browser, BROWSER)) } }, created, seen, end]
+        [html! { span title=(plain(&session.browser)) { (browser(&session.browser)) } }, created, seen, end]
     };
     html! {
         section aria-labelledby="sessions" {
             h2 #sessions { "Sessions" }
             (table("Sessions", ["Session", "Signed in", "Last used", "End"].map(Column::Words), sessions.iter().map(row)))
             form.form method="post" action="/dashboard/sessions/end" { (form::token(visitor)) button { "Sign out everywhere" } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_browser_is_called_as_people_call_it() {
+        let chrome = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/156.0.0.0 Safari/537.36";
+        for (named, told) in [
+            (chrome, "Chrome on Linux"),
+            ("Mozilla/5.0 (Macintosh; Intel Mac OS X 15.0; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on macOS"),
+            ("curl/8.0", "curl"),
+            ("", "unnamed"),
+            ("<b>", "<bdi>&lt;b&gt;</bdi>"),
+        ] {
+            assert_eq!(browser(named).into_string(), told);
         }
     }
 }

@@ -7,6 +7,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::{
+    account::session::Kind,
     front::{Code, PathParams},
     web::{
         asked::Asked,
@@ -34,8 +35,9 @@ const ROWS: usize = 40;
 /// Digits of a version's hash in a row.
 const VERSION: usize = 8;
 
-/// Letters of a moment.
+/// Letters of a moment, and of one to the minute.
 const MOMENT: usize = 32;
+const MINUTES: usize = 16;
 
 /// Spans that are offered: as they are asked for, and in words.
 const SPANS: [(&str, &str); 5] =
@@ -61,7 +63,8 @@ pub(in crate::web) async fn page(
         .get(&with_query(&format!("{api}/metrics"), [("since", from), ("until", asked.get("until")), ("step", step)]))
         .await
         .unwrap_or_default();
-    let shown = Shown { slug: &slug, asked: &asked, path: places::of_tool(&slug, "/calls") };
+    let whose = if visitor.kind() == Some(Kind::Admin) { Whose::Others } else { Whose::Own };
+    let shown = Shown { slug: &slug, asked: &asked, path: places::of_tool(&slug, "/calls"), whose, simulated: visitor.plays().await? };
     let sums = || html! { div #sums { (shown.sums(&series)) } };
     if rows.is_some() {
         let parts = || html! { (sums()) (follow::rows(shown.table(listed(&found)))) };
@@ -76,7 +79,7 @@ pub(in crate::web) async fn page(
                 section {
                     h2 { "Each call" }
                     (shown.filters())
-                    (followed(shown.followed(&api).as_ref(), shown.calls(&visitor, &found)))
+                    (followed(shown.followed(&api).as_ref(), shown.calls(&visitor, &found, &series)))
                 }
                 (same(&visitor, &path))
             }
@@ -86,12 +89,31 @@ pub(in crate::web) async fn page(
     Ok(visitor.show(page.under("/dashboard", "Tools").under(&places::of_tool(&slug, ""), &slug)).await)
 }
 
+/// Whose tool the visitor looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Own,
+    Others,
+}
+
+impl Whose {
+    /// Of what its owner did.
+    fn owners(self) -> &'static str {
+        match self {
+            Self::Own => "your own",
+            Self::Others => "its owner's",
+        }
+    }
+}
+
 /// What is shown of a tool's calls.
 struct Shown<'a> {
     slug: &'a str,
     asked: &'a Asked,
     /// Of this page.
     path: String,
+    whose: Whose,
+    simulated: bool,
 }
 
 impl Shown<'_> {
@@ -120,7 +142,7 @@ impl Shown<'_> {
             p.note {
                 "Added up from " (moment(&first["at"])) " on"
                 @if !self.asked.get("until").is_empty() { ", up to " (text::first(self.asked.get("until"), MOMENT)) }
-                ". Your own calls are among them."
+                ". " (if self.whose == Whose::Own { "Your own calls" } else { "Its owner's calls" }) " are among them."
             }
             @if !codes.is_empty() {
                 section {
@@ -144,7 +166,7 @@ impl Shown<'_> {
                 div.field {
                     label for="code" { "Ended" }
                     select #code name="code" {
-                        (option("", "in any way", code)) (option("succeeded", "well", code)) (option("failed", "badly", code))
+                        (option("", "in any way", code)) (option("succeeded", "succeeded", code)) (option("failed", "failed", code))
                         @if !["", "succeeded", "failed"].contains(&code) { (option(code, code, code)) }
                     }
                 }
@@ -168,20 +190,24 @@ impl Shown<'_> {
         (!is_over).then(|| Followed { live: live(), page: self.asked.with(&self.path, &[]), most: None })
     }
 
-    fn calls(&self, visitor: &Visitor, found: &Value) -> Markup {
+    fn calls(&self, visitor: &Visitor, found: &Value, series: &Value) -> Markup {
         let calls = listed(found);
         let next = found["nextCursor"].as_str().map(|cursor| self.asked.with(&self.path, &[("cursor", cursor)]));
         let first = (!self.asked.get("cursor").is_empty()).then(|| self.asked.with(&self.path, &[("cursor", "")]));
         if calls.is_empty() && next.is_none() {
             let call = format!("curl -si -X POST {}/tools/{}", visitor.base_url(), segment(self.slug));
-            let is_narrow = ["code", "since", "until", "cursor"].iter().any(|name| !self.asked.get(name).is_empty());
-            return match is_narrow {
-                true => {
-                    let all = line(visitor, &format!("/ai/endpoints/{}/calls", segment(self.slug)));
-                    empty("No call fits.", Some((&self.path, "Show all calls")), &all)
-                }
-                false => empty("Nobody has called it yet.", Some((&places::of_tool(self.slug, "/try"), "Try it")), &call),
-            };
+            let tried = places::of_tool(self.slug, "/try");
+            let narrows = |names: &[&str]| names.iter().any(|name| !self.asked.get(name).is_empty());
+            if !narrows(&["code", "since", "until", "cursor"]) {
+                return empty("Nobody has called it yet.", Some((&tried, "Try it")), &call);
+            }
+            let buckets = series["buckets"].as_array().filter(|buckets| buckets.iter().all(|bucket| bucket["calls"] == 0));
+            if let Some(first) = buckets.and_then(|buckets| buckets.first()).filter(|_| !narrows(&["code", "until", "cursor"])) {
+                let from: String = first["at"].as_str().unwrap_or_default().replace('T', " ").chars().take(MINUTES).collect();
+                return empty(&format!("Nobody has called it since {from} UTC."), Some((&tried, "Try it")), &call);
+            }
+            let all = line(visitor, &format!("/ai/endpoints/{}/calls", segment(self.slug)));
+            return empty("No call fits.", Some((&self.path, "Show all calls")), &all);
         }
         html! {
             (self.table(calls))
@@ -190,10 +216,11 @@ impl Shown<'_> {
     }
 
     fn table(&self, calls: &[Value]) -> Markup {
+        let paid = money::heading("Paid", self.simulated);
         let columns = [
             Column::Words("When"),
             Column::Words("Ended"),
-            Column::Number("Paid"),
+            Column::Number(&paid),
             Column::Number("Took, ms"),
             Column::Number("Processor, ms"),
             Column::Number("Input, bytes"),
@@ -210,7 +237,7 @@ impl Shown<'_> {
         [
             named(said("callId"), moment(&call["at"])),
             ended(call),
-            paid(call),
+            self.paid(call),
             millis("durationMs"),
             html! {
                 (millis("cpuMs"))
@@ -219,8 +246,24 @@ impl Shown<'_> {
             html! { (call["inputBytes"]) },
             html! { code { (text::first(said("version").trim_start_matches("sha256:"), VERSION)) } },
             html! { @if let Some(id) = call["receiptId"].as_str() { (places::receipt_in_brief(id)) } },
-            places::log(self.slug, said("callId")),
+            html! { a href=(with_query(&places::of_tool(self.slug, "/log"), [("callId", said("callId"))])) { "log" span.aside { " of " (said("callId")) } } },
         ]
+    }
+
+    /// How a call was paid, and whether it was.
+    fn paid(&self, call: &Value) -> Markup {
+        let way = call["payment"].as_str().unwrap_or_default();
+        html! {
+            @if call["owner"] == true { (self.whose.owners()) ", free" }
+            @else if way == "free" { "free" }
+            @else {
+                @match &call["charged"] {
+                    Value::Bool(true) => { (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
+                    Value::Bool(false) => { "not charged" }
+                    _ => { (state("unknown")) " " (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
+                }
+            }
+        }
     }
 }
 
@@ -243,26 +286,20 @@ fn ended(call: &Value) -> Markup {
     }
 }
 
-/// How a call was paid, and whether it was.
-fn paid(call: &Value) -> Markup {
-    let way = call["payment"].as_str().unwrap_or_default();
-    html! {
-        @if call["owner"] == true { "your own, free" }
-        @else if way == "free" { "free" }
-        @else {
-            @match &call["charged"] {
-                Value::Bool(true) => { (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
-                Value::Bool(false) => { "not charged" }
-                _ => { (state("unknown")) " " (money::usd(&call["priceUsd"])) " by " (text::words(way)) }
-            }
-        }
-    }
-}
+/// What is said to who mends a tool, of failures that callers are told less of.
+const MEANINGS: [(&str, &str); 6] = [
+    ("error_status", "the handler told of a failure itself, by the status of its answer or by `isError`"),
+    ("handler_failed", "the handler threw an error, or never came to an answer; nothing was charged"),
+    ("invalid_output", "the handler's answer does not fit the output schema; nothing was charged"),
+    ("invalid_input", "what the caller sent does not fit the input schema; the handler did not run"),
+    ("payment_required", "the payment was refused when it was to be taken; the answer was kept back"),
+    ("sandbox_crashed", "the process that the handler ran in ended under it; nothing was charged"),
+];
 
-/// What the table of faults says of a code.
+/// What a code means: in these words, or in those of the table of faults.
 fn meaning(code: &str) -> &'static str {
-    if code == "error_status" {
-        return "the handler told of a failure itself, by the status of its answer or by `isError`";
+    if let Some((_, words)) = MEANINGS.iter().find(|(known, _)| *known == code) {
+        return words;
     }
     Code::ALL.iter().map(|known| known.row()).find(|row| row.name == code).map_or("", |row| row.sentence)
 }

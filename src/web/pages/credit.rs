@@ -57,7 +57,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
                 (balance(&credit, simulated))
                 div.split {
                     section { h2 { "What moved it" } (moved(&visitor, &credit, &asked, simulated)) }
-                    aside aria-labelledby="budget" { h2 #budget { "Your budget" } (budget(&visitor, &credit)) }
+                    aside aria-labelledby="budget" { h2 #budget { "Your budget" } (budget(&visitor, &credit, simulated)) }
                 }
                 (same(&visitor, &path))
             }
@@ -72,12 +72,12 @@ fn balance(credit: &Value, simulated: bool) -> Markup {
     html! {
         p.figure {
             (money::usd(&credit["balanceUsd"]))
-            @if simulated { " " span.play { "simulated" } }
+            (money::mark(simulated))
             @if !revoked.is_null() { " " (state("revoked")) } @else if frozen { " " (state("frozen")) }
         }
         p {
-            "Today " (money::usd(&today["spentUsd"])) " was spent"
-            @if today["leftUsd"].is_number() { ", and " (money::usd(&today["leftUsd"])) " more may be" }
+            "Today " (money::usd(&today["spentUsd"])) (money::mark(simulated)) " was spent"
+            @if today["leftUsd"].is_number() { ", and " (money::usd(&today["leftUsd"])) (money::mark(simulated)) " more may be" }
             ". The day ends at " (moment(&today["resetsAt"])) "."
             @if today["alert"] == true { " That is as much as is told of." }
         }
@@ -85,7 +85,7 @@ fn balance(credit: &Value, simulated: bool) -> Markup {
             ("Credit", credit["creditId"].as_str().map(facts::id)),
             ("Label", credit["label"].as_str().filter(|label| !label.is_empty()).map(text::words)),
             ("Made", Some(moment(&credit["createdAt"]))),
-            ("Revoked", revoked["since"].is_string().then(|| html! { (moment(&revoked["since"])) ", with " (money::usd(&revoked["amountUsd"])) })),
+            ("Revoked", revoked["since"].is_string().then(|| html! { (moment(&revoked["since"])) ", with " (money::usd(&revoked["amountUsd"])) (money::mark(simulated)) })),
             ("Because", revoked["reason"].as_str().map(text::line)),
         ]))
     }
@@ -102,8 +102,8 @@ fn moved(visitor: &Visitor, credit: &Value, asked: &Asked, simulated: bool) -> M
 /// What moved a credit, the last first, on the page at `path`.
 pub(super) fn movements(credit: &Value, asked: &Asked, path: &str, simulated: bool) -> Markup {
     let movements = credit["movements"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let amount = if simulated { "Amount, simulated" } else { "Amount" };
-    let columns = [Column::Words("When"), Column::Words("What"), Column::Number(amount), Column::Number("Left"), Column::Words("Receipt")];
+    let [amount, left] = ["Amount", "Left"].map(|name| money::heading(name, simulated));
+    let columns = [Column::Words("When"), Column::Words("What"), Column::Number(&amount), Column::Number(&left), Column::Words("Receipt")];
     html! {
         (table("Movements", columns, movements.iter().map(row)))
         (onward(movements.len(), asked.first(path).as_deref(), asked.next(path, credit).as_deref()))
@@ -130,7 +130,7 @@ fn row(movement: &Value) -> [Markup; 5] {
 }
 
 /// What the admin bounds, and a form of what the holder does.
-fn budget(visitor: &Visitor, credit: &Value) -> Markup {
+fn budget(visitor: &Visitor, credit: &Value, simulated: bool) -> Markup {
     let (admins, own) = (&credit["budgets"]["admin"], &credit["budgets"]["holder"]);
     let bounded: Vec<_> = PARTS.iter().filter(|(member, ..)| admins[member].is_number()).collect();
     let fields = html! {
@@ -150,7 +150,7 @@ fn budget(visitor: &Visitor, credit: &Value) -> Markup {
         @if !bounded.is_empty() || admins["frozen"] == true {
             p { "The host's operator bounds it too:" }
             ul.plain {
-                @for (member, name, _) in bounded { li { (name) " " (money::usd(&admins[member])) } }
+                @for (member, name, _) in bounded { li { (name) " " (money::usd(&admins[member])) (money::mark(simulated)) } }
                 @if admins["frozen"] == true { li { "frozen" } }
             }
         }

@@ -4,18 +4,21 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::web::{
-    asked::Asked,
-    page::{Area, Page},
-    parts::{
-        empty::empty,
-        follow::{self, Followed, followed},
-        happened::{self, KINDS},
-        pager::onward,
-        same::{line, same},
-        text,
+use crate::{
+    account::session::Kind,
+    web::{
+        asked::Asked,
+        page::{Area, Page},
+        parts::{
+            empty::empty,
+            follow::{self, Followed, followed},
+            happened::{self, KINDS},
+            pager::onward,
+            same::{line, same},
+            text,
+        },
+        visitor::{Refused, SignedIn, Visitor, with_query},
     },
-    visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/events";
@@ -41,17 +44,18 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     ];
     let path = with_query("/ai/builders/events", fields);
     let found = visitor.get(&path).await?;
+    let simulated = visitor.plays().await?;
     if rows.is_some() {
-        let list = || follow::rows(happened::table_of(listed(&found), asked.get("builderId")));
+        let list = || follow::rows(happened::table_of(listed(&found), asked.get("builderId"), simulated));
         return Ok(visitor.part(visitor.made(list).await?));
     }
     let by = followed_by(&asked);
     let main = visitor
         .made(|| {
             html! {
-                p.lead { "What happened to your tools and your money, newest first." }
+                p.lead { @if visitor.kind() == Some(Kind::Admin) { "What happened to a builder's tools and money, newest first." } @else { "What happened to your tools and your money, newest first." } }
                 (filters(&asked))
-                (followed(by.as_ref(), events(&visitor, &asked, &found)))
+                (followed(by.as_ref(), events(&visitor, &asked, &found, simulated)))
                 (same(&visitor, &path))
             }
         })
@@ -107,26 +111,26 @@ fn filters(asked: &Asked) -> Markup {
     }
 }
 
-fn events(visitor: &Visitor, asked: &Asked, found: &Value) -> Markup {
+fn events(visitor: &Visitor, asked: &Asked, found: &Value, simulated: bool) -> Markup {
     let events = listed(found);
     let next = found["nextCursor"].as_str().map(|cursor| asked.with(PATH, &[("cursor", cursor)]));
     let first = (!asked.get("cursor").is_empty()).then(|| asked.with(PATH, &[("cursor", "")]));
     if events.is_empty() && next.is_none() {
         let is_narrow = ["kind", "tool", "since", "until", "cursor"].iter().any(|name| !asked.get(name).is_empty());
         let all = asked.with(PATH, &[("kind", ""), ("tool", ""), ("since", ""), ("until", ""), ("cursor", "")]);
-        let follow =
-            format!("curl -sN -H 'accept: text/event-stream' -H \"x-builder-key: $BUILDER_KEY\" {}/ai/builders/events", visitor.base_url());
+        let stream = with_query("/ai/builders/events", [("builderId", asked.get("builderId"))]);
+        let follow = format!("{} \\\n  -N -H 'accept: text/event-stream'", line(visitor, &stream));
         return match is_narrow {
             true => {
                 let week = line(visitor, &with_query("/ai/builders/events", [("since", "7d"), ("builderId", asked.get("builderId"))]));
-                empty("Nothing that fits has happened.", Some((&all, "Show the last 7 days")), &week)
+                empty("Nothing that fits has happened.", Some((&all, "Clear the filter")), &week)
             }
             false => empty("Nothing has happened within 7 days.", Some(("/dashboard/home", "Your tools")), &follow),
         };
     }
     html! {
         h2.aside { "What happened" }
-        (happened::table_of(events, asked.get("builderId")))
+        (happened::table_of(events, asked.get("builderId"), simulated))
         (onward(events.len(), first.as_deref(), next.as_deref()))
     }
 }

@@ -26,6 +26,7 @@ use crate::{
             same::same,
             since::day,
             table::{Column, table},
+            text::counted,
         },
         visitor::{Refused, SignedIn, Visitor, with_query},
     },
@@ -71,7 +72,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
                     (tools::view(&shown))
                     (calls(&shown))
                 }
-                (last_events(&asked, &events))
+                (last_events(&asked, &events, shown.simulated))
                 (same(&visitor, &path))
             }
         })
@@ -122,7 +123,7 @@ fn calls(shown: &Shown) -> Markup {
     let most = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
     let chart = Chart {
         id: "by-day",
-        says: format!("{all} calls of your tools in 30 days, {failed} of them failed. The most in a day were {most}."),
+        says: format!("{} of your tools in 30 days, {failed} failed. Most in a day: {most}.", counted(all, "call", "calls")),
         keys: [Some("calls"), Some("failed")],
         most: most.to_string(),
         table: table(
@@ -136,10 +137,10 @@ fn calls(shown: &Shown) -> Markup {
     html! { @if all > 0 { section { h2 { "Calls" } (chart.bars(&bars)) } } }
 }
 
-fn last_events(asked: &Asked, found: &Value) -> Markup {
+fn last_events(asked: &Asked, found: &Value, simulated: bool) -> Markup {
     let (listed, builder) = (events::listed(found), asked.get("builderId"));
     let list = html! {
-        @if listed.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (happened::table_of(listed, builder)) }
+        @if listed.is_empty() { p.muted { "Nothing has happened within 7 days." } } @else { (happened::table_of(listed, builder, simulated)) }
     };
     html! {
         section {

@@ -14,7 +14,7 @@ use crate::{
             empty::empty,
             facts,
             lines::{are_cut, lines, says},
-            same::line,
+            same::{line, same},
             state::state,
             tabs::Tab,
             text,
@@ -93,7 +93,7 @@ fn view(visitor: &Visitor, wanted: &Wanted, tool: &Value, found: &Value, call: &
         (filters(wanted))
         @if !of_one.is_empty() { (of_one_call(slug, of_one, call)) }
         nav.pager aria-label="Pages of the log" {
-            p { (shown.len()) " lines" @if hidden > 0 { ", and the words hide " (hidden) " more" } }
+            p { (text::counted(shown.len() as u64, "line", "lines")) @if hidden > 0 { ", and the words hide " (hidden) " more" } }
             @if !wanted.get("cursor").is_empty() { a.button.quiet href=(wanted.page("")) { "Newest lines" } }
             @if let Some(older) = &older { a.button href=(older) rel="next" { "Older lines" } }
         }
@@ -108,6 +108,7 @@ fn view(visitor: &Visitor, wanted: &Wanted, tool: &Value, found: &Value, call: &
             @if shown.is_empty() { div #nothing { (nothing(visitor, wanted, tool, hidden)) } }
         }
         p.note { a href=(with_query(&format!("/dashboard/api{}/logs", own::source(slug)), wanted.narrowed())) { "These lines as JSON" } }
+        (same(visitor, &with_query(&format!("{}/logs", own::source(slug)), wanted.narrowed())))
     }
 }
 
@@ -152,10 +153,10 @@ fn of_one_call(slug: &str, id: &str, call: &Value) -> Markup {
             h2 { "One call" }
             (facts::list(&[
                 ("Call", Some(facts::id(id))),
-                ("Ended", call["outcome"].as_str().map(|outcome| state(if outcome == "succeeded" { "passed" } else { "failed" }))),
-                ("Why", call["code"].as_str().map(text::words)),
+                ("Ended", call["outcome"].as_str().map(|outcome| state(if outcome == "succeeded" { "succeeded" } else { "failed" }))),
+                ("Why", call["code"].as_str().map(|code| html! { code { (text::words(code)) } })),
                 ("At", call["at"].is_string().then(|| moment(&call["at"]))),
-                ("Took", call["durationMs"].is_number().then(|| html! { (call["durationMs"]) " ms" })),
+                ("Took", call["durationMs"].as_f64().map(|millis| html! { (format!("{millis:.1}")) " ms" })),
                 ("Receipt", receipt.map(|id| html! { a href={ "/dashboard/receipts/" (segment(id)) } { code { (text::words(id)) } } })),
             ]))
             @if call.is_null() { p.muted { "It is none of the last " (CALLS) " calls that have ended." } }

@@ -4,7 +4,7 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::payouts::PATH;
+use super::payouts::{self, PATH};
 use crate::{
     front::PathParams,
     web::{
@@ -42,7 +42,7 @@ pub(in crate::web) async fn page(
         .made(|| {
             html! {
                 (slip(&answer["payout"], simulated))
-                section { h2 { "Receipts that it pays" } (receipts(&answer, &asked, &here)) }
+                section { h2 { "Receipts that it pays" } (receipts(&answer, &asked, &here, simulated)) }
                 (same(&visitor, &path))
             }
         })
@@ -59,13 +59,13 @@ fn slip(packet: &Value, simulated: bool) -> Markup {
     html! {
         article.slip {
             p.figure {
-                (money::usd(&packet["amountUsd"])) " " (state(packet["status"].as_str().unwrap_or_default()))
+                (money::usd(&packet["amountUsd"])) " " (payouts::standing(packet["status"].as_str().unwrap_or_default()))
                 @if simulated { " " span.stamp { (state("simulated")) } }
             }
             (facts::list(&[
                 ("Packet", id("id")),
                 ("Receipts", Some(html! { (packet["receiptCount"]) })),
-                ("Withheld", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) ", given back of earlier sales" })),
+                ("Withheld", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) (money::mark(simulated)) ", given back of earlier sales" })),
                 ("Sold from", at(&period["from"])),
                 ("Sold until", at(&period["to"])),
                 ("Address", id("address")),
@@ -76,19 +76,19 @@ fn slip(packet: &Value, simulated: bool) -> Markup {
                 ("Transaction", id("transaction")),
                 ("Reason", packet["reason"].as_str().map(text::line)),
                 ("Made", at(&packet["createdAt"])),
-                ("Decided", at(&packet["updatedAt"])),
+                ("Decided", at(&packet["updatedAt"]).filter(|_| packet["status"] != "created")),
             ]))
         }
     }
 }
 
-fn receipts(answer: &Value, asked: &Asked, here: &str) -> Markup {
+fn receipts(answer: &Value, asked: &Asked, here: &str, simulated: bool) -> Markup {
     let receipts = answer["receipts"].as_array().map(Vec::as_slice).unwrap_or_default();
     let total = answer["payout"]["receiptCount"].as_u64().unwrap_or_default();
     let next = answer["nextCursor"].as_str().map(|cursor| asked.with(here, &[("cursor", cursor)]));
     let first = (!asked.get("cursor").is_empty()).then(|| asked.with(here, &[("cursor", "")]));
     html! {
-        (table("Receipts", [Column::Words("Receipt"), Column::Number("Net")], receipts.iter().map(|receipt| [
+        (table("Receipts", [Column::Words("Receipt"), Column::Number(&money::heading("Net", simulated))], receipts.iter().map(|receipt| [
             places::receipt(receipt["receiptId"].as_str().unwrap_or_default()),
             html! { (money::usd(&receipt["netUsd"])) },
         ])))

@@ -13,7 +13,7 @@ use crate::web::{
         pager::onward,
         places,
         same::{line, same},
-        state::state,
+        state::{self, state},
         table::{Column, table},
         text,
         time::moment,
@@ -42,7 +42,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let main = visitor
         .made(|| {
             html! {
-                p.lead { "What you earn is paid out in packets: receipts that are in no other one, added up and signed. An admin sends the money." }
+                p.lead { "What is earned is paid out in packets: receipts that are in no other one, added up and signed. An admin sends the money." }
                 div.split {
                     div { (shown.make()) section { h2 { "Packets" } (shown.packets(&found)) } }
                     aside aria-labelledby="to" { h2 #to { "Where it goes" } (shown.address()) }
@@ -83,9 +83,10 @@ impl Shown<'_> {
     /// A packet of all that waits.
     fn make(&self) -> Markup {
         let (waits, least) = (&self.waiting["amountUsd"], &self.settings["minimumUsd"]);
+        let receipts = self.waiting["receiptCount"].as_u64().unwrap_or_default();
         let sum = html! {
-            p.figure { (money::usd(waits)) @if self.simulated() { " " span.play { "simulated" } } span.muted { "waits" } }
-            p.note { "Of " (self.waiting["receiptCount"]) " receipts that are in no packet, less what was given back." }
+            p.figure { (money::usd(waits)) (money::mark(self.simulated())) span.muted { "waits" } }
+            p.note { "Of " (text::counted(receipts, "receipt", "receipts")) " in no packet, less what was given back." }
         };
         if self.settings.is_null() {
             let say = format!(
@@ -96,13 +97,13 @@ impl Shown<'_> {
         }
         let fields = html! {
             (self.whose())
-            button.primary { "Make a packet of " (money::usd(waits)) }
+            button.primary { "Make a packet of " (money::usd(waits)) (money::marked(self.simulated())) }
         };
         html! {
             (sum)
             @if money::in_micros(waits) == 0 { p { "Nothing waits to be paid out." } }
             @else if money::in_micros(waits) < money::in_micros(least) {
-                p { (money::usd(waits)) " wait, and less than " (money::usd(least)) " is not paid out." }
+                p { (money::usd(waits)) (money::mark(self.simulated())) " waits, and less than " (money::usd(least)) (money::mark(self.simulated())) " is not paid out." }
             } @else { (form::of(self.visitor, "makePayout", &[], &self.back(), fields)) }
         }
     }
@@ -115,13 +116,13 @@ impl Shown<'_> {
             let earned = with_query("/ai/builders/revenue", [("since", "30d"), ("builderId", self.asked.get("builderId"))]);
             return empty("No packet was made yet.", Some(("/dashboard/revenue", "What was earned")), &line(self.visitor, &earned));
         }
-        let amount = if self.simulated() { "Amount, simulated" } else { "Amount" };
+        let amount = money::heading("Amount", self.simulated());
         let columns =
-            [Column::Words("Packet"), Column::Words("State"), Column::Number(amount), Column::Number("Receipts"), Column::Words("Made")];
+            [Column::Words("Packet"), Column::Words("State"), Column::Number(&amount), Column::Number("Receipts"), Column::Words("Made")];
         html! {
             (table("Packets", columns, packets.iter().map(|packet| [
                 places::payout(packet["id"].as_str().unwrap_or_default(), self.asked.get("builderId")),
-                state(packet["status"].as_str().unwrap_or_default()),
+                standing(packet["status"].as_str().unwrap_or_default()),
                 html! { (money::usd(&packet["amountUsd"])) },
                 html! { (packet["receiptCount"]) },
                 moment(&packet["createdAt"]),
@@ -133,6 +134,7 @@ impl Shown<'_> {
     /// Where payouts go, and what says so.
     fn address(&self) -> Markup {
         let said = |name: &str| self.settings[name].as_str();
+        let [network, token] = money::called(self.payment, &self.settings["network"], &self.settings["asset"]);
         let fields = html! {
             (self.whose())
             (form::onto(self.settings["revision"].as_u64().unwrap_or_default()))
@@ -141,7 +143,7 @@ impl Shown<'_> {
             }))
             (self.choice("network", "Network", "the first that the host takes", |on| (&on["network"], [&on["networkV1"], &on["network"]])))
             (self.choice("asset", "Token", "the first of the network", |on| (&on["asset"]["address"], [&on["asset"]["symbol"], &on["networkV1"]])))
-            (form::field("minimumUsd", "Least that is paid out, in USD", None, html! {
+            (form::field("minimumUsd", "Smallest packet, in USD", None, html! {
                 input #minimumUsd name="number:/minimumUsd" inputmode="decimal" autocomplete="off" value=(amount(&self.settings["minimumUsd"])) placeholder="1";
             }))
             button { "Save" }
@@ -151,10 +153,10 @@ impl Shown<'_> {
             @if self.settings.is_null() { (form) } @else {
                 (facts::list(&[
                     ("Address", said("address").map(facts::id)),
-                    ("Network", said("network").map(text::words)),
-                    ("Token", said("asset").map(facts::id)),
-                    ("Least", Some(html! { (money::usd(&self.settings["minimumUsd"])) })),
-                    ("Said", Some(moment(&self.settings["updatedAt"]))),
+                    ("Network", said("network").map(|_| html! { (text::words(network)) })),
+                    ("Token", said("asset").map(|asset| html! { (text::words(token)) " " (facts::id(asset)) })),
+                    ("Smallest packet", Some(html! { (money::usd(&self.settings["minimumUsd"])) (money::mark(self.simulated())) })),
+                    ("Set", Some(moment(&self.settings["updatedAt"]))),
                 ]))
                 details.way { summary { "Change it" } (form) }
             }
@@ -180,6 +182,15 @@ impl Shown<'_> {
             }
         };
         form::field(member, name, None, select)
+    }
+}
+
+/// How a packet stands, in words that say who acts next.
+pub(in crate::web::pages) fn standing(status: &str) -> Markup {
+    match status {
+        "created" => state::told(status, "waits for an admin"),
+        "approved" => state::told(status, "approved, to be sent"),
+        status => state(status),
     }
 }
 

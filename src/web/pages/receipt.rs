@@ -9,7 +9,14 @@ use crate::{
     front::{Code, PathParams},
     web::{
         page::{Area, Page},
-        parts::{code, facts, link::link, money, state::state, text, time::moment},
+        parts::{
+            code, facts,
+            link::link,
+            money,
+            state::{self, state},
+            text,
+            time::moment,
+        },
         visitor::{Refused, Visitor, segment},
     },
 };
@@ -24,7 +31,7 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(id): PathParams<St
     let receipt = &answer["receipt"];
     let main = html! {
         article.slip data-receipt=(source) {
-            (amount(receipt))
+            (amount(receipt, visitor.plays().await?))
             (facts::list(&facts(receipt)))
             @if answer["refundedUsd"].is_number() { (refunds(&answer)) }
             div.check data-check="" role="status" {
@@ -34,7 +41,7 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(id): PathParams<St
         (refund::offer(&visitor, receipt))
         section {
             h2 { "Check it without this page" }
-            (code::block("From the repository's root", "sh", &format!("target/release/tollhouse verify-receipt {}{source}", visitor.base_url())))
+            (code::block("Command line", "sh", &format!("tollhouse verify-receipt {}{source}", visitor.base_url())))
         }
         p { a href=(source) { "This receipt as JSON" } }
     };
@@ -42,15 +49,19 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(id): PathParams<St
     Ok(visitor.show(page.under("/dashboard/receipts", "Receipts")).await)
 }
 
-/// What was paid, large, and how.
-fn amount(receipt: &Value) -> Markup {
+/// What was paid, large, and how. The stamp is of the host: what a credit paid says of itself only that it is no payment on a network.
+fn amount(receipt: &Value, simulated: bool) -> Markup {
     let kind = receipt["kind"].as_str().unwrap_or_default();
     html! {
         p.figure {
             @if kind == "free" { "free" } @else { (money::usd(&receipt["priceUsd"])) }
             " "
-            @match kind { "x402" => { (state("settled")) }, kind => { (state(kind)) } }
-            @if receipt["simulated"] == true { " " span.stamp { (state("simulated")) } }
+            @match kind {
+                "x402" => (state("settled")),
+                "credit" => (state::told("settled", "paid from credit")),
+                kind => (state(kind)),
+            }
+            @if kind != "free" && (simulated || receipt["simulated"] == true) { " " span.stamp { (state("simulated")) } }
         }
     }
 }
@@ -64,8 +75,8 @@ fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 17] {
         ("Receipt", id("receiptId")),
         ("Tool", Some(if slug == "builder-registration" { text::words(slug) } else { tool })),
         ("Version", id("version")),
-        ("Issued", receipt["issuedAt"].is_string().then(|| moment(&receipt["issuedAt"]))),
         ("Began", receipt["startedAt"].is_string().then(|| moment(&receipt["startedAt"]))),
+        ("Issued", receipt["issuedAt"].is_string().then(|| moment(&receipt["issuedAt"]))),
         ("At most", receipt["maxPriceUsd"].is_number().then(|| html! { (money::usd(&receipt["maxPriceUsd"])) })),
         ("Amount", said("amount").map(|amount| html! { (amount) " of the token's smallest units" })),
         ("Token", id("asset")),
@@ -74,7 +85,7 @@ fn facts(receipt: &Value) -> [(&'static str, Option<Markup>); 17] {
         ("Scheme", said("scheme")),
         ("Transaction", id("transaction")),
         ("Quote", id("quoteId")),
-        ("Asked at", receipt["resourceUrl"].as_str().map(link)),
+        ("Address", receipt["resourceUrl"].as_str().map(link)),
         ("Request", id("requestHash")),
         ("Result", id("resultHash")),
         ("Owner's call", (receipt["owner"] == true).then(|| html! { "free of charge" })),

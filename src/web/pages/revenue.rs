@@ -10,16 +10,19 @@ use maud::{Markup, html};
 
 pub(in crate::web) use self::csv::csv;
 use self::report::{PATH, Shown, USUAL, asked, path};
-use crate::web::{
-    asked::Asked,
-    page::{Area, Page},
-    parts::{
-        empty::empty,
-        money,
-        same::{line, same},
-        since::day,
+use crate::{
+    account::session::Kind,
+    web::{
+        asked::Asked,
+        page::{Area, Page},
+        parts::{
+            empty::empty,
+            money,
+            same::{line, same},
+            since::day,
+        },
+        visitor::{Refused, SignedIn, Visitor},
     },
-    visitor::{Refused, SignedIn, Visitor},
 };
 
 /// Spans that are offered.
@@ -34,7 +37,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let main = visitor
         .made(|| {
             html! {
-                p.lead { "What your tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
+                p.lead { "What " (if visitor.kind() == Some(Kind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
                 (filters(&asked))
                 @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing(&visitor)) } @else {
                     (sum(&shown))
@@ -70,9 +73,9 @@ fn sum(shown: &Shown) -> Markup {
     let totals = &shown.report["totals"];
     let [settled, refunded, failed] =
         ["payment.settled", "payment.refunded", "call.failed"].map(|kind| shown.events(kind, "", shown.first()));
-    let linked = |path: &str, name: &str| html! { a href=(path) { (money::usd(&totals[name])) } };
+    let linked = |path: &str, name: &str| html! { a href=(path) { (money::usd(&totals[name])) } (money::mark(shown.simulated)) };
     html! {
-        p.figure { (money::usd(&totals["netUsd"])) @if shown.simulated { " " span.play { "simulated" } } span.muted { "net" } }
+        p.figure { (money::usd(&totals["netUsd"])) (money::mark(shown.simulated)) span.muted { "net" } }
         p {
             (linked(&settled, "grossUsd")) " gross − "
             @if totals["refundedUsd"].as_f64() > Some(0.0) { (linked(&refunded, "refundedUsd")) " given back − " }

@@ -40,7 +40,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): 
                 section {
                     h2 { "From the command line" }
                     p.words { "A value of several lines, such as a private key, is set this way." }
-                    (code::block("With your key in BUILDER_KEY, and the value in a file", "sh", &command(visitor.base_url(), &source)))
+                    (code::block("Command line, with the value in a file", "sh", &command(&visitor, &source)))
                 }
             }
         })
@@ -49,10 +49,10 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): 
     Ok(visitor.show(Page { script: Some("secrets.js"), ..page }).await)
 }
 
-fn command(base: &str, source: &str) -> String {
+fn command(visitor: &Visitor, source: &str) -> String {
+    let send = line(visitor, source);
     format!(
-        "jq -n --rawfile value secret.txt '{{ name: \"API_TOKEN\", value: $value }}' |\n  curl -s {base}{source} \\\n  \
-         -H \"x-builder-key: $BUILDER_KEY\" -H 'content-type: application/json' -d @-"
+        "jq -n --rawfile value secret.txt '{{ name: \"API_TOKEN\", value: $value }}' |\n  {send} \\\n  -H 'content-type: application/json' -d @-"
     )
 }
 
@@ -76,7 +76,7 @@ fn list(visitor: &Visitor, slug: &str, secrets: &[Value]) -> Markup {
         );
         return empty("It has no secrets.", None, &set);
     }
-    let columns = ["Name", "Who gets it", "First set", "Set", "Change"].map(Column::Words);
+    let columns = ["Name", "Who gets it", "First set", "Last set", "Change"].map(Column::Words);
     table("Secrets", columns, secrets.iter().enumerate().map(|(place, secret)| row(visitor, slug, place, secret)))
 }
 
@@ -133,7 +133,7 @@ fn set(visitor: &Visitor, slug: &str) -> Markup {
                 option value="auth" { "only servers it asks" }
             }
         }
-        button.primary { "Set" }
+        button.primary { "Set secret" }
     };
     html! {
         section {

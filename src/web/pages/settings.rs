@@ -12,11 +12,12 @@ use serde_json::Value;
 
 use super::own;
 use crate::{
+    account::session::Kind,
     front::PathParams,
     web::{
         forms::{Posted, PostedBySession, done},
         page::{Back, Page},
-        parts::{code, form, state::state, tabs::Tab, text, time::moment},
+        parts::{code, form, same::line, state::state, tabs::Tab, text, time::moment},
         shell::home,
         visitor::{Refused, SignedIn, Visitor},
     },
@@ -80,11 +81,11 @@ fn held(review: &str) -> Option<&'static str> {
 
 fn calls(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
     let (review, status) = (&tool["review"], tool["status"].as_str().unwrap_or_default());
-    let change = |to: &str, verb: &str| {
+    let change = |to: &str, button: Markup| {
         let fields = html! {
             input type="hidden" name="text:/status" value=(to);
             (own::if_match(tool))
-            button.primary { (verb) }
+            (button)
         };
         form::of(visitor, "updateEndpoint", &[("slug", slug)], &back(slug), fields)
     };
@@ -97,10 +98,10 @@ fn calls(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
             }
         } @else if status == "active" {
             p.words { "While it is paused, calls are refused and nothing is charged. Those that run now go on to their end." }
-            (change("paused", "Pause"))
+            (change("paused", html! { button { "Pause" } }))
         } @else {
             p.words { "It takes no calls: each is refused, and nothing is charged." }
-            (change("active", "Resume"))
+            (change("active", html! { button.primary { "Resume" } }))
         }
     }
 }
@@ -116,7 +117,7 @@ fn isolation(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
             }
         }
         (own::if_match(tool))
-        button.primary { "Save isolation" }
+        button { "Save isolation" }
     };
     html! {
         p.words {
@@ -128,12 +129,12 @@ fn isolation(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
 }
 
 fn end(visitor: &Visitor, slug: &str, tool: &Value, mistyped: Option<&str>) -> Markup {
-    let command = format!("curl -s -X DELETE {}{} \\\n  -H \"x-builder-key: $BUILDER_KEY\"", visitor.base_url(), own::source(slug));
+    let command = format!("{} \\\n  -X DELETE", line(visitor, &own::source(slug)));
     html! {
         p.words {
             "Its handler, its log, its secrets, and what it has kept in keys and files go, at once and for good. "
             "Receipts of its calls stay, and so do revenue and payouts. The name " code { (text::words(slug)) }
-            " stays yours: nobody else can take it."
+            " stays " (if visitor.kind() == Some(Kind::Admin) { "its owner's" } else { "yours" }) ": nobody else can take it."
         }
         @if let Some(typed) = mistyped {
             p.problem role="alert" {
@@ -150,6 +151,6 @@ fn end(visitor: &Visitor, slug: &str, tool: &Value, mistyped: Option<&str>) -> M
             }
             button.danger { "Delete" }
         }
-        (code::block("With your key in BUILDER_KEY", "sh", &command))
+        (code::block("Command line", "sh", &command))
     }
 }

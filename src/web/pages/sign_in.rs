@@ -159,8 +159,13 @@ fn carried(to: &str, sent: Option<&Sent>) -> Markup {
 /// The page, with why the last try opened nothing.
 async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &str)>) -> Response {
     let main = html! {
-        p.lead { "Sign in with what proves who you are. It is kept sealed on the host, and opened by this browser alone." }
+        p.lead { "Paste your builder key, the token of a credit, or the admin token. The host keeps it encrypted; this browser alone can open it." }
         (sign_in_form(visitor, carried, wrong.map(|(_, why)| why)))
+        section aria-labelledby="new" {
+            h2 #new { "New here?" }
+            p { "Builders publish tools, and are paid for each call that succeeds." }
+            p { a.button href="/dashboard/register" { "Register as a builder" } }
+        }
         (kinds())
     };
     let status = wrong.map_or(StatusCode::OK, |(status, _)| status);
@@ -171,9 +176,9 @@ async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &
 fn kinds() -> Markup {
     html! {
         section aria-labelledby="kinds" {
-            h2 #kinds { "What opens what" }
+            h2 #kinds { "Which credential" }
             dl.facts {
-                div { dt { code { "bk_…" } } dd { "A builder's key: your tools, what they earn, your payouts. It was shown once, when you " a href="/dashboard/register" { "registered" } "." } }
+                div { dt { code { "bk_…" } } dd { "A builder's key: your tools, what they earn, your payouts. It was shown once, when you registered." } }
                 div { dt { code { "dc_…" } } dd { "The token of a developer credit: its balance and what was paid from it. An admin of this host mints credits." } }
                 div { dt { "Admin token" } dd { "All of the host. It is in the file " code { "admin-token" } " of the host's data folder, unless the host was started with another." } }
             }

@@ -3,9 +3,11 @@
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tollhouse_protocol::limits::TABLE;
 
-use super::{admin::takedown, tools};
+use super::{admin::takedown, tools, versions};
 use crate::{
+    account::session::Kind,
     front::{Code, PathParams},
     web::{
         page::{Area, Page},
@@ -60,7 +62,7 @@ fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usa
             }
             aside aria-labelledby="terms" {
                 h2 #terms.aside { "Terms" }
-                (terms(tool, simulated))
+                (terms(visitor, tool, &accepts, &manifest["payment"]))
                 @if tool["status"] == "active" { p { a.button.primary href=(places::of_tool(slug, "/try")) { "Try it" } } }
                 h2 { "Call it" }
                 @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
@@ -68,7 +70,7 @@ fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usa
                 (takedown::section(visitor, slug, tool))
             }
         }
-        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(&accepts, manifest)) } }
+        @if !accepts.is_empty() { section { h2 { "Paid with" } (paid_with(&accepts, &quote["priceUsd"], &manifest["payment"])) } }
         (usage)
     };
     let heading = html! {
@@ -91,10 +93,13 @@ fn record(slug: &str) -> String {
     format!("/ai/endpoints/{}", segment(slug))
 }
 
-fn terms(tool: &Value, simulated: bool) -> Markup {
+fn terms(visitor: &Visitor, tool: &Value, accepts: &[&Value], payment: &Value) -> Markup {
+    let simulated = payment["simulated"] == true;
     let free = tool["pricingMode"] == "free_public_utility";
     let may: Vec<_> = CAPABILITIES.iter().filter(|(name, _)| tool["capabilities"][name] == true).map(|(_, words)| *words).collect();
     let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut paid_in: Vec<_> = accepts.iter().map(|entry| money::called(payment, &entry["network"], &entry["asset"]).join(", ")).collect();
+    paid_in.dedup();
     html! {
         p.figure { (money::price(tool, simulated)) @if !free { " " span.muted { "a call" } } }
         p.muted {
@@ -102,9 +107,13 @@ fn terms(tool: &Value, simulated: bool) -> Markup {
             @else { "Charged only for a result that fits what it promises to answer; a call that fails costs nothing." }
         }
         (facts::list(&[
-            ("Handler", tool["handlerType"].as_str().map(|kind| html! { code { (kind) } })),
+            ("Paid in", (!paid_in.is_empty()).then(|| text::words(&paid_in.join("; ")))),
+            ("Handler", tool["handlerType"].as_str().map(|kind| html! { (handler(kind)) })),
+            ("Version", tool["version"].as_str().map(|version| facts::id_in_brief(version, &versions::name(version)))),
+            // Those of which a stranger is told nothing.
+            ("Limits", tool["limits"].is_object().then(|| html! { (limits(&tool["limits"])) })),
             ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
-            ("Builder", builder(tool)),
+            ("Builder", builder(visitor, tool)),
             ("Called", calls::told(tool).map(|told| html! { (told) })),
             ("Tags", (!tags.is_empty()).then(|| html! {
                 span.marks { @for tag in &tags { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } } }
@@ -115,32 +124,57 @@ fn terms(tool: &Value, simulated: bool) -> Markup {
     }
 }
 
-/// Whose it is: the words are theirs, the id is not.
-fn builder(tool: &Value) -> Option<Markup> {
+/// What a kind of handler is, in words.
+fn handler(kind: &str) -> &str {
+    match kind {
+        "js_request_response" => "JavaScript",
+        "static_json" => "a fixed answer",
+        "receipt_echo" | "x402_readiness_check" => "the host's own",
+        other => other,
+    }
+}
+
+/// The limits that are met first, in words: those that are not the defaults stand in `changed`.
+fn limits(changed: &Value) -> String {
+    let of = |name: &str| changed[name].as_u64().or(TABLE.iter().find(|row| row.name == name).map(|row| row.default)).unwrap_or_default();
+    let kib = |name: &str| format!("{} KiB", of(name).div_ceil(1 << 10));
+    let seconds = of("wallMs") as f64 / 1e3;
+    format!("{seconds} s, {} MiB of memory, {} in, {} out", of("heapBytes").div_ceil(1 << 20), kib("inputBytes"), kib("outputBytes"))
+}
+
+/// Whose it is: the words are theirs, the id is not. Admins are led to them.
+fn builder(visitor: &Visitor, tool: &Value) -> Option<Markup> {
     let (name, id) = (tool["builder"]["name"].as_str()?, tool["builder"]["id"].as_str()?);
-    Some(html! { (text::words(name)) " " (facts::id(id)) })
+    Some(html! {
+        @if visitor.kind() == Some(Kind::Admin) { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } }
+        @else { (text::words(name)) }
+        " " (facts::id(id))
+    })
 }
 
 /// What a payment may be made in, each with exactly what is asked.
-pub(super) fn paid_with(accepts: &[&Value], manifest: &Value) -> Markup {
-    let known =
-        |network: &Value| manifest["payment"]["accepts"].as_array().into_iter().flatten().find(|entry| &entry["network"] == network);
+pub(super) fn paid_with(accepts: &[&Value], price: &Value, payment: &Value) -> Markup {
+    let simulated = payment["simulated"] == true;
     let columns =
         [Column::Words("Network"), Column::Words("Token"), Column::Words("Scheme"), Column::Number("Amount"), Column::Words("Paid to")];
     let row = |entry: &&Value| {
-        let said = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
-        let name = known(&entry["network"]);
+        let id = entry["network"].as_str().unwrap_or_default();
+        let [network, token] = money::called(payment, &entry["network"], &entry["asset"]);
         [
-            html! { @if let Some(name) = name { (name["networkV1"].as_str().unwrap_or_default()) " " } code { (said("network")) } },
-            html! { (name.and_then(|name| name["asset"]["symbol"].as_str()).unwrap_or("token")) },
-            html! { (said("scheme")) },
-            html! { (said("amount")) },
-            facts::id(&said("payTo")),
+            html! { @if network != id { (text::words(network)) " " } code { (id) } },
+            text::words(token),
+            html! { (entry["scheme"].as_str().unwrap_or_default()) },
+            html! {
+                @if entry["scheme"] == "upto" { "up to " }
+                (money::usd(price)) (money::mark(simulated))
+                span.note { " " (entry["amount"].as_str().unwrap_or_default()) " units" }
+            },
+            facts::id(entry["payTo"].as_str().unwrap_or_default()),
         ]
     };
     html! {
         (table("Paid with", columns, accepts.iter().map(row)))
-        p.note { "Amounts are in the token's smallest units, as a payment has to name them." }
+        p.note { "Units are the token's smallest, as a payment has to name them." }
     }
 }
 

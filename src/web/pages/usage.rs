@@ -13,6 +13,7 @@ use crate::{
             places,
             since::day,
             table::{Column, table},
+            text::counted,
         },
         visitor::{Refused, Visitor, segment, with_query},
     },
@@ -93,7 +94,7 @@ fn view(slug: &str, whose: Whose, days: &[Day]) -> Markup {
     let by_calls = match whose {
         Whose::Own => Chart {
             id: "by-calls",
-            says: format!("{calls} calls in 30 days, {failed} of them failed. The most in a day were {most}."),
+            says: format!("{} in 30 days, {failed} failed. Most in a day: {most}.", counted(calls, "call", "calls")),
             keys: [Some("calls"), Some("failed")],
             most: most.to_string(),
             table: table(
@@ -104,7 +105,7 @@ fn view(slug: &str, whose: Whose, days: &[Day]) -> Markup {
         },
         Whose::Others => Chart {
             id: "by-calls",
-            says: format!("{calls} calls in 30 days. The most in a day were {most}."),
+            says: format!("{} in 30 days. Most in a day: {most}.", counted(calls, "call", "calls")),
             keys: [Some("calls"), None],
             most: most.to_string(),
             table: table(
@@ -155,7 +156,7 @@ mod tests {
         let day = |at: &str, calls: u64| json!({ "at": at, "calls": calls, "failed": { "handler_failed": 1, "error_status": 1 }, "p50Ms": 1.25, "p95Ms": 9.0 });
         let days = [day("2026-11-21T00:00:00.000Z", 5), day("2026-11-22T00:00:00.000Z", 2)].map(|bucket| Day::of(&bucket));
         let told = view("a-tool", Whose::Own, &days).into_string();
-        assert!(told.contains("7 calls in 30 days, 4 of them failed. The most in a day were 5."), "{told}");
+        assert!(told.contains("7 calls in 30 days, 4 failed. Most in a day: 5."), "{told}");
         assert!(told.contains("<th scope=\"row\">2026-11-22</th><td class=\"number\" data-label=\"Calls\">2</td><td class=\"number\" data-label=\"Failed\">2</td>"), "{told}");
         assert_eq!(told.matches("<svg").count(), 2);
         let idle = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 0, "failed": {} }))];
@@ -166,7 +167,7 @@ mod tests {
     fn strangers_are_told_nothing_of_what_failed() {
         let days = [Day::of(&json!({ "at": "2026-11-21T00:00:00.000Z", "calls": 3, "p50Ms": 1.25, "p95Ms": 9.0 }))];
         let told = view("a-tool", Whose::Others, &days).into_string();
-        assert!(told.contains("3 calls in 30 days. The most in a day were 3.") && told.matches("<svg").count() == 2, "{told}");
+        assert!(told.contains("3 calls in 30 days. Most in a day: 3.") && told.matches("<svg").count() == 2, "{told}");
         assert!(!told.contains("ailed") && !told.contains("/calls"), "{told}");
     }
 }

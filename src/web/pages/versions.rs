@@ -12,6 +12,7 @@ use crate::{
         parts::{
             diff::{Names, diff},
             facts, form,
+            same::same,
             source::part,
             state::state,
             table::{Column, table},
@@ -55,6 +56,7 @@ pub(in crate::web) async fn page(
                     (None, _) => p.lead { "What it answers is the host's own code: it has no source of its own, and no versions." },
                 }
                 @if has_source { (list(&slug, tool, [a, b])) }
+                (same(&visitor, &own::source(&slug)))
             }
         })
         .await?;
@@ -179,7 +181,7 @@ fn list(slug: &str, tool: &Value, [a, b]: [&str; 2]) -> Markup {
 fn row(slug: &str, tool: &Value, entry: &Value, before: Option<&Value>) -> [Markup; 6] {
     let version = entry["version"].as_str().unwrap_or_default();
     [
-        facts::id(version),
+        facts::id_in_brief(version, &name(version)),
         moment(&entry["createdAt"]),
         maker(entry),
         text::line(entry["note"].as_str().unwrap_or_default()),

@@ -12,7 +12,7 @@ use self::{
     line::Piece,
     rows::{Compared, Row},
 };
-use super::text::words;
+use super::text::{counted, words};
 
 /// What two texts are called.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ pub(in crate::web) fn diff(names: Names, old: &str, new: &str) -> Markup {
     html! {
         p.muted {
             "From " (names.old) " to " (names.new) ": "
-            (added) " lines added, " (removed) " removed."
+            (counted(added as u64, "line", "lines")) " added, " (removed) " removed."
             @if !in_time { " They differ so much that not all was compared: more is marked here than differs." }
             @if uncompared > 0 { " The last " (uncompared) " lines were not compared: they are too many." }
             @if unshown > 0 { " " (unshown) " more changed lines are not shown here." }
@@ -133,7 +133,7 @@ mod tests {
             let told = shown(&old, &new);
             assert!(begun.elapsed() < rows::TIME * 20, "{name}: {:?}", begun.elapsed());
             assert!(told.len() < 2 * rows::MOST_BYTES, "{name}: {} bytes", told.len());
-            assert!(told.contains("lines added"), "{name}");
+            assert!(told.contains(" added, "), "{name}");
         }
     }
 }

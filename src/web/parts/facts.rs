@@ -18,6 +18,12 @@ pub(in crate::web) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {
     }
 }
 
+/// The same, of which only a part is seen.
+pub(in crate::web) fn id_in_brief(text: &str, shown: &str) -> Markup {
+    let (before, after) = text.split_once(shown).unwrap_or_default();
+    html! { span.id { code { span.aside { (words(before)) } (words(shown)) span.aside { (words(after)) } } (copy(&plain(text))) } }
+}
+
 /// An id, hash or address, to be copied.
 pub(in crate::web) fn id(text: &str) -> Markup {
     html! { span.id { code { (words(text)) } (copy(&plain(text))) } }

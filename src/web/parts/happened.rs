@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{
     follow::named,
-    money, places,
+    money, places, state,
     table::{Column, table},
     text,
     time::moment,
@@ -41,50 +41,94 @@ pub(in crate::web) const KINDS: [(&str, &str); 23] = [
 /// Facts of an event that are told, and letters of each.
 const FACTS: usize = 10;
 const CHARS: usize = 120;
+/// Digits of a hash, and of an address, that tell it from others.
+const DIGITS: usize = 8;
 
-/// Events, newest first. `builder` is whom an admin looks at, and nothing where builders look at their own.
-pub(in crate::web) fn table_of(events: &[Value], builder: &str) -> Markup {
-    let columns = [Column::Words("When"), Column::Words("What"), Column::Words("Tool"), Column::Words("Facts")];
-    table("Events", columns, events.iter().map(|event| row(event, builder)))
+/// The state that a kind of event ends in, where it has one.
+fn ends_in(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "call.succeeded" => "succeeded",
+        "call.failed" | "payout.failed" => "failed",
+        "payment.settled" => "settled",
+        "payment.refused" => "refused",
+        "payout.paid" => "paid",
+        "endpoint.paused" => "paused",
+        "endpoint.resumed" | "builder.restored" => "active",
+        "builder.suspended" => "suspended",
+        _ => return None,
+    })
 }
 
-fn row(event: &Value, builder: &str) -> [Markup; 4] {
+/// Events, newest first. `builder` is whom an admin looks at, and nothing where builders look at their own.
+pub(in crate::web) fn table_of(events: &[Value], builder: &str, simulated: bool) -> Markup {
+    let columns = [Column::Words("When"), Column::Words("What"), Column::Words("Tool"), Column::Words("Facts")];
+    table("Events", columns, events.iter().map(|event| row(event, builder, simulated)))
+}
+
+fn row(event: &Value, builder: &str, simulated: bool) -> [Markup; 4] {
     let kind = event["kind"].as_str().unwrap_or_default();
     let slug = event["endpointSlug"].as_str().unwrap_or_default();
     let words = KINDS.iter().find(|(known, _)| *known == kind).map(|(_, words)| *words);
     let none = Map::new();
-    let facts = event["data"].as_object().unwrap_or(&none);
+    let data = event["data"].as_object().unwrap_or(&none);
+    let facts = data.iter().filter_map(|(name, fact)| told([slug, builder], name, fact, data, simulated));
     [
         named(event["id"].as_str().unwrap_or_default(), moment(&event["at"])),
-        html! { @match words { Some(words) => (words), None => code { (text::first(kind, CHARS)) } } },
-        html! { @if !slug.is_empty() { (places::tool(slug)) } },
         html! {
-            p.bounds {
-                @for (name, fact) in facts.iter().filter(|(_, fact)| !fact.is_null()).take(FACTS) {
-                    span { (text::first(&in_words(name), CHARS)) " " (told([slug, builder], name, fact)) }
-                }
+            @match (words, ends_in(kind)) {
+                (Some(words), Some(end)) => (state::told(end, words)),
+                (Some(words), None) => (words),
+                (None, _) => code { (text::first(kind, CHARS)) },
             }
         },
+        html! { @if !slug.is_empty() { (places::tool(slug)) } },
+        html! { p.bounds { @for fact in facts.take(FACTS) { span { (fact) } } } },
     ]
 }
 
-/// A fact by its name: what has a page leads there.
-fn told([slug, builder]: [&str; 2], name: &str, fact: &Value) -> Markup {
-    match (name, fact) {
-        ("receiptId", Value::String(id)) => places::receipt_in_brief(id),
-        ("payoutId", Value::String(id)) => places::payout(id, builder),
-        ("callId", Value::String(id)) if !slug.is_empty() => places::log(slug, id),
-        (name, Value::Number(_)) if name.ends_with("Usd") => html! { (money::usd(fact)) },
-        (_, Value::String(text)) => text::first(text, CHARS),
-        (_, other) => html! { code { (text::first(&other.to_string(), CHARS)) } },
-    }
+/// A fact by its name: what has a page leads there, and what says nothing is left out.
+fn told([slug, builder]: [&str; 2], name: &str, fact: &Value, beside: &Map<String, Value>, simulated: bool) -> Option<Markup> {
+    let called = html! { (text::first(&in_words(name), CHARS)) " " };
+    Some(match (name, fact) {
+        (_, Value::Null) => return None,
+        // In the token's smallest unit, which the price beside it says in dollars.
+        ("amount", _) if beside.contains_key("priceUsd") => return None,
+        ("receiptId", Value::String(id)) => html! { (called) (places::receipt_in_brief(id)) },
+        ("payoutId", Value::String(id)) => html! { (called) (places::payout(id, builder)) },
+        ("callId", Value::String(id)) if !slug.is_empty() => html! { (called) (places::log(slug, id)) },
+        ("kind", Value::String(way)) => html! { "paid by " (text::first(way, CHARS)) },
+        ("durationMs", Value::Number(millis)) => html! { "took " (millis) " ms" },
+        ("owner", Value::Bool(true)) => html! { "by its owner" },
+        (name, Value::Number(_)) if name.ends_with("Usd") => html! { (called) (money::usd(fact)) (money::mark(simulated)) },
+        (_, other) => html! { (called) (plainly(other)?) },
+    })
 }
 
-/// A member's name as words: `durationMs` is `duration ms`, and of what ends in the kind of its value that is left out.
+/// A value as it is read; nothing where there is nothing in it.
+fn plainly(value: &Value) -> Option<Markup> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(is) => html! { (if *is { "yes" } else { "no" }) },
+        Value::Number(number) => html! { (number) },
+        Value::String(text) if text.is_empty() => return None,
+        Value::String(text) => match text.strip_prefix("sha256:") {
+            Some(digits) => html! { code { (text::first(digits, DIGITS)) } },
+            None if text.starts_with("0x") => html! { code { (text::first(text, DIGITS + 2)) } },
+            None => text::first(text, CHARS),
+        },
+        Value::Array(list) => {
+            let listed = list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned));
+            return plainly(&Value::String(listed.collect::<Vec<_>>().join(", ")));
+        }
+        Value::Object(members) => {
+            let listed = members.iter().map(|(name, member)| format!("{} {member}", in_words(name)));
+            return plainly(&Value::String(listed.collect::<Vec<_>>().join(", ")));
+        }
+    })
+}
+
+/// A member's name as words: `receiptCount` is `receipt count`, and of what ends in the kind of its value that is left out.
 fn in_words(name: &str) -> String {
-    if name == "amount" {
-        return "in the token's smallest unit".to_owned();
-    }
     let name = ["Id", "Usd"].iter().find_map(|kind| name.strip_suffix(kind)).unwrap_or(name);
     let mut words = String::with_capacity(name.len() + 4);
     for letter in name.chars() {
@@ -103,17 +147,46 @@ mod tests {
     use super::*;
 
     fn told(event: &Value) -> String {
-        row(event, "").map(Markup::into_string).join("|")
+        row(event, "", true).map(Markup::into_string).join("|")
     }
 
     #[test]
     fn facts_lead_to_their_pages() {
         let data = json!({ "callId": "call_1", "receiptId": "rcpt_1", "priceUsd": 0.5, "durationMs": 3, "owner": null });
         let told = told(&json!({ "kind": "call.succeeded", "at": "2026-11-21T00:00:00.000Z", "endpointSlug": "a-tool", "data": data }));
-        for part in ["a call succeeded", "/dashboard/tools/a-tool/log?callId=call_1", "/dashboard/receipts/rcpt_1", "$0.5", "duration ms"] {
+        for part in [
+            "a call succeeded",
+            "/dashboard/tools/a-tool/log?callId=call_1",
+            "/dashboard/receipts/rcpt_1",
+            "$0.5 <span class=\"play\">simulated",
+            "took 3 ms",
+        ] {
             assert!(told.contains(part), "{part}: {told}");
         }
         assert!(!told.contains("owner"), "{told}");
+    }
+
+    #[test]
+    fn facts_are_told_as_they_are_read() {
+        let hash = format!("sha256:{}", "0123456789abcdef".repeat(4));
+        let data = json!({
+            "changed": ["handler", "title"], "hosts": [], "charged": false, "version": hash, "amount": "10000", "priceUsd": 0.01, "kind": "credit",
+            "transaction": format!("0x{}", "ab".repeat(32)), "limits": { "wallMs": 5 }, "reason": "",
+        });
+        let told = told(&json!({ "kind": "call.failed", "at": "2026-11-21T00:00:00.000Z", "data": data }));
+        for part in [
+            "class=\"state bad\"",
+            "a call failed",
+            "<bdi>changed</bdi> <bdi>handler, title</bdi>",
+            "<bdi>charged</bdi> no",
+            "<code><bdi>01234567…</bdi></code>",
+            "paid by <bdi>credit</bdi>",
+            "<code><bdi>0xabababab…</bdi></code>",
+            "wall ms 5",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(!["hosts", "amount", "10000", "[", "{", "reason"].iter().any(|raw| told.contains(raw)), "{told}");
     }
 
     #[test]

@@ -19,6 +19,34 @@ pub(in crate::web) fn micros(amount: u64) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// What follows an amount that is not real.
+pub(in crate::web) fn mark(simulated: bool) -> Markup {
+    html! { @if simulated { " " span.play { "simulated" } } }
+}
+
+/// The same in plain text.
+pub(in crate::web) fn marked(simulated: bool) -> &'static str {
+    if simulated { " simulated" } else { "" }
+}
+
+/// The heading of a column of amounts.
+pub(in crate::web) fn heading(name: &str, simulated: bool) -> String {
+    if simulated { format!("{name}, simulated") } else { name.to_owned() }
+}
+
+/// What a network and a token of it are called by what the manifest says of payments; by their ids where it knows neither.
+pub(in crate::web) fn called<'v>(payment: &'v Value, network: &'v Value, asset: &'v Value) -> [&'v str; 2] {
+    let on = |entry: &&Value| entry["network"] == *network;
+    let is_same = |entry: &&Value| match (entry["asset"]["address"].as_str(), asset.as_str()) {
+        (Some(known), Some(asset)) => known.eq_ignore_ascii_case(asset),
+        _ => false,
+    };
+    let known = || payment["accepts"].as_array().into_iter().flatten().filter(on);
+    let name = known().find_map(|entry| entry["networkV1"].as_str()).or(network.as_str());
+    let symbol = known().find(is_same).and_then(|entry| entry["asset"]["symbol"].as_str());
+    [name.unwrap_or_default(), symbol.unwrap_or("token")]
+}
+
 /// What of a price is the builder's, and what the host keeps: so many basis points, rounded down to the micro-dollar.
 pub(in crate::web) fn shares(price: u64, fee_bps: u64) -> [u64; 2] {
     let fee = u64::try_from(u128::from(price) * u128::from(fee_bps) / 10_000).unwrap_or(price).min(price);
@@ -33,7 +61,7 @@ pub(in crate::web) fn price(tool: &Value, simulated: bool) -> Markup {
         span.money {
             @if is_free { "free" } @else {
                 @if most.is_null() { (usd(fixed)) } @else { "up to " (usd(most)) }
-                @if simulated { " " span.play { "simulated" } }
+                (mark(simulated))
             }
         }
     }
@@ -49,6 +77,17 @@ mod tests {
     fn amounts_are_told_to_the_last_digit() {
         for (amount, told) in [(json!(0.000_001), "$0.000001"), (json!(0.003), "$0.003"), (json!(12), "$12"), (json!(1234.5), "$1234.5")] {
             assert_eq!((usd(&amount), micros(in_micros(&amount))), (told.to_owned(), told.to_owned()));
+        }
+    }
+
+    #[test]
+    fn networks_and_tokens_are_called_by_their_names_where_they_are_known() {
+        let known = json!({ "network": "eip155:1", "networkV1": "one", "asset": { "address": "0xAb", "symbol": "USDC" } });
+        let payment = json!({ "accepts": [known] });
+        for (network, asset, names) in
+            [("eip155:1", "0xab", ["one", "USDC"]), ("eip155:1", "0xcd", ["one", "token"]), ("eip155:2", "0xab", ["eip155:2", "token"])]
+        {
+            assert_eq!(called(&payment, &json!(network), &json!(asset)), names);
         }
     }
 

@@ -28,6 +28,11 @@ pub(in crate::web) fn summary(text: &str, chars: usize) -> Markup {
     line(&format!("{} …", text[..whole].trim_end_matches([',', ';', ' '])))
 }
 
+/// So many of what is called so.
+pub(in crate::web) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// Paragraphs, with what is in backticks as code. No links, no markup.
 pub(in crate::web) fn paragraphs(text: &str) -> Markup {
     let text = text.replace("\r\n", "\n");

@@ -99,11 +99,16 @@ async fn revenue_is_told_as_the_api_tells_it_and_each_sum_opens_what_it_adds_up(
     let browser = Browser::signed_in(&host, &key).await;
     let page = browser.page("/dashboard/revenue").await;
     let shown = text(&page);
-    let sum = format!("{} gross − {} fees = {} net", usd(&totals["grossUsd"]), usd(&totals["feesUsd"]), usd(&totals["netUsd"]));
+    let sum = format!(
+        "{} simulated gross − {} simulated fees = {} simulated net",
+        usd(&totals["grossUsd"]),
+        usd(&totals["feesUsd"]),
+        usd(&totals["netUsd"])
+    );
     assert!(shown.contains(&sum), "{sum}: {shown}");
     assert!(shown.contains("simulated"), "whether it is real is said");
     let sentence = texts(&page, "figcaption").concat();
-    assert!(sentence.contains("31 days") && sentence.contains(&usd(&totals["netUsd"])), "{sentence}");
+    assert!(sentence.contains("Net by day since 20") && sentence.contains(&usd(&totals["netUsd"])), "{sentence}");
     assert_eq!(page.matches("<rect").count(), 1, "a bar, of today");
 
     let told = |list: &str, name: &str| report[list].as_array().unwrap().iter().find(|line| line["endpointSlug"] == name).unwrap().clone();
@@ -321,10 +326,10 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
     for told in [
         "is-held was taken down",
         "not <b>here</b>",
-        "earns ✕ failed in 1 of 4 calls",
+        "earns: 1 of 4 calls failed in 30 days",
         "asks asks for",
         "api.example.com",
-        "$0.7125 of 3 receipts wait to be paid out, and it is not said yet where payouts go.",
+        "$0.7125 simulated of 3 receipts wait to be paid out, and it is not said yet where payouts go.",
     ] {
         assert!(seen.contains(told), "{told}: {seen}");
     }
@@ -336,8 +341,8 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
     assert_eq!(cells.iter().map(|(_, told)| told.as_str()).collect::<Vec<_>>(), ["4", "1", "$0.7125"]);
     let row = page.split("aria-label=\"Your tools\"").nth(1).unwrap().split("<tr>").find(|row| row.contains("/tools/earns\"")).unwrap();
     let says = values(row, "aria-label").pop().unwrap();
-    assert!(says.starts_with("Calls by day. The most were 4, on ") && row.matches("<path").count() == 2, "{row}");
-    assert!(texts(&page, "figcaption").concat().contains("5 calls of your tools in 30 days, 1 of them failed."));
+    assert!(says.starts_with("Calls by day. Most in a day: 4, on ") && row.matches("<path").count() == 2, "{row}");
+    assert!(texts(&page, "figcaption").concat().contains("5 calls of your tools in 30 days, 1 failed."));
     assert!(text(&page).contains("a payment was taken") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
     // The last events are followed, and stay as many as they are.
     assert_eq!(values(&page, "data-live"), ["/dashboard/api/ai/builders/events"]);
@@ -395,7 +400,7 @@ async fn home_says_whose_calls_do_not_run_and_what_can_be_paid_out() {
     assert_eq!((&unreadable["is-sealed"], &unreadable["earns"]), (&json!(true), &json!(false)));
     let seen = needs(&host).await;
     assert!(
-        seen.contains("is-sealed has secrets that the host has no key for any more") && seen.contains(" of 1 receipts can be paid out."),
+        seen.contains("is-sealed has secrets that the host has no key for any more") && seen.contains(" of 1 receipt can be paid out."),
         "{seen}"
     );
     host.as_builder(&key, Method::POST, "/ai/endpoints/is-sealed/secrets", &secret).await.is(200);
@@ -412,7 +417,7 @@ async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
         let page = Browser::signed_in(&host, credential).await.page(path).await;
         assert!(values(&page, "href").contains(&"/dashboard/tools/earns/calls".to_owned()), "the tabs");
         let charts = texts(&page, "figcaption");
-        assert!(charts.iter().any(|says| says.contains("9 calls in 30 days, 3 of them failed. The most in a day were 9.")), "{charts:?}");
+        assert!(charts.iter().any(|says| says.contains("9 calls in 30 days, 3 failed. Most in a day: 9.")), "{charts:?}");
         assert_eq!((page.matches("class=\"col\"").count(), page.matches("class=\"col bad\"").count()), (1, 1), "one bar, a part of it bad");
         assert_eq!((page.matches("class=\"step\"").count(), page.matches("class=\"step bad\"").count()), (1, 1));
     }
@@ -420,7 +425,7 @@ async fn the_page_of_a_tool_shows_its_owner_how_it_was_called() {
     for browser in [Browser::new(&host), Browser::signed_in(&host, &other).await] {
         let page = browser.page(path).await;
         assert!(!page.contains("class=\"tabs\"") && !page.contains("class=\"col bad\""), "what failed is its owner's business");
-        assert!(texts(&page, "figcaption").iter().any(|says| says.contains("9 calls in 30 days. The most in a day were 9.")));
+        assert!(texts(&page, "figcaption").iter().any(|says| says.contains("9 calls in 30 days. Most in a day: 9.")));
     }
 }
 

@@ -81,7 +81,8 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
     publish(&host, &key, &asks).await;
     let list = text(&admin.page("/dashboard/admin/reviews").await);
     assert!(
-        list.contains("New content: 1 finding, code.eval") && list.contains("never approved") && list.contains("1 of 1 shown"),
+        list.contains("New content: 1 finding, code.eval")
+            && ["never approved", "of Changes", "1 of 1 shown"].iter().all(|told| list.contains(told)),
         "{list}"
     );
     let first = text(&admin.page("/dashboard/admin/reviews/asks").await);
@@ -106,9 +107,9 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
         "Before",
         "After",
         "export const more = 1;",
-        "lines added",
+        " added, ",
         "files: may keep files of its own",
-        "have this host ask the hosts below",
+        "have this host ask the hosts that an admin allowed it",
         "a.example.com",
         "in review",
     ] {

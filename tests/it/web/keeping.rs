@@ -153,7 +153,7 @@ async fn versions_are_read_by_their_lines_compared_and_run_again() {
     let (a, b) = (old.replace(':', "%3A"), new.replace(':', "%3A"));
     let compared = browser.page(&format!("{VERSIONS}?a={a}&b={b}")).await;
     let shown = text(&compared);
-    assert!(shown.contains("1 lines added, ") && compared.contains("<mark><bdi>first</bdi></mark>"), "{shown}");
+    assert!(shown.contains("1 line added, ") && compared.contains("<mark><bdi>first</bdi></mark>"), "{shown}");
     assert!(values(&browser.page(VERSIONS).await, "href").contains(&format!("{VERSIONS}?a={a}&b={b}")), "what the last one changed");
     assert!(browser.get(&format!("{VERSIONS}?a=sha256%3A00")).await.is(404).body.len() > 500);
     let page = browser.page(&format!("{VERSIONS}?a={a}")).await;
@@ -242,7 +242,7 @@ async fn a_log_is_read_by_level_words_call_and_page() {
     let shown = text(&browser.page(&older).await);
     assert!(shown.contains("21 lines") && shown.contains("line 20") && !shown.contains("line 21"), "{shown}");
     let errors = browser.page(&format!("{LOG}?level=error")).await;
-    assert!(text(&errors).contains("1 lines") && errors.matches("data-level=\"error\"").count() == 1);
+    assert!(text(&errors).contains("1 line") && errors.matches("data-level=\"error\"").count() == 1);
     let found = browser.page(&format!("{LOG}?q=timeout")).await;
     assert!(found.contains("<mark><bdi>Timeout</bdi></mark>") && text(&found).contains("the words hide 99 more"), "{found}");
     let none = text(&browser.page(&format!("{LOG}?q=%3Cscript%3E")).await);
@@ -250,7 +250,7 @@ async fn a_log_is_read_by_level_words_call_and_page() {
     let call = lines[0]["callId"].as_str().unwrap();
     assert!(values(&page, "href").contains(&format!("{LOG}?callId={call}")));
     let one = text(&browser.page(&format!("{LOG}?callId={call}")).await);
-    assert!(one.contains("One call") && one.contains("✓ passed"), "{one}");
+    assert!(one.contains("One call") && one.contains("✓ succeeded"), "{one}");
     browser.get(&format!("{LOG}?level=loud")).await.is(400);
     // Without leave to write one, that is why it is empty.
     let silent = json!({ "slug": "silent", "title": "Silent", "handlerType": "receipt_echo", "safetyAttestation": { "accepted": true } });

@@ -130,7 +130,7 @@ async fn a_draft_is_run_before_it_is_published_and_a_change_names_what_differs()
     let (key, browser) = published(&host, "runs").await;
     let page = browser.page(&edit("runs")).await;
     let shown = text(&html(&again(&browser, "runs", &page, &[("do", "run"), ("input", "{\"text\":\"hi\"}")]).await.is(200)));
-    for said in ["Run: ✓ passed", "\"text\": \"HI\"", " ms of 1000 ms", "shouting"] {
+    for said in ["Run: ✓ succeeded", "\"text\": \"HI\"", " ms of 1000 ms", "shouting"] {
         assert!(shown.contains(said), "{said}: {shown}");
     }
     let draft = "export default (req) => { throw new Error('<i>no</i>'); };";
@@ -144,7 +144,7 @@ async fn a_draft_is_run_before_it_is_published_and_a_change_names_what_differs()
     assert!(text(&shown).contains("there is nothing to publish") && !values(&shown, "value").contains(&"publish".to_owned()));
     let changes = [("source", draft), ("priceUsd", "0.02"), ("inputSchema", "{\"type\": \"object\" }")];
     let shown = text(&html(&again(&browser, "runs", &page, &[&changes[..], &[("do", "review")]].concat()).await.is(200)));
-    assert!(shown.contains("What changes") && shown.contains("0.02") && shown.contains("1 lines added, 6 removed"), "{shown}");
+    assert!(shown.contains("What changes") && shown.contains("0.02") && shown.contains("1 line added, 6 removed"), "{shown}");
     assert!(shown.contains("Note on this version"), "{shown}");
     let publish = [&changes[..], &[("do", "publish"), ("attested", "true"), ("note", "it <i>throws</i> `now`")]].concat();
     let published = again(&browser, "runs", &page, &publish).await.is(303);
@@ -170,10 +170,10 @@ async fn a_price_is_told_with_what_its_builder_gets_of_it() {
     let host = Host::builder().flag("--fee-bps", 333).start().await;
     let (_, browser) = published(&host, "priced").await;
     let page = browser.page(&edit("priced")).await;
-    assert!(text(&page).contains("Of $0.01 you get $0.009667: the host keeps $0.000333."), "{}", text(&page));
+    assert!(text(&page).contains("Of $0.01 simulated you get $0.009667 simulated: the host keeps $0.000333 simulated."), "{}", text(&page));
     let more = [("do", "check"), ("priceUsd", "$1"), ("maxPriceUsd", "2")];
     let shown = text(&html(&again(&browser, "priced", &page, &more).await.is(200)));
-    assert!(shown.contains("Of $1 you get $0.9667") && shown.contains("Of $2 you get $1.9334"), "{shown}");
+    assert!(shown.contains("Of $1 simulated you get $0.9667") && shown.contains("Of $2 simulated you get $1.9334"), "{shown}");
     for odd in ["", "much", "-1", "0", "1e400"] {
         let shown = text(&html(&again(&browser, "priced", &page, &[("do", "check"), ("priceUsd", odd)]).await));
         assert!(!shown.contains("you get"), "{odd}: {shown}");

@@ -42,17 +42,21 @@ async fn a_packet_is_made_by_a_form_and_shown_with_what_proves_it() {
     assert!(saved.has("location").starts_with("/dashboard/payouts?done=setPayoutSettings."), "{saved:?}");
     let page = browser.page(saved.has("location")).await;
     assert!(values(&page, "value").contains(&ADDRESS.to_owned()), "what is set is in the form");
-    assert!(text(&page).contains("$0.9 wait, and less than $1 is not paid out.") && !page.contains("makePayout"), "{}", text(&page));
+    assert!(
+        text(&page).contains("$0.9 simulated waits, and less than $1 simulated is not paid out.") && !page.contains("makePayout"),
+        "{}",
+        text(&page)
+    );
     assert!(text(&page).contains("$0.9 simulatedwaits") && text(&page).contains("Of 4 receipts"), "{}", text(&page));
     saves(ADDRESS, "0.5").await.is(303);
-    assert!(text(&browser.page("/dashboard/payouts").await).contains("Make a packet of $0.9"));
+    assert!(text(&browser.page("/dashboard/payouts").await).contains("Make a packet of $0.9 simulated"));
     browser.fill("/dashboard/payouts", "/dashboard/do/makePayout", &[]).await.is(303);
 
     let made = host.as_builder(&key, Method::GET, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payouts"][0].clone();
     let id = made["id"].as_str().unwrap();
     let (list, path) = (browser.page("/dashboard/payouts").await, format!("/dashboard/payouts/{id}"));
     assert!(text(&list).contains("Nothing waits to be paid out.") && !list.contains("makePayout"), "{}", text(&list));
-    assert!(values(&list, "href").contains(&path) && text(&list).contains("◐ created") && text(&list).contains("$0.9"));
+    assert!(values(&list, "href").contains(&path) && text(&list).contains("◐ waits for an admin") && text(&list).contains("$0.9"));
     let packet = browser.page(&path).await;
     for member in ["digest", "signature", "address", "asset", "network", "id"] {
         assert!(text(&packet).contains(made[member].as_str().unwrap()), "{member}");
@@ -137,7 +141,7 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
     };
     let page = browser.page("/dashboard/credit").await;
     let seen = text(&page);
-    for told in ["$4.25", "Today $0.75 was spent", "−$0.25", "+$5", "<script>alert(1)", "simulated"] {
+    for told in ["$4.25", "Today $0.75 simulated was spent", "−$0.25", "+$5", "<script>alert(1)", "simulated"] {
         assert!(seen.contains(told), "{told}: {seen}");
     }
     assert!(!page.contains("<img") && !page.contains("<script>"), "a label is text");
@@ -155,7 +159,7 @@ async fn a_holder_sees_what_moved_their_credit_and_bounds_it() {
     let told = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", token)).await.is(200).json();
     assert_eq!((micros(&told["budgets"]["holder"]["perDayUsd"]), &told["budgets"]["holder"]["perCallUsd"]), (1_000_000, &Value::Null));
     let page = browser.page("/dashboard/credit").await;
-    assert!(text(&page).contains("$0.25 more may be") && page.contains("value=\"1\""), "{page}");
+    assert!(text(&page).contains("$0.25 simulated more may be") && page.contains("value=\"1\""), "{page}");
     host.call_credit("earns", &json!({ "n": 4 }), token).await.is(200);
     host.call_credit("earns", &json!({ "n": 5 }), token).await.fails(403, "budget_exceeded", "caller");
     browser.fill("/dashboard/credit", "/dashboard/do/setBudget", &bounds("", "true")).await.is(303);

@@ -9,13 +9,11 @@ use crate::web::{
     asked::Asked,
     page::{Area, Page},
     parts::{
-        code,
         empty::empty,
         form,
         pager::onward,
         places::tool,
-        same::line,
-        sample::quoted,
+        same::{line, same},
         state::state,
         table::{Column, table},
         text,
@@ -37,11 +35,10 @@ pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuer
     let found = visitor.get(&with_query("/ai/admin/audit", paged)).await?;
     let main = visitor
         .made(|| {
-            let command = format!("curl -s -H \"X-Admin-Token: $TOKEN\" {}", quoted(&format!("{}{api}", visitor.base_url())));
             html! {
                 (filters(&asked))
                 (trail(&visitor, &found, &asked))
-                section { h2 { "The same without this page" } (code::block("Command", "sh", &command)) }
+                (same(&visitor, &api))
             }
         })
         .await?;

@@ -143,7 +143,7 @@ mod tests {
         let told = |approved: Option<Uploaded>, now: Uploaded| {
             handler(approved.as_ref(), &now, &Part { from: 1, found: &[], path: "/p" }).into_string()
         };
-        assert!(told(Some(of("1", Some(&old))), of("2", Some(&new))).contains("1 lines added, 1 removed."));
+        assert!(told(Some(of("1", Some(&old))), of("2", Some(&new))).contains("1 line added, 1 removed."));
         assert!(told(Some(of("1", Some(&old))), of("1", Some(&old))).contains("the version that was approved"));
         assert!(told(Some(of("1", None)), of("2", Some(&new))).contains("not kept any more"));
         assert!(told(None, of("2", Some(&response))).contains("No version was ever approved"));

@@ -54,9 +54,9 @@ fn about(credit: &Value, simulated: bool) -> Markup {
             ("Id", Some(facts::id(said(credit, "creditId")))),
             ("Label", Some(text::words(said(credit, "label")))),
             ("Made", Some(moment(&credit["createdAt"]))),
-            ("Spent today", credit["today"]["spentUsd"].is_number().then(|| html! { (money::usd(&credit["today"]["spentUsd"])) })),
+            ("Spent today", credit["today"]["spentUsd"].is_number().then(|| html! { (money::usd(&credit["today"]["spentUsd"])) (mark(simulated)) })),
             ("Revoked", revoked.is_object().then(|| html! {
-                (money::usd(&revoked["amountUsd"])) " taken, " (moment(&revoked["since"]))
+                (money::usd(&revoked["amountUsd"])) (mark(simulated)) " taken, " (moment(&revoked["since"]))
                 @if let Some(reason) = revoked["reason"].as_str() { ": " (text::words(reason)) }
             })),
         ]))

@@ -30,7 +30,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refu
         (needed(&needs(&reviews, &packets["counts"], &health)))
         (numbers(&metrics, &health))
         div.split {
-            section { h2 { "Failures of the last hour" } (failures(&metrics)) }
+            section { h2 { "Failures in the last hour" } (failures(&metrics)) }
             section { h2 { "Revenue of the last 30 days" } (earned(&revenue, simulated)) }
         }
     };
@@ -58,7 +58,7 @@ fn needs(reviews: &Value, packets: &Value, health: &Value) -> Vec<Need> {
         match status {
             "created" => need(format!("{packets} to approve"), "/dashboard/admin/payouts?status=created", "Approve"),
             "approved" => need(format!("{packets} to send"), "/dashboard/admin/payouts?status=approved", "Send"),
-            _ => need(format!("{packets} failed"), "/dashboard/admin/payouts?status=failed", "Look"),
+            _ => need(format!("{packets} failed"), "/dashboard/admin/payouts?status=failed", "See payouts"),
         }
     }
     if let open @ 1.. = health["openSettlements"].as_u64().unwrap_or_default() {
@@ -104,7 +104,7 @@ fn numbers(metrics: &Value, health: &Value) -> Markup {
     let sandbox = &health["sandbox"];
     html! {
         dl.numbers {
-            div { dt { "Calls a minute" } dd { (format!("{:.1}", rate(metrics))) } }
+            div { dt { "Calls a minute, last 5" } dd { (format!("{:.1}", rate(metrics))) } }
             div { dt { "Running" } dd { (sandbox["running"]) } }
             div { dt { "Queued" } dd { (sandbox["queued"]) } }
             div { dt { "Workers" } dd { (sandbox["workers"]) } }
@@ -133,14 +133,14 @@ fn failures(metrics: &Value) -> Markup {
         p { (failed) " of " (counted(calls, "call", "calls")) " failed." }
         @if !faults.is_empty() {
             (facts::list(&faults.iter().map(|(fault, codes)| (*fault, Some(html! {
-                @for (code, count) in codes { div { code { (text::words(code)) } " " (count) } }
+                @for (code, count) in codes { div { (count) " × " code { (text::words(code)) } } }
             }))).collect::<Vec<_>>()))
         }
     }
 }
 
 fn earned(revenue: &Value, simulated: bool) -> Markup {
-    let line = |name: &str| html! { (money::usd(&revenue[name]["grossUsd"])) " from " (counted(revenue[name]["paidCalls"].as_u64().unwrap_or_default(), "paid call", "paid calls")) };
+    let line = |name: &str| html! { (money::usd(&revenue[name]["grossUsd"])) (mark(simulated)) " from " (counted(revenue[name]["paidCalls"].as_u64().unwrap_or_default(), "paid call", "paid calls")) };
     html! {
         p.figure { (money::usd(&revenue["revenueUsd"])) (mark(simulated)) }
         p.muted { "Fees of builders' sales, registrations, and what own tools earned." }
@@ -148,7 +148,7 @@ fn earned(revenue: &Value, simulated: bool) -> Markup {
             ("All sales", Some(line("totals"))),
             ("Builders'", Some(line("builders"))),
             ("Own tools, registrations", Some(line("own"))),
-            ("Given back", Some(html! { (money::usd(&revenue["totals"]["refundedUsd"])) })),
+            ("Given back", Some(html! { (money::usd(&revenue["totals"]["refundedUsd"])) (mark(simulated)) })),
         ]))
     }
 }

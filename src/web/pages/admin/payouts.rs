@@ -4,13 +4,21 @@ use std::collections::BTreeMap;
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::shared::{Admin, Decided, ROWS, counted, entries, mark, owner, said};
+use super::shared::{Admin, Decided, ROWS, counted, entries, mark, owner_by_name, said};
 use crate::web::{
     asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, facts, form, money, pager::onward, same::line, state::state, text, time::moment},
+    parts::{
+        empty::empty,
+        facts, form, money,
+        pager::onward,
+        same::line,
+        state::{self, state},
+        text,
+        time::moment,
+    },
     visitor::{Refused, Visitor, with_query},
 };
 
@@ -23,8 +31,8 @@ pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuer
     let asked = Asked::read(query.as_deref(), &["status", "cursor"]);
     let fields = [("status", asked.get("status")), ("limit", ROWS), ("cursor", asked.get("cursor"))];
     let found = visitor.get(&with_query("/ai/admin/payouts", fields)).await?;
-    let simulated = visitor.plays().await?;
-    let shown = Shown { visitor: &visitor, asked: &asked, simulated };
+    let payment = &visitor.manifest().await?["payment"];
+    let shown = Shown { visitor: &visitor, asked: &asked, payment, simulated: payment["simulated"] == true };
     let main = visitor.made(|| view(&shown, &found)).await?;
     Ok(visitor.show(Page { style: Some("make.css"), ..Page::new(Area::AdminPayouts, "Payouts", main) }).await)
 }
@@ -34,7 +42,16 @@ struct Shown<'a> {
     visitor: &'a Visitor,
     /// The state, and where in the list.
     asked: &'a Asked,
+    /// What the manifest says of payments.
+    payment: &'a Value,
     simulated: bool,
+}
+
+impl Shown<'_> {
+    /// What a network and a token of it are called.
+    fn called(&self, network: &Value, asset: &Value) -> String {
+        money::called(self.payment, network, asset).join(", ")
+    }
 }
 
 fn view(shown: &Shown, found: &Value) -> Markup {
@@ -51,7 +68,7 @@ fn view(shown: &Shown, found: &Value) -> Markup {
                 "To send, of what is shown: "
                 @for (place, ((network, asset), (micros, count))) in sums.iter().enumerate() {
                     @if place > 0 { "; " }
-                    strong { (money::micros(*micros)) } (mark(shown.simulated)) " in " (counted(*count, "packet", "packets")) " on " (text::words(network)) ", " (text::words(asset))
+                    strong { (money::micros(*micros)) } (mark(shown.simulated)) " in " (counted(*count, "packet", "packets")) " on " (text::words(&shown.called(&json!(network), &json!(asset))))
                 }
                 "."
             }
@@ -78,18 +95,19 @@ fn row(shown: &Shown, packet: &Value, back: &str) -> Markup {
     let id = said(packet, "id");
     html! {
         li #(id) {
-            h2 { (money::usd(&packet["amountUsd"])) (mark(shown.simulated)) " for " (owner(said(packet, "builderId"))) }
-            p { (state(said(packet, "status"))) }
+            h2 { (money::usd(&packet["amountUsd"])) (mark(shown.simulated)) " for " (owner_by_name(said(packet, "builderId"), &packet["builderName"])) }
+            p { (standing(said(packet, "status"))) }
             div.what {
                 (facts::list(&[
                     ("Packet", Some(facts::id(id))),
+                    ("Builder", packet["builderId"].as_str().map(facts::id)),
                     ("To", packet["address"].as_str().map(facts::id)),
-                    ("On", Some(html! { (text::words(said(packet, "network"))) ", " (text::words(said(packet, "asset"))) })),
+                    ("On", Some(html! { (text::words(&shown.called(&packet["network"], &packet["asset"]))) " " (facts::id(said(packet, "asset"))) })),
                     ("Receipts", Some(html! { (packet["receiptCount"]) })),
-                    ("Left out", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) ", which was given back of earlier sales" })),
+                    ("Left out", packet["withheldUsd"].is_number().then(|| html! { (money::usd(&packet["withheldUsd"])) (mark(shown.simulated)) ", which was given back of earlier sales" })),
                     ("Digest", packet["digest"].as_str().map(facts::id)),
                     ("Made", Some(moment(&packet["createdAt"]))),
-                    ("Changed", Some(moment(&packet["updatedAt"]))),
+                    ("Decided", Some(moment(&packet["updatedAt"])).filter(|_| packet["status"] != "created")),
                     ("Transaction", packet["transaction"].as_str().map(facts::id)),
                     ("Reason", packet["reason"].as_str().map(text::words)),
                 ]))
@@ -122,6 +140,15 @@ fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
             }
             _ => {}
         }
+    }
+}
+
+/// How a packet stands: what is to be done with it is called as the list of those is.
+fn standing(status: &str) -> Markup {
+    match status {
+        "created" => state::told(status, "to approve"),
+        "approved" => state::told(status, "to send"),
+        status => state(status),
     }
 }
 

@@ -29,7 +29,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refu
     let revision = head.get(header::ETAG).and_then(|revision| revision.to_str().ok()).unwrap_or_default();
     let found = visitor.get("/ai/admin/policy").await?;
     let main = html! {
-        p.lead { "It holds for what builders do from now on. Only lower ceilings and a stricter tier reach tools that are there already, and those at once." }
+        p.lead { "The policy holds for what builders do from now on. Only lower ceilings and a stricter tier reach tools that are there already, and those at once." }
         (edited(&visitor, &found["policy"], revision))
     };
     Ok(visitor.show(shown_page(main)).await)

@@ -30,7 +30,7 @@ pub(in crate::web) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
             }))
         }
         (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength="1000" autocomplete="off"; }))
-        button { "Give back this, or all that is left" }
+        button { "Refund this, or all that is left" }
     };
     html! {
         details.way {

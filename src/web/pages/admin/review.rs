@@ -10,7 +10,7 @@ use super::{
     changes::{self, Part, Uploaded},
     findings::{self, findings},
     read::Read,
-    shared::{Admin, entries, owner, said},
+    shared::{Admin, entries, owner, owner_by_name, said},
     verdict,
 };
 use crate::{
@@ -71,7 +71,7 @@ pub(in crate::web) async fn page(
         .await?;
     let heading = html! {
         h1 { (text::words(said(tool, "title"))) }
-        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner(said(tool, "owner"))) } }
+        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner_by_name(said(tool, "owner"), &tool["builder"]["name"])) } }
     };
     let page = Page {
         heading: Some(heading),
@@ -135,7 +135,7 @@ fn view(seen: &Seen, before: Option<&Uploaded>, now: &Uploaded, others: &Value) 
             }
             aside aria-labelledby="decide" {
                 h2 #decide { "Decide" }
-                @if read.waits() { (verdict::answers(&read)) } @else { p.muted { "Nothing of it waits." } }
+                @if read.waits() { (verdict::answers(&read)) } @else { p.muted { "Nothing waits for a decision." } }
                 (verdict::others(&read))
                 h2 { "Its builder" }
                 (history(tool, others))

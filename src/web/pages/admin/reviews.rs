@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{
     capabilities,
-    shared::{Admin, ROWS, counted, entries, owner, said},
+    shared::{Admin, ROWS, counted, entries, owner_by_name, said},
 };
 use crate::web::{
     asked::Asked,
     page::{Area, Page},
-    parts::{empty::empty, form, pager::pager, state::state, text, time::moment},
+    parts::{empty::empty, form, pager::pager, same::line, state::state, text, time::moment},
     visitor::{Refused, Visitor, segment, with_query},
 };
 
@@ -23,13 +23,13 @@ const NAMED: usize = 5;
 pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["cursor"]);
     let found = visitor.get(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
-    let main = visitor.made(|| html! { (view(&found, &asked, visitor.base_url())) (rescan(&visitor)) }).await?;
+    let main = visitor.made(|| html! { (view(&visitor, &found, &asked)) (rescan(&visitor)) }).await?;
     Ok(visitor.show(Page::new(Area::Reviews, "Reviews", main)).await)
 }
 
-fn view(found: &Value, asked: &Asked, base: &str) -> Markup {
+fn view(visitor: &Visitor, found: &Value, asked: &Asked) -> Markup {
     let (reviews, total) = (entries(found, "reviews"), found["total"].as_u64().unwrap_or_default());
-    let command = format!("curl -s -H \"x-admin-token: $ADMIN_TOKEN\" {base}/ai/admin/audit");
+    let command = line(visitor, "/ai/admin/audit");
     html! {
         p.lead { "What builders published or ask for, and you decide about. What waits longest comes first." }
         @if reviews.is_empty() { (empty("Nothing waits for you.", Some(("/dashboard/admin/audit", "What was done")), &command)) }
@@ -80,7 +80,7 @@ fn row(review: &Value) -> Markup {
             p.marks {
                 code { (text::words(slug)) }
                 @if let Some(held) = review["content"].as_str() { (state(if held == "content_review" { "in review" } else { "blocked" })) }
-                span { "of " (owner(said(review, "owner"))) }
+                span { "of " (owner_by_name(said(review, "owner"), &review["builder"]["name"])) }
                 span { "revision " (review["revision"]) }
                 @if first { span { "never approved" } }
             }

@@ -21,6 +21,11 @@ use crate::{
     },
 };
 
+pub(super) use crate::web::parts::{
+    money::{heading, mark},
+    text::counted,
+};
+
 /// Rows of a page.
 pub(super) const ROWS: &str = "50";
 
@@ -45,16 +50,6 @@ pub(super) fn only_admins(visitor: &Visitor) -> Result<(), Fault> {
     }
 }
 
-/// What follows an amount that is not real.
-pub(super) fn mark(simulated: bool) -> Markup {
-    html! { @if simulated { " " span.play { "simulated" } } }
-}
-
-/// The heading of a column of amounts.
-pub(super) fn heading(name: &str, simulated: bool) -> String {
-    if simulated { format!("{name}, simulated") } else { name.to_owned() }
-}
-
 /// The entries of a list.
 pub(super) fn entries<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map(Vec::as_slice).unwrap_or_default()
@@ -64,16 +59,19 @@ pub(super) fn said<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// So many of what is called so.
-pub(super) fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
-}
-
 /// Whose something is, by the id that lists name them by.
 pub(super) fn owner(id: &str) -> Markup {
     html! {
         @if id.starts_with("bld_") { a href={ "/dashboard/admin/builders/" (segment(id)) } { code { (text::words(id)) } } }
         @else { (text::words(id)) }
+    }
+}
+
+/// The same by their name, where it is known.
+pub(super) fn owner_by_name(id: &str, name: &Value) -> Markup {
+    match name.as_str() {
+        Some(name) => html! { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } },
+        None => owner(id),
     }
 }
 

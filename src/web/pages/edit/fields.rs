@@ -18,6 +18,9 @@ pub(super) struct Known<'a> {
     pub(super) problems: &'a [Value],
     /// What the host keeps of a sale, in basis points; nothing where the tool is its own.
     pub(super) fee_bps: u64,
+    /// Who gets the rest, in words with their verb.
+    pub(super) gets: &'static str,
+    pub(super) simulated: bool,
 }
 
 /// A handler to begin with.
@@ -88,7 +91,7 @@ pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
         section {
             h2 { "Details" }
             @if is_new {
-                (known.field("slug", "Name in its address", &html! { "Small letters, digits and hyphens: " code { "/tools/name" } ". It stays." },
+                (known.field("slug", "Name in its address", &html! { "Small letters, digits and hyphens: " code { "/tools/name" } ". It cannot be changed later." },
                     |marks| marks.line("slug", draft, "shout")))
             }
             (known.field("title", "Title", &html! { "Up to 120 characters." }, |marks| marks.line("title", draft, "Shout")))
@@ -98,7 +101,7 @@ pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
             (known.field("priceUsd", "Price of a call, in US dollars",
                 &html! { "Up to six decimals; 0 is free. Only a result that fits the output schema is charged. " (net("priceUsd", draft, known)) },
                 |marks| marks.line("priceUsd", draft, "0.003")))
-            (known.field("maxPriceUsd", "Most that a call costs, in US dollars",
+            (known.field("maxPriceUsd", "Highest price, where the handler sets it, in US dollars",
                 &html! {
                     "Empty where the price is fixed. Otherwise the handler says what a call costs, with " code { "ctx.charge" } ". "
                     (net("maxPriceUsd", draft, known))
@@ -113,10 +116,11 @@ pub(super) fn details(draft: &Draft, known: &Known, is_new: bool) -> Markup {
 fn net(name: &str, draft: &Draft, known: &Known) -> Markup {
     let price = draft.get(name).trim().trim_start_matches('$').parse().map_or(0, |usd: f64| money::in_micros(&json!(usd)));
     let [net, fee] = money::shares(price, known.fee_bps).map(money::micros);
+    let mark = money::marked(known.simulated);
     html! {
         @if known.fee_bps > 0 {
-            output for={ "field-" (name) } data-fee-bps=(known.fee_bps) {
-                @if price > 0 { "Of " (money::micros(price)) " you get " (net) ": the host keeps " (fee) "." }
+            output for={ "field-" (name) } data-fee-bps=(known.fee_bps) data-gets=(known.gets) data-mark=(mark) {
+                @if price > 0 { "Of " (money::micros(price)) (mark) " " (known.gets) " " (net) (mark) ": the host keeps " (fee) (mark) "." }
             }
         }
     }

@@ -98,7 +98,14 @@ impl<'a> Sheet<'a> {
     fn view(&self, told: &Told, manifest: &Value, statement: &str) -> Markup {
         let builders = &manifest["builders"];
         let fee_bps = if self.is_hosts_own() { 0 } else { builders["feeBps"].as_u64().unwrap_or_default() };
-        let known = Known { tool: &self.tool, at_once: &builders["capabilities"], problems: told.wrong(), fee_bps };
+        let known = Known {
+            tool: &self.tool,
+            at_once: &builders["capabilities"],
+            problems: told.wrong(),
+            fee_bps,
+            gets: if self.visitor.kind() == Some(Kind::Admin) { "the builder gets" } else { "you get" },
+            simulated: manifest["payment"]["simulated"] == true,
+        };
         let place = if self.is_new() { NEW.to_owned() } else { own::place(&self.slug, "edit") };
         html! {
             @if self.is_new() {
@@ -129,8 +136,8 @@ impl<'a> Sheet<'a> {
                     button.primary name="do" value="review" { "Review and publish" }
                 }
                 p.note {
-                    "Check and Run store nothing and cost nothing. "
-                    @if self.is_new() { "A tool is run here once it is published; publish it paused to run it before anybody calls it." }
+                    @if self.is_new() { "Check stores nothing and costs nothing. To run it before anybody calls it, publish it paused." }
+                    @else { "Check and Run store nothing and cost nothing." }
                 }
             }
         }

@@ -5,7 +5,12 @@ use serde_json::Value;
 
 use super::shown::{PATH, Shown};
 use crate::web::{
-    parts::{money, places, state::state, text, time::moment},
+    parts::{
+        money, places,
+        state::state,
+        text::{self, counted},
+        time::moment,
+    },
     visitor::with_query,
 };
 
@@ -78,7 +83,7 @@ fn waiting(tool: &Value) -> Option<Need> {
     (!asked.is_empty()).then(|| Need {
         words: html! { (places::tool(slug)) " asks for " (text::summary(&listed, 120)) ", which an admin has not granted yet." },
         path: places::of_tool(slug, ""),
-        action: "See it",
+        action: "See what it asks",
     })
 }
 
@@ -88,7 +93,7 @@ fn failing(shown: &Shown, line: &Value) -> Option<Need> {
     let slug = line["endpointSlug"].as_str()?;
     let since = shown.first();
     (failed * ONE_OF > calls).then(|| Need {
-        words: html! { (places::tool(slug)) " " (state("failed")) " in " (failed) " of " (calls) " calls in 30 days." },
+        words: html! { (places::tool(slug)) ": " (failed) " of " (counted(calls, "call", "calls")) " failed in 30 days." },
         path: with_query(&places::of_tool(slug, "/calls"), [("code", "failed"), ("since", since)]),
         action: "See the failures",
     })
@@ -122,14 +127,18 @@ fn payout(shown: &Shown) -> Option<Need> {
     let (settings, waiting) = (&shown.payouts["payoutSettings"], &shown.payouts["waiting"]);
     let [amount, least] = [&waiting["amountUsd"], &settings["minimumUsd"]].map(money::in_micros);
     let path = with_query("/dashboard/payouts", [("builderId", shown.asked.get("builderId"))]);
-    let waits = html! { (money::usd(&waiting["amountUsd"])) " of " (waiting["receiptCount"]) " receipts" };
+    let receipts = waiting["receiptCount"].as_u64().unwrap_or_default();
+    let waits =
+        html! { (money::usd(&waiting["amountUsd"])) (money::mark(shown.simulated)) " of " (counted(receipts, "receipt", "receipts")) };
     if amount == 0 || amount < least {
         return None;
     }
     Some(match settings.is_null() {
-        true => {
-            Need { words: html! { (waits) " wait to be paid out, and it is not said yet where payouts go." }, path, action: "Say where" }
-        }
+        true => Need {
+            words: html! { (waits) " " (if receipts == 1 { "waits" } else { "wait" }) " to be paid out, and it is not said yet where payouts go." },
+            path,
+            action: "Say where",
+        },
         false => Need { words: html! { (waits) " can be paid out." }, path, action: "Make a packet" },
     })
 }

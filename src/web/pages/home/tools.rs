@@ -21,7 +21,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
     let tools = shown.tools["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let next = shown.tools["nextCursor"].as_str().map(|cursor| shown.asked.with(PATH, &[("cursor", cursor)]));
     let first = (!shown.asked.get("cursor").is_empty()).then(|| shown.asked.with(PATH, &[("cursor", "")]));
-    let net = if shown.simulated { "Net, 30 days, simulated" } else { "Net, 30 days" };
+    let net = money::heading("Net, 30 days", shown.simulated);
     let columns = [
         Column::Words("Tool"),
         Column::Words("State"),
@@ -29,7 +29,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
         Column::Number("Calls, 30 days"),
         Column::Number("Failed"),
         Column::Words("By day"),
-        Column::Number(net),
+        Column::Number(&net),
     ];
     let days = shown.days();
     html! {
@@ -52,9 +52,9 @@ fn row(shown: &Shown, days: &[String], tool: &Value) -> [Markup; 7] {
     let calls = |code: &str| with_query(&places::of_tool(slug, "/calls"), [("code", code), ("since", since)]);
     let settled = [("builderId", shown.asked.get("builderId")), ("kind", "payment.settled"), ("tool", slug), ("since", since)];
     [
-        html! { (text::words(said("title"))) " " (places::tool(slug)) },
+        html! { a href=(places::of_tool(slug, "")) { (text::words(said("title"))) } " " code.muted { (text::words(slug)) } },
         state(said("state")),
-        money::price(tool, false),
+        money::price(tool, shown.simulated),
         html! { a href=(calls("")) { (line["calls"]) } },
         html! { a href=(calls("failed")) { (line["failedCalls"]) } },
         by_day(line, days),
@@ -70,5 +70,5 @@ fn by_day(line: &Value, days: &[String]) -> Markup {
     let Some(most) = bars.iter().filter(|bar| bar.value > 0.0).max_by(|one, other| one.value.total_cmp(&other.value)) else {
         return html! {};
     };
-    spark(&format!("Calls by day. The most were {}, on {}.", most.value, most.name), &bars)
+    spark(&format!("Calls by day. Most in a day: {}, on {}.", most.value, most.name), &bars)
 }

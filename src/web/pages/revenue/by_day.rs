@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
-use super::report::{PATH, Shown, columns};
+use super::report::{PATH, Shown, columns, headings};
 use crate::web::parts::{
     chart::{Bar, Chart},
     money,
@@ -29,9 +29,9 @@ pub(super) fn view(shown: &Shown) -> Markup {
     let csv = shown.asked.with(&format!("{PATH}.csv"), &[("by", "day"), ("page", "")]);
     let chart = Chart {
         id: "by-day",
-        says: says(&days, together, most),
+        says: says(&days, together, most, shown.simulated),
         keys: [Some("net"), None],
-        most: most.map_or_else(String::new, |bar| told(bar.value)),
+        most: most.map_or_else(String::new, |bar| format!("{}{}", told(bar.value), money::marked(shown.simulated))),
         table: html! {
             (rows(shown, &days, &sold))
             p.note {
@@ -53,11 +53,12 @@ fn bars(days: &[String], sold: &HashMap<&str, &Value>, together: usize) -> Vec<B
     bars
 }
 
-fn says(days: &[String], together: usize, most: Option<&Bar>) -> String {
-    let Some(most) = most.filter(|bar| bar.value > 0.0) else { return format!("Nothing was earned in {} days.", days.len()) };
+fn says(days: &[String], together: usize, most: Option<&Bar>, simulated: bool) -> String {
+    let Some(most) = most.filter(|bar| bar.value > 0.0) else { return "Nothing was earned in this time.".to_owned() };
+    let (first, highest) = (&days[0], format!("{}{}", told(most.value), money::marked(simulated)));
     match together {
-        1 => format!("Net by day in {} days. The most was {}, on {}.", days.len(), told(most.value), most.name),
-        _ => format!("Net in {} days, {together} to a bar. The most was {}, from {} on.", days.len(), told(most.value), most.name),
+        1 => format!("Net by day since {first}. Most in a day: {highest}, on {}.", most.name),
+        _ => format!("Net since {first}, {together} days to a bar. Most in a bar: {highest}, from {} on.", most.name),
     }
 }
 
@@ -65,7 +66,7 @@ fn rows(shown: &Shown, days: &[String], sold: &HashMap<&str, &Value>) -> Markup 
     let none = json!({ "calls": 0, "paidCalls": 0, "failedCalls": 0, "grossUsd": 0, "refundedUsd": 0, "feesUsd": 0, "netUsd": 0 });
     table(
         "Revenue by day",
-        columns("Day", shown.simulated),
+        columns("Day", &headings(shown.simulated)),
         days.iter().rev().take(ROWS).map(|day| {
             let line = sold.get(day.as_str()).copied();
             // What was given back was given back later, and all calls together are no list.

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::report::{PATH, Shown, columns};
+use super::report::{PATH, Shown, columns, headings};
 use crate::web::{
     parts::{pager::pager, places, table::table},
     visitor::with_query,
@@ -26,7 +26,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
     html! {
         section {
             h2 { "By tool" }
-            (table("Revenue by tool", columns("Tool", shown.simulated), some.map(|line| row(shown, line))))
+            (table("Revenue by tool", columns("Tool", &headings(shown.simulated)), some.map(|line| row(shown, line))))
             (pager(count, total, (page > 1).then(|| at(1)).as_deref(), (page < pages).then(|| at(page + 1)).as_deref()))
             p.note {
                 "Each number leads to its calls, as far as they are kept one by one. Calls of your own are listed there too; they are no sales. "

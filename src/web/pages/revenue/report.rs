@@ -47,10 +47,14 @@ pub(super) fn path(asked: &Asked) -> String {
     with_query("/ai/builders/revenue", [("builderId", asked.get("builderId")), ("since", since)])
 }
 
-/// The headings of a table of sums.
-pub(super) fn columns(name: &'static str, simulated: bool) -> [Column<'static>; 8] {
-    let [calls, paid, failed, gross, refunded, fees, net] = SUMS.map(|(_, heading, _)| Column::Number(heading));
-    let net = if simulated { Column::Number("Net, simulated") } else { net };
+/// What the sums are headed by.
+pub(super) fn headings(simulated: bool) -> [String; 7] {
+    SUMS.map(|(_, heading, is_amount)| money::heading(heading, is_amount && simulated))
+}
+
+/// The columns of a table of sums.
+pub(super) fn columns<'a>(name: &'a str, headings: &'a [String; 7]) -> [Column<'a>; 8] {
+    let [calls, paid, failed, gross, refunded, fees, net] = headings.each_ref().map(|heading| Column::Number(heading));
     [Column::Words(name), calls, paid, failed, gross, refunded, fees, net]
 }
 

@@ -19,7 +19,7 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
     let of_builder = tool["owner"] != "platform";
     let columns = [
         Column::Words("Limit"),
-        Column::Words("Own"),
+        Column::Words("Owner's"),
         Column::Number("Admin's cap"),
         Column::Number("Policy's ceiling"),
         Column::Number("In force"),
@@ -29,12 +29,12 @@ pub(super) fn limits(visitor: &Visitor, slug: &str, tool: &Value, policy: &Value
         input type="hidden" name="json:/limits" value="{}";
         (own::if_match(tool))
         (table("Limits", columns, TABLE.iter().map(|row| told(row, tool, if of_builder { policy[row.name].as_u64() } else { Some(row.ceiling) }))))
-        button.primary { "Save limits" }
+        button { "Save limits" }
     };
     html! {
         p.words {
-            "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what you, an admin and "
-            "the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
+            "What one call may use. An empty field is the default, which stands in it. In force is the lowest of what its owner, an admin "
+            "and the host's policy allow. A call that passes a limit is stopped, and nothing is charged."
         }
         (form::of(visitor, "updateEndpoint", &[("slug", slug)], &own::place(slug, "settings"), fields))
     }

@@ -105,16 +105,18 @@ pub(super) async fn show(asked: &Asked<'_>, pays: &Pays, answer: &Answer) -> Res
         Some(id) => asked.visitor.unsigned().get(&format!("/ai/receipts/{}", segment(id))).await.unwrap_or_default(),
         None => Bulk::default(),
     };
-    let main = asked.visitor.made(|| view(asked, pays, answer, &receipt["receipt"])).await?;
+    // Of the host: what a credit paid does not say of itself that it is not real.
+    let stamp = html! { @if asked.visitor.plays().await? { " " span.stamp { (state("simulated")) } } };
+    let main = asked.visitor.made(|| view(asked, pays, answer, &receipt["receipt"], &stamp)).await?;
     let page = Page { unlisted: true, ..asked.tool.page("Answer of", main) };
     Ok(asked.visitor.show(page).await)
 }
 
-fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value) -> Markup {
+fn view(asked: &Asked, pays: &Pays, answer: &Answer, receipt: &Value, stamp: &Markup) -> Markup {
     let (receipt_id, payment_id) = (answer.header("x-receipt-id"), answer.header("x-payment-id"));
     let settled = answer.decoded("payment-response").unwrap_or_default();
     html! {
-        (charged(receipt_id.is_some(), receipt, is_kept(asked, receipt)))
+        (charged(receipt_id.is_some(), receipt, is_kept(asked, receipt), stamp))
         (facts::list(&[
             ("Status", Some(html! { (answer.status.as_u16()) })),
             ("Type", (!answer.media().is_empty()).then(|| text::first(answer.media(), 100))),
@@ -148,17 +150,17 @@ fn is_kept(asked: &Asked, receipt: &Value) -> bool {
 }
 
 /// Whether anything was charged, and how much.
-fn charged(has_receipt: bool, receipt: &Value, is_kept: bool) -> Markup {
+fn charged(has_receipt: bool, receipt: &Value, is_kept: bool, stamp: &Markup) -> Markup {
     let kind = receipt["kind"].as_str().unwrap_or_default();
     html! {
         p.figure {
             @match kind {
                 "x402" | "credit" => {
                     (money::usd(&receipt["priceUsd"])) " " (state("settled"))
-                    @if receipt["simulated"] == true { " " span.stamp { (state("simulated")) } }
+                    (stamp)
                 }
                 "free" => (state("free")),
-                _ if has_receipt => (state("passed")),
+                _ if has_receipt => (state("succeeded")),
                 _ => { (state("failed")) }
             }
         }

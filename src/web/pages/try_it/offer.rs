@@ -89,7 +89,7 @@ impl Offer<'_> {
                     (self.ways())
                 }
             }
-            @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(&accepts, self.terms.manifest)) } }
+            @if !accepts.is_empty() { section { h2 { "What is asked for" } (paid_with(&accepts, self.terms.price(), &self.terms.manifest["payment"])) } }
             section {
                 h2 { "What it is called with" }
                 (self.input())

@@ -62,7 +62,7 @@ pub(super) fn ran(run: &Value, tool: &Value) -> Markup {
     let log = run["log"].as_array().map(Vec::as_slice).unwrap_or_default();
     html! {
         section.told aria-labelledby="told-ran" role="status" {
-            h2 #told-ran { "Run: " @if run.get("error").is_some() { (state("failed")) } @else { (state("passed")) } }
+            h2 #told-ran { "Run: " @if run.get("error").is_some() { (state("failed")) } @else { (state("succeeded")) } }
             @if let Some(error) = run.get("error") { (failed(error)) } @else { (result(run)) }
             (facts::list(&[
                 ("Processor", of("cpuMs", " ms", limit("cpuMs"))),
