@@ -147,13 +147,13 @@ impl Metrics {
         }
     }
 
-    /// The last 30 days of an endpoint, day by day, as far as they are kept, and stored: who reads it may be anyone, and has nothing written.
+    /// The last 30 days of an endpoint, today among them, day by day, as far as they are kept, and stored: who reads it may be anyone, and has nothing written.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn by_day(&self, endpoint: &EndpointId) -> Result<Series, StoreError> {
-        let since = Timestamp(self.clock.now().0.saturating_sub(30 * Step::Day.millis()));
+        let since = Timestamp(self.clock.now().0.saturating_sub(29 * Step::Day.millis()));
         self.read_stored(endpoint, SeriesQuery { since, until: None, step: Step::Day }).await
     }
 

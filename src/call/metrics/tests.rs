@@ -107,6 +107,30 @@ async fn buckets_are_aligned_and_have_no_gaps() {
 }
 
 #[tokio::test]
+async fn the_days_of_an_endpoint_are_thirty_with_today_and_nothing_is_written_for_them() {
+    let bench = Bench::new();
+    for (days, calls) in [(0, 5), (1, 4), (29, 2), (30, 1)] {
+        (0..calls).for_each(|_| bench.call(NOW.plus_millis((30 - days) * DAY), 1.0, 0, None));
+        bench.metrics.write().await.unwrap();
+    }
+    bench.clock.set(NOW.plus_millis(30 * DAY));
+    bench.call(NOW.plus_millis(30 * DAY), 1.0, 0, None);
+    let days: Vec<_> = bench.metrics.by_day(&bench.endpoint).await.unwrap().buckets.iter().map(|line| line.calls).collect();
+    assert_eq!((days.len(), days[0], days[28], days[29]), (30, 2, 4, 5));
+}
+
+#[tokio::test]
+async fn a_call_of_this_very_moment_is_in_a_series_that_goes_on() {
+    let bench = Bench::new();
+    bench.call(NOW, 1.0, 0, None);
+    for until in [None, Some(NOW.plus_millis(DAY))] {
+        let asked = bench.metrics.asked(0, until, Step::Hour).unwrap();
+        let series = bench.metrics.series(&bench.endpoint, asked).await.unwrap();
+        assert_eq!(series.buckets.iter().map(|line| line.calls).collect::<Vec<_>>(), [1], "{until:?}");
+    }
+}
+
+#[tokio::test]
 async fn calls_of_one_minute_are_one_row_and_those_of_an_hour_another() {
     let bench = Bench::new();
     for (at, rows) in [(0, 2), (59_999, 2), (MINUTE, 3), (HOUR - 1, 4), (HOUR, 6)] {

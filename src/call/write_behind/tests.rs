@@ -169,6 +169,24 @@ async fn records_of_calls_wait_up_to_forty_thousand() {
 }
 
 #[tokio::test]
+async fn receipts_that_are_stored_take_nothing_of_their_owners_share() {
+    let (write_behind, _store) = write_behind().await;
+    let [first, second] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));
+    let takes = |owner: &Owner, n| write_behind.succeeded(Closing { owner: owner.clone(), ..free(n) }).now_or_never().is_some();
+    assert!((0..MAX_WAITING).all(|n| takes(&first, n)));
+    {
+        let mut waiting = write_behind.waiting();
+        while !waiting.is_empty() {
+            let taken = waiting.take();
+            waiting.written(&taken.receipts);
+        }
+        assert_eq!(waiting.receipts(), 0);
+    }
+    assert!((0..MAX_WAITING).all(|n| takes(&second, n)));
+    assert!(takes(&first, 0) && !takes(&second, 0));
+}
+
+#[tokio::test]
 async fn flood_of_one_owner_costs_another_no_receipt_event_or_record() {
     let (write_behind, _store) = write_behind().await;
     let [greedy, other] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));

@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// As far as the charts go, in buckets of a day.
-const SINCE: &str = "30d";
+/// As far back as the charts go from today, in buckets of a day.
+const SINCE: &str = "29d";
 
 /// Charts of a tool's calls and of how long they took.
 ///

@@ -85,6 +85,8 @@ const ROOMS: &[Room] = &[
                 "bound::",
                 "twice::",
                 "unpaid::",
+                "web::overseeing::",
+                "web::lists::",
             ],
         ),
     },
