@@ -152,8 +152,7 @@ async fn inspect(
     PathParams(slug): PathParams<String>,
 ) -> Result<Response, Fault> {
     if let Some(Managed { live, .. }) = managed {
-        let record = publishing.about.beside(&live, live.endpoint.owned(&publishing.base_url)).await;
-        return Ok(tagged(&live, json!({ "ok": true, "endpoint": record })));
+        return Ok(owned(&publishing, &live));
     }
     let live = publishing.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;

@@ -61,3 +61,26 @@ impl Counted {
         Ok(counts)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn packets_are_counted_once_and_again_after_a_change() {
+        let counted = Counted::default();
+        let of = |statuses: &'static [Status]| {
+            let counted = counted.counts(async {
+                let mut counts = Counts::default();
+                statuses.iter().for_each(|status| counts.add(*status));
+                Ok(counts)
+            });
+            async { counted.await.unwrap() }
+        };
+        let first = Counts { created: 2, paid: 1, ..Counts::default() };
+        assert_eq!(of(&[Status::Created, Status::Paid, Status::Created]).await, first);
+        assert_eq!(of(&[Status::Failed]).await, first, "none has changed");
+        counted.changed();
+        assert_eq!(of(&[Status::Failed]).await, Counts { failed: 1, ..Counts::default() });
+    }
+}

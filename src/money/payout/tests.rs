@@ -119,6 +119,15 @@ async fn nothing_is_paid_out_without_settings_or_below_the_minimum() {
 }
 
 #[tokio::test]
+async fn settings_are_changed_onto_the_revision_that_was_read() {
+    let bench = Bench::new();
+    let set = async |onto| bench.payouts.set(&bench.builder, &settings(ADDRESS, 1), onto).await.map(|settings| settings.revision);
+    assert!(matches!(set(Some(1)).await, Err(PayoutError::Changed(0))), "none were set");
+    assert_eq!([set(Some(0)).await.unwrap(), set(None).await.unwrap(), set(Some(2)).await.unwrap()], [1, 2, 3]);
+    assert!(matches!(set(Some(2)).await, Err(PayoutError::Changed(3))));
+}
+
+#[tokio::test]
 async fn addresses_networks_and_assets_are_checked() {
     let bench = Bench::new();
     let set = async |address: &str| bench.payouts.set(&bench.builder, &settings(address, 1), None).await.map(|settings| settings.address);
@@ -160,7 +169,9 @@ async fn a_packet_goes_through_its_states_in_order_only() {
     }
     assert_eq!(bench.decide(&id, Decision::Failed, None).await.unwrap(), Status::Failed);
     assert_eq!(bench.decide(&id, Decision::Approve, None).await.unwrap(), Status::Approved);
+    assert_eq!(bench.payouts.counts().await.unwrap(), Counts { approved: 1, ..Counts::default() });
     assert_eq!(bench.decide(&id, Decision::Paid, Some(&hash)).await.unwrap(), Status::Paid);
+    assert_eq!(bench.payouts.counts().await.unwrap(), Counts { paid: 1, ..Counts::default() });
     for decision in [Decision::Approve, Decision::Failed] {
         wrong(bench.decide(&id, decision, None).await);
     }

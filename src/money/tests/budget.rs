@@ -30,6 +30,20 @@ async fn today(bench: &Bench, id: &CreditId) -> Value {
 }
 
 #[tokio::test]
+async fn a_budget_is_set_onto_the_revision_that_was_read_whoever_sets_it() {
+    let bench = Bench::over(Arc::new(Yielding::default()));
+    let (_, id) = minted(&bench).await;
+    let set =
+        async |by, onto| bench.gate.credits().set_budget(&id, by, &Budget::default(), onto).await.map(|credit| credit.budgets.revision);
+    assert!(matches!(set(SetBy::Holder, Some(1)).await, Err(CreditError::Changed(0))), "none was set");
+    assert_eq!(
+        [set(SetBy::Holder, Some(0)).await.unwrap(), set(SetBy::Admin, None).await.unwrap(), set(SetBy::Admin, Some(2)).await.unwrap()],
+        [1, 2, 3]
+    );
+    assert!(matches!(set(SetBy::Holder, Some(2)).await, Err(CreditError::Changed(3))));
+}
+
+#[tokio::test]
 async fn of_64_calls_at_once_no_more_are_debited_than_the_budget_of_a_day_pays() {
     for (budget, paid) in [
         (Budget { per_day_usd: calls(10), ..Budget::default() }, 10),

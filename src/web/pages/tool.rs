@@ -8,6 +8,7 @@ use tollhouse_protocol::limits::TABLE;
 use super::{admin::takedown, tools, versions};
 use crate::{
     account::session::Kind,
+    base::aside::Bulk,
     front::{Code, PathParams},
     web::{
         page::{Area, Page},
@@ -42,11 +43,17 @@ pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<
     // Of a tool that takes no calls there is none.
     let quote = visitor.ask_about("/ai/quote", &json!({ "slug": slug })).await.unwrap_or_default();
     let usage = super::usage::of(&visitor, &slug).await?;
-    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &quote, manifest], &usage)).await?;
+    // What everyone is told of it beside its record, which changes with each call, is in nobody's own record.
+    let told = match visitor.kind() {
+        Some(Kind::Admin | Kind::Builder) => visitor.unsigned().get(&record(&slug)).await.unwrap_or_default(),
+        Some(Kind::Holder) | None => Bulk::default(),
+    };
+    let told: &Value = if told["endpoint"].is_null() { &answer } else { &told };
+    let page = visitor.made(|| view(&visitor, &slug, [&answer["endpoint"], &told["endpoint"], &quote, manifest], &usage)).await?;
     Ok(visitor.show(page).await)
 }
 
-fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usage: &Markup) -> Page {
+fn view(visitor: &Visitor, slug: &str, [tool, told, quote, manifest]: [&Value; 4], usage: &Markup) -> Page {
     let record = record(slug);
     let simulated = manifest["payment"]["simulated"] == true;
     let accepts: Vec<_> = quote["accepts"].as_array().into_iter().flatten().collect();
@@ -62,7 +69,7 @@ fn view(visitor: &Visitor, slug: &str, [tool, quote, manifest]: [&Value; 3], usa
             }
             aside aria-labelledby="terms" {
                 h2 #terms.aside { "Terms" }
-                (terms(visitor, tool, &accepts, &manifest["payment"]))
+                (terms(visitor, [tool, told], &accepts, &manifest["payment"]))
                 @if tool["status"] == "active" { p { a.button.primary href=(places::of_tool(slug, "/try")) { "Try it" } } }
                 h2 { "Call it" }
                 @if tool["status"] != "active" { p { "It takes no calls now. When it does again:" } }
@@ -93,7 +100,7 @@ fn record(slug: &str) -> String {
     format!("/ai/endpoints/{}", segment(slug))
 }
 
-fn terms(visitor: &Visitor, tool: &Value, accepts: &[&Value], payment: &Value) -> Markup {
+fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payment: &Value) -> Markup {
     let simulated = payment["simulated"] == true;
     let free = tool["pricingMode"] == "free_public_utility";
     let may: Vec<_> = CAPABILITIES.iter().filter(|(name, _)| tool["capabilities"][name] == true).map(|(_, words)| *words).collect();
@@ -113,8 +120,8 @@ fn terms(visitor: &Visitor, tool: &Value, accepts: &[&Value], payment: &Value) -
             // Those of which a stranger is told nothing.
             ("Limits", tool["limits"].is_object().then(|| html! { (limits(&tool["limits"])) })),
             ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
-            ("Builder", builder(visitor, tool)),
-            ("Called", calls::told(tool).map(|told| html! { (told) })),
+            ("Builder", builder(visitor, told)),
+            ("Called", calls::told(told).map(|told| html! { (told) })),
             ("Tags", (!tags.is_empty()).then(|| html! {
                 span.marks { @for tag in &tags { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } } }
             })),

@@ -112,7 +112,7 @@ fn an_example_is_of_what_somebody_could_have() {
         for (name, member) in named {
             let is_empty = matches!(&**name, "title" | "description" | "label") && member == "";
             let letters: Vec<_> = member.as_str().unwrap_or_default().chars().collect();
-            let repeats = letters.windows(8).any(|some| some.iter().all(|letter| letter.is_alphabetic() && *letter == some[0]));
+            let repeats = letters.windows(8).any(|some| some.iter().all(|letter| letter.is_lowercase() && *letter == some[0]));
             if is_empty || repeats {
                 wrong.push(format!("{name}: {member}"));
             }

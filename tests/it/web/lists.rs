@@ -130,7 +130,7 @@ async fn everyone_is_told_how_a_tool_is_called_and_whose_it_is() {
         assert_eq!((&one["endpoint"]["usage"], &one["endpoint"]["builder"]), (&listed["usage"], &listed["builder"]));
     }
     let own = host.as_builder(&key, Method::GET, "/ai/endpoints/counted", &json!(null)).await.json();
-    assert_eq!((&own["endpoint"]["usage"], &own["endpoint"]["builder"]), (&listed["usage"], &listed["builder"]));
+    assert_eq!((own["endpoint"].get("usage"), own["endpoint"].get("builder")), (None, None), "a record is another one only after a change");
     let older = host.get("/ai/endpoints?form=older").await.json()["endpoints"][0].clone();
     assert_eq!((older.get("usage"), older.get("builder"), older["slug"].as_str()), (None, None, Some("counted")));
     assert_eq!(host.get("/ai/manifest").await.json()["endpoints"]["calls24h"], 3);

@@ -95,8 +95,6 @@ async fn who_looks_after_a_tool_is_told_all_of_its_terms() {
     let host = Host::start().await;
     let (id, key, _) = sold(&host).await;
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/earns", &Value::Null).await.is(200).json()["endpoint"].clone();
-    assert_eq!((&record["builder"]["name"], &record["builder"]["id"]), (&json!("Earner"), &json!(id)));
-    assert!(record["usage"]["calls30d"].is_u64(), "{record}");
     let version = record["version"].as_str().unwrap();
     for credential in [&key, &host.admin] {
         let page = Browser::signed_in(&host, credential).await.page("/dashboard/tools/earns").await;

@@ -11,9 +11,10 @@ mod said;
 mod supported;
 #[cfg(test)]
 mod tests;
+mod tries;
 mod window;
 
-use std::{fmt, iter, mem, sync::Arc, time::Duration};
+use std::{fmt, iter, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
@@ -25,6 +26,7 @@ use self::{
     line::Line,
     said::{Said, plain, settle_said, verdict},
     supported::Supported,
+    tries::Tries,
     window::Window,
 };
 use crate::{
@@ -167,12 +169,11 @@ impl Facilitator for HttpFacilitator {
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let began = Instant::now();
-        let (mut until, last) = (began + self.patience.again, began + self.patience.again.max(self.patience.settle.min(QUEUED)));
-        let (mut waits, mut heard, mut counted) = (iter::once(Duration::ZERO).chain(WAITS.build()), false, false);
+        let mut tries = Tries::beginning(Instant::now(), &self.patience);
+        let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
         loop {
-            let (said, queued) = self.window.ask(last, self.settle_once(payment)).await;
-            until = last.min(until + queued);
+            let (said, queued) = self.window.ask(tries.last, self.settle_once(payment)).await;
+            tries.queued(queued);
             let why = match said {
                 Said::Settled(transaction) => {
                     self.window.succeeded();
@@ -191,11 +192,10 @@ impl Facilitator for HttpFacilitator {
                 }
                 Said::NotServed(why) | Said::Refused(why) | Said::Spent(why) => return self.doubt(payment, begun, why).await,
             };
-            // That one payment fails again and again says nothing of those beside it.
-            if !mem::replace(&mut counted, true) {
+            if tries.fails_first() {
                 self.window.failed();
             }
-            let Some(again) = waits.next().map(|wait| Instant::now() + wait).filter(|again| *again <= until) else {
+            let Some(again) = waits.next().map(|wait| Instant::now() + wait).filter(|again| *again <= tries.until) else {
                 return if heard { self.doubt(payment, begun, why).await } else { SettleOutcome::Unsent(why) };
             };
             tokio::time::sleep_until(again).await;

@@ -40,8 +40,9 @@ pub(in crate::web) async fn page(
     let now = uploaded(&visitor, &slug, version).await?;
     let before = if approved.is_empty() || approved == version { None } else { uploaded(&visitor, &slug, approved).await? };
     let builder = Some(said(tool, "owner")).filter(|owner| owner.starts_with("bld_"));
-    let (mut others, mut events) = (Bulk::default(), Bulk::default());
+    let (mut others, mut events, mut owner) = (Bulk::default(), Bulk::default(), Bulk::default());
     if let Some(id) = builder {
+        owner = visitor.get(&format!("/ai/admin/builders/{}", segment(id))).await?;
         others = visitor.get(&with_query("/ai/builders/endpoints", [("builderId", id), ("limit", OTHERS)])).await?;
         let of = [("builderId", id), ("endpointSlug", &*slug), ("kind", "endpoint.updated"), ("limit", CHANGES)];
         events = visitor.get(&with_query("/ai/builders/events", of)).await?;
@@ -71,7 +72,7 @@ pub(in crate::web) async fn page(
         .await?;
     let heading = html! {
         h1 { (text::words(said(tool, "title"))) }
-        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner_by_name(said(tool, "owner"), &tool["builder"]["name"])) } }
+        p.marks { code { (text::words(&slug)) } (standing(tool)) span { "revision " (tool["revision"]) } span { "of " (owner_by_name(said(tool, "owner"), &owner["builder"]["name"])) } }
     };
     let page = Page {
         heading: Some(heading),
