@@ -54,7 +54,7 @@ async fn every_amount_says_that_it_is_not_real() {
         &["$0.225 simulated", "Make a packet of $0.225 simulated", "Smallest packet$0.1 simulated", "base-sepolia", "USDC"],
     )
     .await;
-    said("/dashboard/tools/earns", &["$0.25 simulated250000 units", "Paid inbase-sepolia, USDC"]).await;
+    said("/dashboard/tools/earns", &["$0.25 simulated 250000 units", "Paid inbase-sepolia, USDC"]).await;
 
     let packet = host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200).json()["payout"]["id"].clone();
     let packet = format!("/dashboard/payouts/{}", packet.as_str().unwrap());

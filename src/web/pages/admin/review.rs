@@ -42,7 +42,7 @@ pub(in crate::web) async fn page(
     let builder = Some(said(tool, "owner")).filter(|owner| owner.starts_with("bld_"));
     let (mut others, mut events, mut owner) = (Bulk::default(), Bulk::default(), Bulk::default());
     if let Some(id) = builder {
-        owner = visitor.get(&format!("/ai/admin/builders/{}", segment(id))).await?;
+        owner = visitor.get(&with_query("/ai/builders/me", [("builderId", id)])).await?;
         others = visitor.get(&with_query("/ai/builders/endpoints", [("builderId", id), ("limit", OTHERS)])).await?;
         let of = [("builderId", id), ("endpointSlug", &*slug), ("kind", "endpoint.updated"), ("limit", CHANGES)];
         events = visitor.get(&with_query("/ai/builders/events", of)).await?;
