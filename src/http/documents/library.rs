@@ -89,6 +89,7 @@ impl Draft {
     fn page(self, base: &str) -> Page {
         let Self { name, title, about, origin, text } = self;
         let head = format!("> What else there is to read, for programs: [{base}/llms.txt]({base}/llms.txt)\n\n");
+        let text = if origin == Origin::File { here(&text, base) } else { text };
         Page { name, title, about, origin, document: Document::of(MARKDOWN, head + &outward(&text, base)) }
     }
 }
@@ -114,7 +115,7 @@ fn made(name: &str, title: &str, about: &str, text: &str) -> Draft {
 }
 
 /// The text with whole addresses for its links to other documents. Links out of `docs/` are words: what they lead to is not served, but
-/// for the readme, whose reader is at the index here. Examples ask this host.
+/// for the readme, whose reader is at the index here.
 fn outward(text: &str, base: &str) -> String {
     let mut parts = text.split("](");
     let mut told = parts.next().unwrap_or_default().to_owned();
@@ -129,7 +130,20 @@ fn outward(text: &str, base: &str) -> String {
         }
         told += rest;
     }
-    EXAMPLES.iter().fold(told, |told, example| told.replace(example, base))
+    told
+}
+
+/// The text with examples that ask the host at `base`, and not the one of the repository's.
+fn here(text: &str, base: &str) -> String {
+    let (mut told, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((at, example)) = EXAMPLES.iter().filter_map(|example| Some((rest.find(example)?, example))).min() {
+        let (before, after) = (&rest[..at], &rest[at + example.len()..]);
+        told += before;
+        // Another port only begins like that.
+        told += if after.starts_with(|next: char| next.is_ascii_digit()) { example } else { base };
+        rest = after;
+    }
+    told + rest
 }
 
 /// The words of links alone.
@@ -220,7 +234,11 @@ mod tests {
         assert_eq!(outward(text, "https://a.example"), told);
         let asked = "`curl localhost:4020/llms.txt`, `pay.mjs http://127.0.0.1:4020/tools/echo`";
         let told = "`curl https://a.example/b/llms.txt`, `pay.mjs https://a.example/b/tools/echo`";
-        assert_eq!(outward(asked, "https://a.example/b"), told);
+        assert_eq!(here(asked, "https://a.example/b"), told);
+        for base in ["http://localhost:4020", "http://127.0.0.1:4020/x", "http://127.0.0.1:40205"] {
+            let told = format!("{base}/a {base}/b {base}/c localhost:40205");
+            assert_eq!(here("localhost:4020/a http://localhost:4020/b http://127.0.0.1:4020/c localhost:40205", base), told);
+        }
         assert_eq!(unlinked("see [settings.md](settings.md) first"), "see settings.md first");
     }
 }

@@ -59,7 +59,7 @@ if (box?.dataset.live) {
     const few = await first(rows);
     const { theirs, more } = compared(few);
     const misses = more.length < Math.min(told, theirs.length) || more.length === theirs.length;
-    return misses && rows < most ? first(most) : few;
+    return misses && rows < most && theirs.length === rows ? first(most) : few;
   }
 
   /** Puts the rows that are not here on top. @param {Document} fresh */

@@ -49,7 +49,9 @@ export const part = (address) => new Promise((done, failed) => {
   const asked = new XMLHttpRequest();
   asked.open("GET", address);
   asked.responseType = "document";
-  asked.onload = () => (asked.status === 200 && asked.responseXML ? done(asked.responseXML) : failed(new Error(`the host answered ${asked.status}`)));
+  // Who is not signed in any more is led elsewhere.
+  const isIt = () => asked.status === 200 && new URL(asked.responseURL).pathname === address.pathname;
+  asked.onload = () => (isIt() && asked.responseXML ? done(asked.responseXML) : failed(new Error(`the host answered ${asked.status}`)));
   asked.onerror = () => failed(new Error("the host does not answer"));
   asked.send();
 });

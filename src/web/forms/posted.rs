@@ -32,8 +32,9 @@ const MOST_BYTES: usize = 1 << 20;
 /// Most fields of a form: one of nothing costs the page that carries it on a hundred times its byte.
 const MOST_FIELDS: usize = 4_096;
 
-/// The same of the form that somebody signs in by: what it is without another one, and a whole one with what each of its fields is longer by.
-const SIGN_IN_BYTES: usize = body::SMALL_BODY_BYTES + MOST_BYTES + MOST_FIELDS * CARRIED_SENT.len();
+/// The same of the form that somebody signs in by: what it is without another one, and a whole one of somebody whose session ended just then
+/// with what each of its fields is longer by.
+const SIGN_IN_BYTES: usize = body::SMALL_BODY_BYTES + body::MANAGEMENT_BODY_BYTES + MOST_FIELDS * CARRIED_SENT.len();
 const SIGN_IN_FIELDS: usize = SIGN_IN_OWN + MOST_FIELDS;
 
 /// Fields of its own: the token of a session, where another form goes, where its sender does, and the credential.

@@ -142,7 +142,7 @@ impl Shown<'_> {
             p.note {
                 "Added up from " (moment(&first["at"])) " on"
                 @if !self.asked.get("until").is_empty() { ", up to " (text::first(self.asked.get("until"), MOMENT)) }
-                ". " (if self.whose == Whose::Own { "Your own calls" } else { "Its owner's calls" }) " are among them."
+                ". " (if self.whose == Whose::Own { "Your own calls" } else { "Its owner's calls" }) " are not among them."
             }
             @if !codes.is_empty() {
                 section {
@@ -287,11 +287,10 @@ fn ended(call: &Value) -> Markup {
 }
 
 /// What is said to who mends a tool, of failures that callers are told less of.
-const MEANINGS: [(&str, &str); 6] = [
+const MEANINGS: [(&str, &str); 5] = [
     ("error_status", "the handler told of a failure itself, by the status of its answer or by `isError`"),
     ("handler_failed", "the handler threw an error, or never came to an answer; nothing was charged"),
     ("invalid_output", "the handler's answer does not fit the output schema; nothing was charged"),
-    ("invalid_input", "what the caller sent does not fit the input schema; the handler did not run"),
     ("payment_required", "the payment was refused when it was to be taken; the answer was kept back"),
     ("sandbox_crashed", "the process that the handler ran in ended under it; nothing was charged"),
 ];

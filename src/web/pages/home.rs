@@ -36,7 +36,7 @@ use crate::{
 const ROWS: &str = "25";
 const LOOKED_AT: &str = "200";
 /// How far back calls are added up.
-const SINCE: &str = "30d";
+const SINCE: &str = "29d";
 /// Events that are shown: the last ones, whatever comes.
 const EVENTS: usize = 10;
 

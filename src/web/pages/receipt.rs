@@ -61,7 +61,7 @@ fn amount(receipt: &Value, simulated: bool) -> Markup {
                 "credit" => (state::told("settled", "paid from credit")),
                 kind => (state(kind)),
             }
-            @if kind != "free" && (simulated || receipt["simulated"] == true) { " " span.stamp { (state("simulated")) } }
+            @if receipt["simulated"] == true || (kind == "credit" && simulated) { " " span.stamp { (state("simulated")) } }
         }
     }
 }

@@ -29,7 +29,7 @@ use crate::{
 pub(super) const CAPABILITIES: [(&str, &str); 4] = [
     ("kv", "keeps values between calls"),
     ("files", "keeps files between calls"),
-    ("httpGetJson", "reads JSON from hosts that an admin allowed"),
+    ("httpGetJson", "reads JSON from hosts that it was allowed"),
     ("logs", "writes a log for its builder"),
 ];
 
@@ -120,7 +120,7 @@ fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payme
             // Those of which a stranger is told nothing.
             ("Limits", tool["limits"].is_object().then(|| html! { (limits(&tool["limits"])) })),
             ("May", (!may.is_empty()).then(|| html! { (may.join("; ")) })),
-            ("Builder", builder(visitor, told)),
+            ("Builder", builder(visitor, told, tool["owner"].as_str().unwrap_or_default())),
             ("Called", calls::told(told).map(|told| html! { (told) })),
             ("Tags", (!tags.is_empty()).then(|| html! {
                 span.marks { @for tag in &tags { a.tag href=(with_query("/dashboard", [("tag", *tag)])) { (text::words(tag)) } } }
@@ -149,11 +149,15 @@ fn limits(changed: &Value) -> String {
     format!("{seconds} s, {} MiB of memory, {} in, {} out", of("heapBytes").div_ceil(1 << 20), kib("inputBytes"), kib("outputBytes"))
 }
 
-/// Whose it is: the words are theirs, the id is not. Admins are led to them.
-fn builder(visitor: &Visitor, tool: &Value) -> Option<Markup> {
-    let (name, id) = (tool["builder"]["name"].as_str()?, tool["builder"]["id"].as_str()?);
+/// Whose it is: the words are theirs, the id is not. Admins are led to them, also where strangers are told nothing of the tool.
+fn builder(visitor: &Visitor, tool: &Value, owner: &str) -> Option<Markup> {
+    let is_admin = visitor.kind() == Some(Kind::Admin);
+    let (Some(name), Some(id)) = (tool["builder"]["name"].as_str(), tool["builder"]["id"].as_str()) else {
+        return (is_admin && owner.starts_with("bld_"))
+            .then(|| html! { a href={ "/dashboard/admin/builders/" (segment(owner)) } { code { (owner) } } });
+    };
     Some(html! {
-        @if visitor.kind() == Some(Kind::Admin) { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } }
+        @if is_admin { a href={ "/dashboard/admin/builders/" (segment(id)) } { (text::words(name)) } }
         @else { (text::words(name)) }
         " " (facts::id(id))
     })

@@ -111,10 +111,10 @@ fn plainly(value: &Value) -> Option<Markup> {
         Value::Bool(is) => html! { (if *is { "yes" } else { "no" }) },
         Value::Number(number) => html! { (number) },
         Value::String(text) if text.is_empty() => return None,
-        Value::String(text) => match text.strip_prefix("sha256:") {
-            Some(digits) => html! { code { (text::first(digits, DIGITS)) } },
-            None if text.starts_with("0x") => html! { code { (text::first(text, DIGITS + 2)) } },
-            None => text::first(text, CHARS),
+        Value::String(text) => match (hex_behind("sha256:", text), hex_behind("0x", text)) {
+            (Some(digits), _) => html! { code { (text::first(digits, DIGITS)) } },
+            (None, Some(_)) => html! { code { (text::first(text, DIGITS + 2)) } },
+            (None, None) => text::first(text, CHARS),
         },
         Value::Array(list) => {
             let listed = list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned));
@@ -125,6 +125,11 @@ fn plainly(value: &Value) -> Option<Markup> {
             return plainly(&Value::String(listed.collect::<Vec<_>>().join(", ")));
         }
     })
+}
+
+/// The digits behind what says that they are hexadecimal ones, where there is nothing else.
+fn hex_behind<'t>(prefix: &str, text: &'t str) -> Option<&'t str> {
+    text.strip_prefix(prefix).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
 }
 
 /// A member's name as words: `receiptCount` is `receipt count`, and of what ends in the kind of its value that is left out.

@@ -109,7 +109,7 @@ async fn a_review_shows_what_has_changed_and_grants_what_is_ticked() {
         "export const more = 1;",
         " added, ",
         "files: may keep files of its own",
-        "have this host ask the hosts that an admin allowed it",
+        "have this host ask the hosts that it was allowed",
         "a.example.com",
         "in review",
     ] {

@@ -10,10 +10,7 @@ use crate::web::parts::text;
 const MEANINGS: [(&str, &str); 4] = [
     ("kv", "keep values of its own between calls, up to its limits"),
     ("files", "keep files of its own between calls, up to its limits"),
-    (
-        "httpGetJson",
-        "have this host ask the hosts that an admin allowed it, and read the JSON that they answer; nothing else of the network",
-    ),
+    ("httpGetJson", "have this host ask the hosts that it was allowed, and read the JSON that they answer; nothing else of the network"),
     ("logs", "write lines that its builder reads, also what callers sent to it"),
 ];
 

@@ -9,7 +9,7 @@ use crate::web::{
 
 pub(super) const PATH: &str = "/dashboard/home";
 /// Days that are added up.
-const DAYS: usize = 31;
+const DAYS: usize = 30;
 
 /// What the page is made of.
 pub(super) struct Shown<'a> {
