@@ -325,6 +325,8 @@ async fn rotation_seals_everything_anew_and_lets_go_of_the_old_key() {
     // Who has the old key and the store has nothing.
     let thief = open(&host.store, Keyring::open(Some(before.trim()), None, &host.folder.path().join("none")).unwrap()).await;
     assert!(matches!(thief.for_call(&tools[0].id, &tools[0].owner), Err(SecretError::Unopened)));
+    let none = EndpointId::generate();
+    assert_eq!([&thief, &host.secrets].map(|one| (one.unreadable(&tools[0].id), one.unreadable(&none))), [(true, false), (false, false)]);
 }
 
 #[tokio::test]
@@ -350,10 +352,14 @@ async fn a_rotation_cut_off_anywhere_loses_nothing_and_can_be_ended() {
     // Between the new key's coming to disk and the first record.
     let mut host = Host::new().await;
     let tools = many(&host).await;
+    let before = host.secrets.derived("a use");
+    assert!(before.len() == 1 && before != host.secrets.derived("another use") && before[0].iter().any(|byte| *byte != 0));
     host.store.fail_reads();
     assert!(host.secrets.rotate().await.is_err());
     host.restart().await;
     assert_eq!(host.keys_on_disk(), 2);
+    let both = host.secrets.derived("a use");
+    assert!(both.len() == 2 && both[0] != before[0] && both[1] == before[0], "the current one's first");
     all_open(&host, &tools);
     assert_eq!(host.secrets.rotate().await.unwrap().resealed, 450);
     assert_eq!(host.keys_on_disk(), 1);
