@@ -160,7 +160,7 @@ mod tests {
                 there(glob.trim_end_matches("/**").to_owned());
             }
             for claims in room.outside.1 {
-                there(format!("tests/it/{}.rs", claims.trim_end_matches("::")));
+                there(format!("tests/it/{}.rs", claims.trim_end_matches("::").replace("::", "/")));
             }
         }
     }
