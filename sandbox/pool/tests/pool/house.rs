@@ -73,6 +73,10 @@ impl House {
         self.pool.run(job, &Sleeper(&self.used)).await
     }
 
+    pub fn held(&self, tool: &Tool) -> Option<Duration> {
+        self.pool.held(&tool.endpoint)
+    }
+
     pub fn retire(&self, tool: &Tool) {
         self.pool.retire(&tool.endpoint, &tool.bundle.version);
     }

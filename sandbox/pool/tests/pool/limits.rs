@@ -114,12 +114,12 @@ async fn endpoint_whose_workers_are_killed_again_and_again_is_held() {
     let mut tool = Tool::new("endless", ENDLESS);
     tool.limits.cpu_ms = 20;
     for _ in 0..2 {
-        assert_eq!(house.pool.held(&tool.endpoint), None);
+        assert_eq!(house.held(&tool), None);
         house.call(&tool).await.unwrap();
     }
     let held = house.call(&tool).await;
     assert!(matches!(held, Err(PoolError::Held { retry_after }) if retry_after > Duration::from_secs(50)), "{held:?}");
-    assert!(house.pool.held(&tool.endpoint) > Some(Duration::from_secs(50)));
+    assert!(house.held(&tool) > Some(Duration::from_secs(50)));
     assert_eq!(json(house.call(&Tool::new("counter", COUNTER)).await), "1");
     house.close().await;
 }
