@@ -62,8 +62,14 @@ fn what_hosts_left_that_are_gone_is_removed_and_what_another_has_is_not() {
     assert!(had.folder.join("0").exists() && next.folder.exists());
     let left = had.folder.clone();
     drop(had);
-    divide();
-    assert!(!left.exists() && next.folder.exists());
+    // A process that another test starts has the lock as well, until it is its own program.
+    let begun = Instant::now();
+    while left.exists() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{}", left.display());
+        divide();
+        yield_now();
+    }
+    assert!(next.folder.exists());
 }
 
 #[test]

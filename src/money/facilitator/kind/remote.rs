@@ -61,10 +61,6 @@ impl Default for Patience {
     }
 }
 
-/// How long a settlement waits for others before it is asked for beside them: less than what an authorisation is still valid behind the longest
-/// run (`SETTLE_MARGIN`), by what facilitators refuse (`exact::MIN_VALIDITY_SECS`) and an answer takes.
-const QUEUED: Duration = Duration::from_secs(20);
-
 /// What is waited before a question is asked for the third time and later, at least: by chance it is up to twice as long.
 const WAITS: ExponentialBuilder = ExponentialBuilder::new()
     .with_min_delay(Duration::from_millis(100))
@@ -169,7 +165,7 @@ impl Facilitator for HttpFacilitator {
     }
 
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
-        let mut tries = Tries::beginning(Instant::now(), &self.patience);
+        let mut tries = Tries::beginning(Instant::now(), self.patience.again, self.patience.settle);
         let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);
         loop {
             let (said, queued) = self.window.ask(tries.last, self.settle_once(payment)).await;
