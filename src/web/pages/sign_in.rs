@@ -176,7 +176,7 @@ async fn shown(visitor: &Visitor, carried: &Markup, wrong: Option<(StatusCode, &
 fn kinds() -> Markup {
     html! {
         section aria-labelledby="kinds" {
-            h2 #kinds { "Which credential" }
+            h2 #kinds { "What each opens" }
             dl.facts {
                 div { dt { code { "bk_…" } } dd { "A builder's key: your tools, what they earn, your payouts. It was shown once, when you registered." } }
                 div { dt { code { "dc_…" } } dd { "The token of a developer credit: its balance and what was paid from it. An admin of this host mints credits." } }
