@@ -75,7 +75,7 @@ fn all(limit: usize) -> CallQuery {
 #[tokio::test]
 async fn calls_of_one_hour_that_are_written_together_lie_in_one_pack() {
     let (bench, endpoint) = (Bench::keeping(1_000), EndpointId::generate());
-    let calls = [0, 1, 3_599_999, 3_600_000].map(|later| (&endpoint, call(NOW.plus_millis(later), None)));
+    let calls = [0, 1, 1_800_000, 3_599_999, 3_600_000].map(|later| (&endpoint, call(NOW.plus_millis(later), None)));
     bench.add(&calls).await;
     assert_eq!((NOW.0 % 3_600_000, bench.packs().await), (0, 2));
 }
