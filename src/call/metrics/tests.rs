@@ -320,6 +320,21 @@ async fn figures_are_of_30_days_and_of_what_every_process_stored() {
 }
 
 #[tokio::test]
+async fn figures_of_one_whose_rows_are_gone_go_with_the_next_count() {
+    let bench = Bench::new();
+    bench.call(NOW, 10.0, 0, None);
+    bench.metrics.write().await.unwrap();
+    bench.metrics.count().await.unwrap();
+    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 1);
+    bench.clock.set(NOW.plus_millis(400 * DAY));
+    while bench.rows().await > 0 {
+        bench.metrics.sweep().await.unwrap();
+    }
+    bench.metrics.count().await.unwrap();
+    assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 0);
+}
+
+#[tokio::test]
 async fn figures_count_what_the_store_took_at_the_second_try_once() {
     let bench = Bench::new();
     bench.metrics.count().await.unwrap();
