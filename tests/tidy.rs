@@ -74,7 +74,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "store", "tool"]),
     ("http", &["account", "base", "call", "capability", "catalog", "event", "front", "money", "operate", "store", "tool"]),
     ("mcp", &["base", "call", "catalog", "config", "front", "money", "store", "tool"]),
-    ("web", &["account", "base", "front", "money"]),
+    ("web", &["account", "base", "front", "money", "tool"]),
     (
         "app",
         &[

@@ -60,7 +60,7 @@ impl From<Denied> for OpFailure {
 
 /// A gate for each capability, under the name that its ops go by: an op of another name does not compile.
 macro_rules! gates {
-    ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $without:literal;)*) => {
+    ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $($said:literal)+;)*) => {
         impl Grant {
             $(pub(super) fn $field(&self) -> Result<Guard<Arc<Granted>>, Denied> {
                 self.having(Capability::$capability)

@@ -5,15 +5,20 @@ use serde::{Deserialize, Serialize};
 /// Hands the table of capabilities to the macro `$then`: here it declares [`Capability`] and [`Capabilities`], in the host's half of
 /// the ops the gates before them.
 ///
-/// A row is the name that ops go by, the capability, its name in records, the member of `ctx` that it opens, what it touches, and
-/// what becomes of the member where it is not granted.
+/// A row is the name that ops go by, the capability, its name in records, the member of `ctx` that it opens, what it touches, what
+/// becomes of the member where it is not granted, what a tool that has it does, and what granting it allows.
 macro_rules! capabilities {
     ($then:ident) => {
         $then! {
-            kv Kv "kv" "kv" Keeps "is refused";
-            files Files "files" "files" Keeps "is refused";
-            http_get_json HttpGetJson "httpGetJson" "httpGetJson" Others "is refused";
-            logs Logs "logs" "log" Nothing "writes nothing";
+            kv Kv "kv" "kv" Keeps "is refused"
+                "keeps values between calls" "keep values of its own between calls, up to its limits";
+            files Files "files" "files" Keeps "is refused"
+                "keeps files between calls" "keep files of its own between calls, up to its limits";
+            http_get_json HttpGetJson "httpGetJson" "httpGetJson" Others "is refused"
+                "reads JSON from hosts that it was allowed"
+                "have this host ask the hosts that it was allowed, and read the JSON that they answer; nothing else of the network";
+            logs Logs "logs" "log" Nothing "writes nothing"
+                "writes a log for its builder" "write lines that its builder reads, also what callers sent to it";
         }
     };
 }
@@ -41,10 +46,14 @@ pub struct CapabilityRow {
     pub touches: Touches,
     /// What becomes of the member without it.
     pub without: &'static str,
+    /// What a tool that has it does, told to who builds or calls it.
+    pub does: &'static str,
+    /// What granting it allows, told to who decides.
+    pub allows: &'static str,
 }
 
 macro_rules! declare {
-    ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $without:literal;)*) => {
+    ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $without:literal $does:literal $allows:literal;)*) => {
         /// One of what a handler may touch.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Capability { $(#[doc = concat!("`ctx.", $member, "`.")] $capability,)* }
@@ -58,7 +67,14 @@ macro_rules! declare {
             pub const fn row(self) -> &'static CapabilityRow {
                 match self {
                     $(Self::$capability => {
-                        &CapabilityRow { name: $name, member: $member, touches: Touches::$touches, without: $without }
+                        &CapabilityRow {
+                            name: $name,
+                            member: $member,
+                            touches: Touches::$touches,
+                            without: $without,
+                            does: $does,
+                            allows: $allows,
+                        }
                     })*
                 }
             }

@@ -10,6 +10,7 @@ use crate::{
     account::session::Kind,
     base::aside::Bulk,
     front::{Code, PathParams},
+    tool::Capability,
     web::{
         page::{Area, Page},
         parts::{
@@ -24,14 +25,6 @@ use crate::{
         visitor::{Refused, Visitor, segment, with_query},
     },
 };
-
-/// What the handlers of tools may ask the host for, in words.
-pub(super) const CAPABILITIES: [(&str, &str); 4] = [
-    ("kv", "keeps values between calls"),
-    ("files", "keeps files between calls"),
-    ("httpGetJson", "reads JSON from hosts that it was allowed"),
-    ("logs", "writes a log for its builder"),
-];
 
 pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
     let answer = match visitor.get(&record(&slug)).await {
@@ -103,7 +96,8 @@ fn record(slug: &str) -> String {
 fn terms(visitor: &Visitor, [tool, told]: [&Value; 2], accepts: &[&Value], payment: &Value) -> Markup {
     let simulated = payment["simulated"] == true;
     let free = tool["pricingMode"] == "free_public_utility";
-    let may: Vec<_> = CAPABILITIES.iter().filter(|(name, _)| tool["capabilities"][name] == true).map(|(_, words)| *words).collect();
+    let may: Vec<_> =
+        Capability::ALL.iter().map(|one| one.row()).filter(|one| tool["capabilities"][one.name] == true).map(|one| one.does).collect();
     let tags: Vec<_> = tool["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut paid_in: Vec<_> = accepts.iter().map(|entry| money::called(payment, &entry["network"], &entry["asset"]).join(", ")).collect();
     paid_in.dedup();

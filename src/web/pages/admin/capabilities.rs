@@ -4,15 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shared::entries;
-use crate::web::parts::text;
-
-/// Each by its name, with what granting it allows.
-const MEANINGS: [(&str, &str); 4] = [
-    ("kv", "keep values of its own between calls, up to its limits"),
-    ("files", "keep files of its own between calls, up to its limits"),
-    ("httpGetJson", "have this host ask the hosts that it was allowed, and read the JSON that they answer; nothing else of the network"),
-    ("logs", "write lines that its builder reads, also what callers sent to it"),
-];
+use crate::{tool::Capability, web::parts::text};
 
 /// The names of those that are there.
 pub(super) fn named(capabilities: &Value) -> impl Iterator<Item = &str> {
@@ -22,7 +14,7 @@ pub(super) fn named(capabilities: &Value) -> impl Iterator<Item = &str> {
 
 /// What granting one allows.
 pub(super) fn meaning(name: &str) -> &'static str {
-    MEANINGS.iter().find(|(known, _)| *known == name).map_or("do what this page has no words for", |(_, words)| words)
+    Capability::ALL.iter().map(|known| known.row()).find(|known| known.name == name).map_or("", |known| known.allows)
 }
 
 /// Parts that can be ticked, each by itself: what is not is left out of the decision's `capabilities` and `allowedHosts`.

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::{draft::Draft, problems::field_of};
-use crate::web::{
-    pages::tool::CAPABILITIES,
-    parts::{code, money, text},
+use crate::{
+    tool::{Capability, CapabilityRow},
+    web::parts::{code, money, text},
 };
 
 /// What is known beside what was typed.
@@ -188,10 +188,10 @@ pub(super) fn reach(draft: &Draft, known: &Known) -> Markup {
             h2 { "What it may touch" }
             fieldset.field {
                 legend { "Capabilities" }
-                @for (name, words) in CAPABILITIES {
+                @for CapabilityRow { name, does, .. } in Capability::ALL.iter().map(|one| one.row()) {
                     label.box {
-                        input type="checkbox" name="capabilities" value=(name) checked[draft.lines("capabilities").any(|one| one == name)];
-                        span { code { (name) } " " (words) " " span.muted { "(" (standing(name, known)) ")" } }
+                        input type="checkbox" name="capabilities" value=(name) checked[draft.lines("capabilities").any(|one| one == *name)];
+                        span { code { (name) } " " (does) " " span.muted { "(" (standing(name, known)) ")" } }
                     }
                 }
             }
