@@ -168,8 +168,8 @@ struct Page {
     cursor: Option<String>,
 }
 
-/// How far back it is told what they earned.
-const EARNED: When = When::days(30);
+/// How far back it is told what they earned: thirty days of UTC, today among them.
+const EARNED: When = When::days(29);
 
 async fn list(
     Admin(page): Admin<Page>,

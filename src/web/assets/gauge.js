@@ -46,7 +46,6 @@ async function look() {
 
 pause?.addEventListener("click", () => {
   paused = !paused;
-  pause.setAttribute("aria-pressed", String(paused));
   pause.textContent = paused ? "Go on" : "Pause";
   say(paused ? "Paused." : "");
   look();

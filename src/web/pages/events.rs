@@ -91,7 +91,7 @@ fn filters(asked: &Asked) -> Markup {
                 label for="kind" { "What" }
                 select #kind name="kind" {
                     option value="" { "all that happened" }
-                    @for (name, words) in KINDS { option value=(name) selected[name == kind] { (words) } }
+                    @for (name, words, _) in KINDS { option value=(name) selected[name == kind] { (words) } }
                 }
             }
             div.field {
@@ -125,7 +125,10 @@ fn events(visitor: &Visitor, asked: &Asked, found: &Value, simulated: bool) -> M
                 let week = line(visitor, &with_query("/ai/builders/events", [("since", "7d"), ("builderId", asked.get("builderId"))]));
                 empty("Nothing that fits has happened.", Some((&all, "Clear the filter")), &week)
             }
-            false => empty("Nothing has happened within 7 days.", Some(("/dashboard/home", "Your tools")), &follow),
+            false => {
+                let tools = with_query("/dashboard/home", [("builderId", asked.get("builderId"))]);
+                empty("Nothing has happened within 7 days.", Some((&tools, "Tools")), &follow)
+            }
         };
     }
     html! {

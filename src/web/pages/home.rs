@@ -24,7 +24,7 @@ use crate::{
             follow::followed,
             happened,
             same::same,
-            since::day,
+            since::{MONTH, day},
             table::{Column, table},
             text::counted,
         },
@@ -35,8 +35,6 @@ use crate::{
 /// Rows of a page of tools, and tools that are looked through for what needs their builder.
 const ROWS: &str = "25";
 const LOOKED_AT: &str = "200";
-/// How far back calls are added up.
-const SINCE: &str = "29d";
 /// Events that are shown: the last ones, whatever comes.
 const EVENTS: usize = 10;
 
@@ -51,7 +49,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
     let path = with_query("/ai/builders/endpoints", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
     let tools = visitor.get(&path).await?;
     let looked_at = visitor.get(&with_query("/ai/builders/endpoints", [of, ("limit", LOOKED_AT)])).await?;
-    let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", SINCE), ("daily", "true")])).await?;
+    let report = visitor.get(&with_query("/ai/builders/revenue", [of, ("since", MONTH), ("daily", "true")])).await?;
     let settings = visitor.get(&with_query("/ai/builders/payout-settings", [of])).await?;
     let events = visitor.get(&with_query("/ai/builders/events", [of, ("limit", &*EVENTS.to_string())])).await?;
     let now = visitor.now().to_string();
@@ -123,7 +121,7 @@ fn calls(shown: &Shown) -> Markup {
     let most = by_day.iter().map(|(_, calls, _)| *calls).max().unwrap_or_default();
     let chart = Chart {
         id: "by-day",
-        says: format!("{} of your tools in 30 days, {failed} failed. Most in a day: {most}.", counted(all, "call", "calls")),
+        says: format!("{} in 30 days, {failed} failed. Most in a day: {most}.", counted(all, "call", "calls")),
         keys: [Some("calls"), Some("failed")],
         most: most.to_string(),
         table: table(

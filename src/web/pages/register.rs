@@ -54,7 +54,7 @@ impl Terms {
     }
 
     fn told(&self) -> Markup {
-        html! { span.money { (money::usd(self.price())) @if self.simulated { " " span.play { "simulated" } } } }
+        html! { span.money { (money::usd(self.price())) (money::mark(self.simulated)) } }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
             same::{line, same},
             since::day,
         },
-        visitor::{Refused, SignedIn, Visitor},
+        visitor::{Refused, SignedIn, Visitor, with_query},
     },
 };
 
@@ -39,7 +39,7 @@ pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): R
             html! {
                 p.lead { "What " (if visitor.kind() == Some(Kind::Admin) { "a builder's" } else { "your" }) " tools earned, in whole days of UTC. A sale is counted when its receipt is written." }
                 (filters(&asked))
-                @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing(&visitor)) } @else {
+                @if shown.report["totals"]["calls"] == 0 && shown.report["totals"]["refundedUsd"] == 0.0 { (nothing(&visitor, &asked)) } @else {
                     (sum(&shown))
                     (by_day::view(&shown))
                     (by_tool::view(&shown))
@@ -63,9 +63,10 @@ fn filters(asked: &Asked) -> Markup {
     }
 }
 
-fn nothing(visitor: &Visitor) -> Markup {
-    let tools = line(visitor, "/ai/builders/endpoints");
-    empty("No call of your tools has ended in this time.", Some(("/dashboard/home", "Your tools")), &tools)
+fn nothing(visitor: &Visitor, asked: &Asked) -> Markup {
+    let of = [("builderId", asked.get("builderId"))];
+    let tools = line(visitor, &with_query("/ai/builders/endpoints", of));
+    empty("No call has ended in this time.", Some((&with_query("/dashboard/home", of), "Tools")), &tools)
 }
 
 /// Gross, less what was given back, less fees, is net: each leads to what it adds up.

@@ -11,16 +11,13 @@ use crate::{
         parts::{
             chart::{Bar, Chart, Step},
             places,
-            since::day,
+            since::{MONTH, day},
             table::{Column, table},
             text::counted,
         },
         visitor::{Refused, Visitor, segment, with_query},
     },
 };
-
-/// As far back as the charts go from today, in buckets of a day.
-const SINCE: &str = "29d";
 
 /// Charts of a tool's calls and of how long they took.
 ///
@@ -47,7 +44,7 @@ async fn of_owner(visitor: &Visitor, slug: &str) -> Result<Option<Bulk>, Refused
     if !matches!(visitor.kind(), Some(Kind::Admin | Kind::Builder)) {
         return Ok(None);
     }
-    let path = with_query(&format!("/ai/endpoints/{}/metrics", segment(slug)), [("since", SINCE), ("step", "1d")]);
+    let path = with_query(&format!("/ai/endpoints/{}/metrics", segment(slug)), [("since", MONTH), ("step", "1d")]);
     match visitor.get(&path).await {
         // Another builder's; and who is suspended reads what they earned, and no more.
         Err(refused) if refused.is(Code::NotOwner) || refused.is(Code::BuilderSuspended) => Ok(None),

@@ -11,31 +11,31 @@ use super::{
     time::moment,
 };
 
-/// What each kind of event tells of, in words.
-pub(in crate::web) const KINDS: [(&str, &str); 23] = [
-    ("call.succeeded", "a call succeeded"),
-    ("call.failed", "a call failed"),
-    ("payment.settled", "a payment was taken"),
-    ("payment.refused", "a payment was refused"),
-    ("payment.refunded", "a payment was given back"),
-    ("endpoint.created", "a tool was published"),
-    ("endpoint.updated", "a tool was changed"),
-    ("endpoint.paused", "a tool was paused"),
-    ("endpoint.resumed", "a tool takes calls again"),
-    ("endpoint.deleted", "a tool was deleted"),
-    ("endpoint.reviewed", "a tool was decided about"),
-    ("capability.granted", "a capability was granted"),
-    ("capability.revoked", "a capability was taken back"),
-    ("secret.set", "a secret was set"),
-    ("secret.removed", "a secret was removed"),
-    ("payout.created", "a packet was made"),
-    ("payout.approved", "a packet was approved"),
-    ("payout.paid", "a packet was paid"),
-    ("payout.failed", "a packet could not be paid"),
-    ("builder.key_rotated", "the key was replaced"),
-    ("builder.suspended", "the account was suspended"),
-    ("builder.restored", "the account was restored"),
-    ("builder.tier_set", "how code runs was set"),
+/// What each kind of event tells of, in words, and the state that it ends in, where it has one.
+pub(in crate::web) const KINDS: [(&str, &str, &str); 23] = [
+    ("call.succeeded", "a call succeeded", "succeeded"),
+    ("call.failed", "a call failed", "failed"),
+    ("payment.settled", "a payment was taken", "settled"),
+    ("payment.refused", "a payment was refused", "refused"),
+    ("payment.refunded", "a payment was given back", ""),
+    ("endpoint.created", "a tool was published", ""),
+    ("endpoint.updated", "a tool was changed", ""),
+    ("endpoint.paused", "a tool was paused", "paused"),
+    ("endpoint.resumed", "a tool takes calls again", "active"),
+    ("endpoint.deleted", "a tool was deleted", ""),
+    ("endpoint.reviewed", "a tool was decided about", ""),
+    ("capability.granted", "a capability was granted", ""),
+    ("capability.revoked", "a capability was taken back", ""),
+    ("secret.set", "a secret was set", ""),
+    ("secret.removed", "a secret was removed", ""),
+    ("payout.created", "a packet was made", ""),
+    ("payout.approved", "a packet was approved", ""),
+    ("payout.paid", "a packet was paid", "paid"),
+    ("payout.failed", "a packet could not be paid", "failed"),
+    ("builder.key_rotated", "the key was replaced", ""),
+    ("builder.suspended", "the account was suspended", "suspended"),
+    ("builder.restored", "the account was restored", "active"),
+    ("builder.tier_set", "how code runs was set", ""),
 ];
 
 /// Facts of an event that are told, and letters of each.
@@ -43,21 +43,6 @@ const FACTS: usize = 10;
 const CHARS: usize = 120;
 /// Digits of a hash, and of an address, that tell it from others.
 const DIGITS: usize = 8;
-
-/// The state that a kind of event ends in, where it has one.
-fn ends_in(kind: &str) -> Option<&'static str> {
-    Some(match kind {
-        "call.succeeded" => "succeeded",
-        "call.failed" | "payout.failed" => "failed",
-        "payment.settled" => "settled",
-        "payment.refused" => "refused",
-        "payout.paid" => "paid",
-        "endpoint.paused" => "paused",
-        "endpoint.resumed" | "builder.restored" => "active",
-        "builder.suspended" => "suspended",
-        _ => return None,
-    })
-}
 
 /// Events, newest first. `builder` is whom an admin looks at, and nothing where builders look at their own.
 pub(in crate::web) fn table_of(events: &[Value], builder: &str, simulated: bool) -> Markup {
@@ -68,21 +53,20 @@ pub(in crate::web) fn table_of(events: &[Value], builder: &str, simulated: bool)
 fn row(event: &Value, builder: &str, simulated: bool) -> [Markup; 4] {
     let kind = event["kind"].as_str().unwrap_or_default();
     let slug = event["endpointSlug"].as_str().unwrap_or_default();
-    let words = KINDS.iter().find(|(known, _)| *known == kind).map(|(_, words)| *words);
     let none = Map::new();
     let data = event["data"].as_object().unwrap_or(&none);
-    let facts = data.iter().filter_map(|(name, fact)| told([slug, builder], name, fact, data, simulated));
+    let facts: Vec<_> = data.iter().filter_map(|(name, fact)| told([slug, builder], name, fact, data, simulated)).take(FACTS).collect();
     [
         named(event["id"].as_str().unwrap_or_default(), moment(&event["at"])),
         html! {
-            @match (words, ends_in(kind)) {
-                (Some(words), Some(end)) => (state::told(end, words)),
-                (Some(words), None) => (words),
-                (None, _) => code { (text::first(kind, CHARS)) },
+            @match KINDS.iter().find(|(known, ..)| *known == kind) {
+                Some((_, words, "")) => (words),
+                Some((_, words, end)) => (state::told(end, words)),
+                None => code { (text::first(kind, CHARS)) },
             }
         },
         html! { @if !slug.is_empty() { (places::tool(slug)) } },
-        html! { p.bounds { @for fact in facts.take(FACTS) { span { (fact) } } } },
+        html! { @if !facts.is_empty() { p.bounds { @for fact in &facts { span { (fact) } } } } },
     ]
 }
 

@@ -2,6 +2,9 @@
 
 use jiff::ToSpan as _;
 
+/// Thirty whole days of UTC, today among them.
+pub(in crate::web) const MONTH: &str = "29d";
+
 /// As far as series go that are asked for without a word of it.
 const USUAL: &str = "30d";
 

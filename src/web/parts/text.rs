@@ -10,15 +10,15 @@ use crate::base::unseen::marked;
 /// become many times as long as they were written.
 const NAMED: usize = 8;
 
-/// Words of others, kept to themselves: their direction ends where they do.
+/// Words of others, kept to themselves: their direction ends where they do. No words are nothing at all.
 pub(in crate::web) fn words(text: &str) -> Markup {
-    html! { bdi { (Seen::new(text)) } }
+    html! { @if !text.is_empty() { bdi { (Seen::new(text)) } } }
 }
 
 /// The first of them, with a mark where there are more.
 pub(in crate::web) fn first(text: &str, chars: usize) -> Markup {
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    html! { bdi { (Seen::new(&text[..end])) @if end < text.len() { "…" } } }
+    html! { @if !text.is_empty() { bdi { (Seen::new(&text[..end])) @if end < text.len() { "…" } } } }
 }
 
 /// The first words of a text, on one line, with what is in backticks as code and a mark where there are more.
@@ -42,6 +42,9 @@ pub(in crate::web) fn paragraphs(text: &str) -> Markup {
 
 /// A sentence of others, with what is in backticks as code.
 pub(in crate::web) fn line(text: &str) -> Markup {
+    if text.is_empty() {
+        return html! {};
+    }
     // One that is not closed opens nothing.
     let pairs = text.matches('`').count() / 2;
     let mut named = 0;
@@ -143,6 +146,13 @@ pub(in crate::web) fn grouped(amount: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_not_said_is_nothing_at_all() {
+        for told in [words(""), first("", 3), line(""), summary("", 3), paragraphs("")] {
+            assert_eq!(told.into_string(), "");
+        }
+    }
 
     #[test]
     fn words_of_others_stay_text() {

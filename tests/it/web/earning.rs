@@ -337,12 +337,18 @@ async fn home_says_what_needs_its_builder_and_what_their_tools_did() {
     assert!(text(&page).contains("<img src=x onerror=alert(1)>U+202Eodd") && !page.contains("<img"), "a title is text");
     let failures = values(needs, "href").into_iter().find(|path| path.contains("code=failed")).unwrap();
     assert_eq!(all_rows(&browser, &failures).await, 1);
-    let cells = links(&page, "Your tools", "earns");
+    let cells = links(&page, "Tools and their calls", "earns");
     assert_eq!(cells.iter().map(|(_, told)| told.as_str()).collect::<Vec<_>>(), ["4", "1", "$0.7125"]);
-    let row = page.split("aria-label=\"Your tools\"").nth(1).unwrap().split("<tr>").find(|row| row.contains("/tools/earns\"")).unwrap();
+    let row = page
+        .split("aria-label=\"Tools and their calls\"")
+        .nth(1)
+        .unwrap()
+        .split("<tr>")
+        .find(|row| row.contains("/tools/earns\""))
+        .unwrap();
     let says = values(row, "aria-label").pop().unwrap();
     assert!(says.starts_with("Calls by day. Most in a day: 4, on ") && row.matches("<path").count() == 2, "{row}");
-    assert!(texts(&page, "figcaption").concat().contains("5 calls of your tools in 30 days, 1 failed."));
+    assert!(texts(&page, "figcaption").concat().contains("5 calls in 30 days, 1 failed."));
     assert!(text(&page).contains("a payment was taken") && values(&page, "href").contains(&"/dashboard/events".to_owned()));
     // The last events are followed, and stay as many as they are.
     assert_eq!(values(&page, "data-live"), ["/dashboard/api/ai/builders/events"]);

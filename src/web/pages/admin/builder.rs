@@ -19,6 +19,7 @@ use crate::{
             pager::onward,
             places::tool,
             same::line,
+            since::MONTH,
             state::state,
             table::{Column, table},
             text,
@@ -37,7 +38,7 @@ pub(in crate::web) async fn page(
     let found = visitor.get(&with_query("/ai/builders/me", [("builderId", &*id)])).await?;
     let fields = [("builderId", &*id), ("limit", ROWS), ("cursor", asked.get("cursor"))];
     let tools = visitor.get(&with_query("/ai/builders/endpoints", fields)).await?;
-    let revenue = visitor.get(&with_query("/ai/builders/revenue", [("builderId", &*id), ("since", "30d")])).await?;
+    let revenue = visitor.get(&with_query("/ai/builders/revenue", [("builderId", &*id), ("since", MONTH)])).await?;
     let builder = &found["builder"];
     let simulated = visitor.plays().await?;
     let path = format!("{}/{}", builders::PATH, segment(&id));

@@ -11,8 +11,8 @@ use crate::{
     front::Code,
     web::{
         page::{Area, Page},
-        parts::{facts, money, text},
-        visitor::Refused,
+        parts::{facts, money, since::MONTH, text},
+        visitor::{Refused, with_query},
     },
 };
 
@@ -25,7 +25,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refu
     let health = visitor.get("/health").await?;
     let simulated = visitor.plays().await?;
     let metrics = visitor.get("/ai/admin/metrics?since=1h&step=1m").await?;
-    let revenue = visitor.get("/ai/admin/revenue?since=30d").await?;
+    let revenue = visitor.get(&with_query("/ai/admin/revenue", [("since", MONTH)])).await?;
     let main = html! {
         (needed(&needs(&reviews, &packets["counts"], &health)))
         (numbers(&metrics, &health))

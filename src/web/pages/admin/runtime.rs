@@ -64,7 +64,7 @@ fn view(health: &Value, runtime: &Value) -> Markup {
     let sandbox = &health["sandbox"];
     html! {
         p.lead { "What this process knows of itself. " span data-gauge-said="" role="status" {} }
-        p.buttons.needs-script { button type="button" data-gauge-pause="" aria-pressed="false" { "Pause" } }
+        p.buttons.needs-script { button type="button" data-gauge-pause="" { "Pause" } }
         @if let Some(why) = sandbox["startsFail"].as_str() { p.problem role="alert" { "No worker can be started: " (text::words(why)) } }
         section aria-labelledby="jail" { h2 #jail { "Jail" } (jail(sandbox)) }
         div.split {

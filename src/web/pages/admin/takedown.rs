@@ -19,11 +19,8 @@ pub(in crate::web) fn section(visitor: &Visitor, slug: &str, tool: &Value) -> Ma
     }
 }
 
-/// The form for who may; nothing for others.
-pub(in crate::web) fn offer(visitor: &Visitor, slug: &str, tool: &Value, back: &str) -> Markup {
-    if visitor.kind() != Some(Kind::Admin) {
-        return html! {};
-    }
+/// The form, on a page of admins.
+pub(super) fn offer(visitor: &Visitor, slug: &str, tool: &Value, back: &str) -> Markup {
     let read = Read { visitor, slug, tool, back };
     html! {
         details.way {

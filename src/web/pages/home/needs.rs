@@ -44,7 +44,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
             }
             @if needs.len() > MOST { p.note { "And " (needs.len() - MOST) " more." } }
             @if shown.looked_at["nextCursor"].is_string() {
-                p.note { "Looked through: the first " (tools.len()) " of your tools. " a href=(with_query(PATH, [("builderId", builder)])) { "The others are in the list" } "." }
+                p.note { "Looked through: the first " (tools.len()) " tools. " a href=(with_query(PATH, [("builderId", builder)])) { "The others are in the list" } "." }
             }
         }
     }

@@ -34,8 +34,8 @@ pub(super) fn view(shown: &Shown) -> Markup {
     let days = shown.days();
     html! {
         section {
-            h2 { "Your tools" }
-            (table("Your tools", columns, tools.iter().map(|tool| row(shown, &days, tool))))
+            h2 { "Tools" }
+            (table("Tools and their calls", columns, tools.iter().map(|tool| row(shown, &days, tool))))
             (onward(tools.len(), first.as_deref(), next.as_deref()))
             p { a.button href="/dashboard/new" { "Write a tool" } }
         }

@@ -29,7 +29,7 @@ pub(super) fn view(shown: &Shown) -> Markup {
             (table("Revenue by tool", columns("Tool", &headings(shown.simulated)), some.map(|line| row(shown, line))))
             (pager(count, total, (page > 1).then(|| at(1)).as_deref(), (page < pages).then(|| at(page + 1)).as_deref()))
             p.note {
-                "Each number leads to its calls, as far as they are kept one by one. Calls of your own are listed there too; they are no sales. "
+                "Each number leads to its calls, as far as they are kept one by one. Calls of the owner are listed there too; they are no sales. "
                 a href=(csv) { "All tools as CSV" }
             }
         }

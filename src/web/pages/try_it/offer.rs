@@ -65,7 +65,7 @@ impl Offer<'_> {
 
     /// The same, with whether it is real.
     fn told(&self) -> String {
-        format!("{}{}", self.price(), if self.terms.simulated() { ", simulated" } else { "" })
+        money::heading(&self.price(), self.terms.simulated())
     }
 
     fn view(&self) -> Markup {
