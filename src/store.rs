@@ -54,7 +54,9 @@ pub mod memory;
 pub mod pack;
 mod place;
 mod plan;
+pub mod postgres;
 mod range;
+mod room;
 pub mod schema;
 pub mod sled;
 mod space;
@@ -88,6 +90,8 @@ pub struct Sizes {
     pub complete: bool,
     /// How many times commits were put on disk since the start, one or many at once.
     pub syncs: u64,
+    /// What holds it, in one word.
+    pub backend: &'static str,
     /// Why what rows are read from takes more of the disk than it is to, and no other could take its place yet.
     pub renewal_fails: Option<String>,
 }

@@ -42,6 +42,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
         "HTTP is the fronts' business",
     ),
     ("sled::SledStore", &["src/store", "src/app.rs"], "backends are chosen in `app`"),
+    ("postgres::PostgresStore", &["src/store", "src/app.rs"], "backends are chosen in `app`"),
+    ("tokio_postgres", &["src/store/postgres"], "only that backend knows its client"),
     (" ::sled::", &["src/store/sled"], "only the sled backend knows sled"),
     ("maud::", &["src/web", "src/http/navigated.rs"], "pages are one front's business, but for that of a challenge"),
     ("rmcp::", &["src/mcp"], "MCP is one front's business"),

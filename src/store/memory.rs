@@ -101,7 +101,12 @@ impl Store for MemoryStore {
             entries: pairs.len() as u64,
             bytes: pairs.iter().map(|(key, value)| (key.len() + value.len()) as u64).sum(),
         };
-        Sizes { spaces: held.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(), complete: true, ..Sizes::default() }
+        Sizes {
+            spaces: held.spaces.iter().map(|(space, pairs)| (*space, size(pairs))).collect(),
+            complete: true,
+            backend: "memory",
+            ..Sizes::default()
+        }
     }
 }
 

@@ -64,7 +64,7 @@ use self::{
     away::away,
     disk::Disk,
     group::Group,
-    job::{Answer, Job, Room},
+    job::{Answer, Job},
     keeper::Keeper,
     kept::Kept,
     moment::Moment,
@@ -72,7 +72,9 @@ use self::{
     standing::Standing,
 };
 pub use super::journal::Damage;
-use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts};
+use super::{
+    Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts, room::Room,
+};
 
 /// Commits that may wait for the writing thread before callers wait for a place in the queue.
 const QUEUE: usize = 1_024;
@@ -288,7 +290,7 @@ impl Store for SledStore {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes { syncs: self.syncs(), renewal_fails: self.standing.grown(), ..self.still().sizes() }
+        Sizes { backend: "sled", syncs: self.syncs(), renewal_fails: self.standing.grown(), ..self.still().sizes() }
     }
 }
 

@@ -12,6 +12,7 @@ pub use tollhouse::store::{
     MAX_VALUE_BYTES, Pairs, Plan, Size, Space, Store, StoreError, Table, Write,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
+    postgres::{PostgresConfig, PostgresStore},
     sled::{OpenError, SledConfig, SledStore},
 };
 
@@ -24,6 +25,16 @@ pub fn folder() -> TempDir {
 
 pub fn open(folder: &TempDir) -> SledStore {
     SledStore::open(folder.path().join("store"), SledConfig::default()).unwrap()
+}
+
+/// A store in a schema of its own.
+pub async fn in_database() -> PostgresStore {
+    at(&super::postgres::Postgres::shared().schema().await).await
+}
+
+/// The store at this address.
+pub async fn at(address: &str) -> PostgresStore {
+    PostgresStore::open(PostgresConfig::new(address, None).unwrap()).await.unwrap()
 }
 
 pub async fn put(store: &impl Store, space: Space, key: &[u8], value: &[u8]) {

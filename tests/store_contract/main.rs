@@ -4,10 +4,18 @@
 
 mod adds;
 mod changes;
+mod cut;
 mod damage;
 mod disk;
 mod harness;
 mod history;
+mod lost;
+mod opened;
+#[path = "../it/harness/postgres.rs"]
+mod postgres;
+#[expect(dead_code, reason = "other tests look at more of a process")]
+#[path = "../it/harness/process.rs"]
+mod process;
 mod questions;
 #[path = "../it/harness/random.rs"]
 mod random;
@@ -16,7 +24,8 @@ mod room;
 mod start;
 mod tables;
 
-use harness::{FaultyStore, MemoryStore, folder, open};
+use harness::{FaultyStore, MemoryStore, folder, in_database, open};
+use opened::Twins;
 use renewal::Renewed;
 
 /// Runs each question once per backend, on a store of its own.
@@ -39,6 +48,10 @@ macro_rules! contract {
                 let folder = super::folder();
                 super::$file::$question(super::Renewed::open(&folder)).await;
             }
+        )* }
+        mod database { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $question() { super::$file::$question(super::in_database().await).await; }
         )* }
         mod faulty { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -103,4 +116,31 @@ contract! {
     tables::an_update_that_never_comes_through_gives_up,
     tables::an_update_that_refuses_writes_nothing,
     questions::faults_are_as_planned,
+}
+
+/// Runs each question on two stores in one database, of which either may be asked: as two hosts would.
+macro_rules! contract_of_twins {
+    ($($file:ident::$question:ident),* $(,)?) => {
+        mod twins { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $question() { super::$file::$question(super::Twins::open().await).await; }
+        )* }
+    };
+}
+
+contract_of_twins! {
+    questions::absent_check_wants_absence,
+    questions::many_writes_are_all_or_nothing,
+    questions::concurrent_increments_lose_nothing,
+    questions::one_of_many_claims_wins,
+    questions::scan_never_sees_half_a_commit,
+    questions::absent_checks_of_keys_not_written_exclude_each_other,
+    questions::checks_of_keys_not_written_exclude_writes,
+    questions::crossing_commits_do_not_wait_for_each_other,
+    questions::one_failed_absent_check_leaves_the_others_absent,
+    history::random_history_matches_a_map,
+    adds::concurrent_additions_do_not_conflict_and_stop_at_the_limit,
+    changes::changes_tell_each_commit_once_and_whole,
+    changes::concurrent_changes_leave_no_gap,
+    tables::concurrent_updates_lose_nothing,
 }

@@ -1,8 +1,6 @@
 //! Commits on their way to the writing thread.
 
-use std::sync::Arc;
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::store::{Batch, Durability, StoreError};
 
@@ -16,50 +14,3 @@ pub(super) struct Job {
 }
 
 pub(super) type Answer = oneshot::Sender<Result<Vec<i128>, StoreError>>;
-
-/// Bytes of the commits that wait for the writing thread, before callers wait for room in the queue. One commit may be larger.
-const BYTES: usize = 64 << 20;
-
-/// A unit of it, in bytes.
-const UNIT: usize = 1 << 10;
-
-/// The room of the queue.
-#[derive(Debug)]
-pub(super) struct Room(Arc<Semaphore>);
-
-impl Room {
-    pub(super) fn new() -> Self {
-        Self(Arc::new(Semaphore::new(BYTES / UNIT)))
-    }
-
-    /// Waits until there is room for `batch`, or for it alone.
-    pub(super) async fn of(&self, batch: &Batch) -> Option<OwnedSemaphorePermit> {
-        let units = (batch.bytes() / UNIT + 1).min(BYTES / UNIT);
-        Arc::clone(&self.0).acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX)).await.ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use futures_util::FutureExt as _;
-
-    use super::*;
-    use crate::store::{Space, Write};
-
-    #[tokio::test]
-    async fn commits_that_wait_are_bounded_in_bytes_and_a_larger_one_goes_alone() {
-        let batch = |bytes: usize| Batch::of(vec![], vec![Write { space: Space::Kv, key: b"k".to_vec(), value: Some(vec![0; bytes]) }]);
-        let room = Room::new();
-        let (small, half, large) = (batch(10), batch(BYTES / 2), batch(2 * BYTES));
-        let first = room.of(&half).await.unwrap();
-        let second = room.of(&small).await.unwrap();
-        assert!(room.of(&half).now_or_never().is_none());
-        drop(first);
-        assert!(room.of(&large).now_or_never().is_none());
-        let third = room.of(&half).now_or_never().flatten();
-        assert!(third.is_some());
-        drop((second, third));
-        let alone = room.of(&large).now_or_never().flatten();
-        assert!(alone.is_some() && room.of(&small).now_or_never().is_none());
-    }
-}

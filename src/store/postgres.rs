@@ -1,0 +1,150 @@
+//! The store in a database of PostgreSQL, 15 or newer: several processes may share it.
+//!
+//! One table holds every space. A commit is one call of a function in the database (`schema.sql`), which holds every key that the
+//! commit names before it decides: commits are serial by key, whichever process they come from. Those that wait go together
+//! (`pending`): a few connections write (`lane`), each one transaction at a time with as many commits as wait, and one fsync for all of
+//! them. Commits that share a key with one under way wait here, not in the database. Reads go over connections of their own, many
+//! at once over each (`readers`).
+//!
+//! Durable and buffered commits have connections of their own, the latter without waiting for the disk; a buffered one is on disk
+//! after a quarter of a second at the latest, since a durable one that writes nothing follows it (`keeper`).
+//!
+//! A connection that is lost after a commit was sent leaves it [`StoreError::Unknown`]. As long as there is none, calls wait for one,
+//! some seconds at most, and are [`StoreError::Away`] then. Nothing is remembered of a lost connection: the next one is as the first.
+
+mod address;
+mod call;
+mod error;
+mod judge;
+mod keeper;
+mod lane;
+mod lease;
+mod open;
+mod pending;
+mod reader;
+mod readers;
+mod shared;
+mod sizes;
+mod tls;
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+pub use self::{address::PostgresConfig, error::OpenError};
+use self::{
+    lane::{SENT, run},
+    pending::QUEUED,
+    shared::Shared,
+};
+use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, room::Room};
+
+/// Keys counted at once.
+const COUNTED: usize = 10_000;
+
+/// A store in a database. Commits that nobody waits for any more are sent still when it is dropped.
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+    room: Room,
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("config", &self.shared.config).finish_non_exhaustive()
+    }
+}
+
+impl PostgresStore {
+    /// Opens the store in a database; makes it if it is not there, which several hosts may do at once. Must be called inside a
+    /// tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Each [`OpenError`] says what to do about it.
+    pub async fn open(config: PostgresConfig) -> Result<Self, OpenError> {
+        open::prepare(&config).await?;
+        let shared = Arc::new(Shared::new(config));
+        shared.recount().await.map_err(OpenError::Sizes)?;
+        for durability in [Durability::Durable, Durability::Buffered] {
+            for _ in 0..shared.config.lanes {
+                tokio::spawn(run(Arc::clone(&shared), durability));
+            }
+        }
+        tokio::spawn(keeper::run(Arc::clone(&shared)));
+        Ok(Self { shared, room: Room::new() })
+    }
+
+    /// Takes the database for this host alone, which waits some seconds for one that was killed. Where the lease is lost, nothing
+    /// is committed any more.
+    ///
+    /// # Errors
+    ///
+    /// [`OpenError::Held`] where another host runs on it.
+    pub async fn take(&self) -> Result<(), OpenError> {
+        lease::take(&self.shared).await
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.shared.pending.end();
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.shared.readers.ask(|reader| async move { reader.get(space, key).await }).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        if range.is_empty() || limit == 0 {
+            return Ok(Pairs::new());
+        }
+        let range = &range;
+        self.shared.readers.ask(|reader| async move { reader.scan(space, range, limit, direction).await }).await
+    }
+
+    async fn count(&self, space: Space, mut range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        let mut counted = 0;
+        while !range.is_empty() && counted < most {
+            let (some, within) = (COUNTED.min(most - counted), &range);
+            match self.shared.readers.ask(|reader| async move { reader.count(space, within, some).await }).await? {
+                (found, Some(last)) => {
+                    counted += found;
+                    range = range.after(&last);
+                }
+                (found, None) => return Ok(counted + found),
+            }
+        }
+        Ok(counted)
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        check_sizes(&batch.writes, &batch.adds)?;
+        if self.shared.lease_is_over() {
+            return Err(StoreError::Away("another host may have the database".to_owned()));
+        }
+        let Ok(room) = timeout(QUEUED, self.room.of(&batch)).await else { return Err(self.shared.away()) };
+        let (ticket, mut answer) = self.shared.pending.push(batch, durability, room);
+        let answered = match timeout(QUEUED, &mut answer).await {
+            Ok(answered) => answered.ok(),
+            Err(_) if self.shared.pending.withdraw(&ticket) => return Err(self.shared.away()),
+            // It was sent just now, or is about to be.
+            Err(_) => timeout(QUEUED + SENT, answer).await.ok().and_then(Result::ok),
+        };
+        answered.unwrap_or_else(|| Err(StoreError::Unknown("whoever sent it has ended".to_owned())))
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.shared.readers.ask(|reader| async move { reader.changes(after, limit).await }).await
+    }
+
+    fn sizes(&self) -> Sizes {
+        Sizes { backend: "postgres", syncs: self.shared.syncs.load(Relaxed), ..self.shared.sizes.told() }
+    }
+}

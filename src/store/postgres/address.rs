@@ -1,0 +1,111 @@
+//! Where a database is, and how it is reached.
+
+use std::{path::PathBuf, time::Duration};
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::{
+    Config,
+    config::{SslMode, TargetSessionAttrs},
+};
+
+use super::{
+    error::OpenError,
+    tls::{Tls, Trust},
+};
+
+/// Longest that connecting to one address may take.
+pub(super) const CONNECT_WALL: Duration = Duration::from_secs(3);
+/// Longest that what was sent goes without a sign of the other side.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Connections that write commits of one durability. With those that read a host has twelve.
+const LANES: usize = 4;
+/// Commits of one transaction.
+const TOGETHER: usize = 64;
+
+/// Where a database is, and how it is reached.
+#[derive(Debug, Clone)]
+pub struct PostgresConfig {
+    pub(super) database: Config,
+    pub(super) tls: Tls,
+    /// Connections that write durable commits, and as many others that write buffered ones. Default: 4.
+    pub lanes: usize,
+    /// Commits of one transaction, at most. Default: 64.
+    pub together: usize,
+}
+
+impl PostgresConfig {
+    /// From an address as `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=FILE`, of which most may be
+    /// left out. `password` takes the place of one that stands there.
+    ///
+    /// # Errors
+    ///
+    /// What of it does not read.
+    pub fn new(address: &str, password: Option<&str>) -> Result<Self, OpenError> {
+        if !["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme)) {
+            return Err(OpenError::Scheme);
+        }
+        let (address, query) = address.split_once('?').unwrap_or((address, ""));
+        let (mut mode, mut roots, mut others) = ("prefer", None, vec![]);
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("sslmode", value)) => mode = value,
+                Some(("sslrootcert", value)) => roots = Some(PathBuf::from(&*percent_decode_str(value).decode_utf8_lossy())),
+                Some(_) | None => others.push(pair),
+            }
+        }
+        let (ssl, trust) = match (mode, roots) {
+            ("disable", _) => (SslMode::Disable, Trust::Anyone),
+            ("prefer", None) => (SslMode::Prefer, Trust::Anyone),
+            ("require", None) => (SslMode::Require, Trust::Anyone),
+            // Whoever names certificates wants them looked at.
+            ("prefer" | "require" | "verify-full", Some(roots)) => (SslMode::Require, Trust::Signed(roots)),
+            ("verify-full", None) => (SslMode::Require, Trust::System),
+            (other, _) => return Err(OpenError::Mode(other.to_owned())),
+        };
+        let mut database: Config = format!("{address}?{}", others.join("&")).parse().map_err(OpenError::Address)?;
+        database
+            .ssl_mode(ssl)
+            .connect_timeout(CONNECT_WALL)
+            .tcp_user_timeout(SILENCE)
+            .keepalives_idle(SILENCE)
+            .target_session_attrs(TargetSessionAttrs::ReadWrite);
+        if database.get_application_name().is_none() {
+            database.application_name("tollhouse");
+        }
+        if let Some(password) = password {
+            database.password(password);
+        }
+        Ok(Self { database, tls: Tls::new(&trust)?, lanes: LANES, together: TOGETHER })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::config::Host;
+
+    use super::*;
+
+    #[test]
+    fn addresses_say_where_who_and_how() {
+        let config = PostgresConfig::new("postgres://me:in%20it@db.test:6000/tolls?sslmode=require&application_name=other", None).unwrap();
+        assert_eq!(config.database.get_hosts(), [Host::Tcp("db.test".to_owned())]);
+        assert_eq!((config.database.get_user(), config.database.get_dbname()), (Some("me"), Some("tolls")));
+        assert_eq!(config.database.get_password(), Some(&b"in it"[..]));
+        assert_eq!((config.database.get_ssl_mode(), config.database.get_application_name()), (SslMode::Require, Some("other")));
+        let config = PostgresConfig::new("postgresql://me@db.test/tolls", Some("beside")).unwrap();
+        assert_eq!((config.database.get_ssl_mode(), config.database.get_application_name()), (SslMode::Prefer, Some("tollhouse")));
+        assert_eq!(config.database.get_password(), Some(&b"beside"[..]));
+        assert_eq!(config.database.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        assert!(!format!("{config:?}").contains("beside"), "a password is shown to nobody");
+    }
+
+    #[test]
+    fn addresses_that_do_not_read_are_refused() {
+        assert!(matches!(PostgresConfig::new("mysql://a/b", None), Err(OpenError::Scheme)));
+        assert!(matches!(PostgresConfig::new("postgres://a/b?sslmode=verify-ca", None), Err(OpenError::Mode(mode)) if mode == "verify-ca"));
+        assert!(matches!(PostgresConfig::new("postgres://a/b?colour=red", None), Err(OpenError::Address(_))));
+        let missing = PostgresConfig::new("postgres://a/b?sslmode=verify-full&sslrootcert=%2Fno%2Fsuch", None);
+        assert!(matches!(missing, Err(OpenError::Roots { path, .. }) if path == std::path::Path::new("/no/such")));
+    }
+}

@@ -1,0 +1,172 @@
+//! Commits as the function in the database takes them, and what it answers.
+
+use std::collections::BTreeMap;
+
+use tokio_postgres::{Client, Error, Row, Statement};
+
+use super::pending::Outcome;
+use crate::store::{Batch, CHANGES_KEPT, Limit, StoreError, value::no_sum};
+
+/// What makes a transaction one that the disk has to have, where nothing else does: a key of no space, there only as long as it lasts.
+const NOWHERE: i16 = -1;
+
+/// What is called.
+const COMMIT: &str = "SELECT * FROM tollhouse_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+
+const CHECK: i16 = 0;
+const WRITE: i16 = 1;
+const ADD_ABOVE: i16 = 2;
+const ADD_BELOW: i16 = 3;
+
+pub(super) async fn prepare(client: &Client) -> Result<Statement, Error> {
+    client.prepare(COMMIT).await
+}
+
+/// Commits, as arrays.
+#[derive(Debug, Default)]
+pub(super) struct Call<'a> {
+    spaces: Vec<i16>,
+    keys: Vec<&'a [u8]>,
+    reads: Vec<bool>,
+    ends: Vec<i32>,
+    told: Vec<Option<Vec<u8>>>,
+    kinds: Vec<i16>,
+    places: Vec<i32>,
+    values: Vec<Option<&'a [u8]>>,
+    bys: Vec<Option<String>>,
+    limits: Vec<Option<String>>,
+}
+
+/// A key, and whether its value is looked at.
+type Keys<'a> = BTreeMap<(i16, &'a [u8]), bool>;
+
+impl<'a> Call<'a> {
+    /// What is to be on disk has a key of its own, in case that it writes nothing.
+    pub(super) fn of(batches: &[&'a Batch], own_key: Option<&'a [u8]>) -> Self {
+        let mut keys = keys(batches);
+        let own_key = own_key.filter(|_| batches.iter().any(|batch| batch.changes_nothing()));
+        keys.extend(own_key.map(|key| ((NOWHERE, key), true)));
+        let place: BTreeMap<_, _> = keys.keys().copied().zip(1..).collect();
+        let mut call = Self::default();
+        for ((space, key), reads) in keys {
+            call.spaces.push(space);
+            call.keys.push(key);
+            call.reads.push(reads);
+        }
+        for batch in batches {
+            let told = (!batch.told.is_empty()).then(|| told_bytes(batch));
+            for check in &batch.checks {
+                call.op(CHECK, place[&(check.space as i16, &check.key[..])], check.expected.as_deref());
+            }
+            for write in &batch.writes {
+                call.op(WRITE, place[&(write.space as i16, &write.key[..])], write.value.as_deref());
+            }
+            for add in &batch.adds {
+                let (kind, limit) = match add.limit {
+                    Limit::Floor(floor) => (ADD_ABOVE, floor),
+                    Limit::Ceiling(ceiling) => (ADD_BELOW, ceiling),
+                };
+                call.op(kind, place[&(add.space as i16, &add.key[..])], None);
+                call.sum(add.by, limit);
+            }
+            call.end(told);
+        }
+        if own_key.is_some() {
+            // The first of them all.
+            call.op(CHECK, 1, None);
+            call.end(None);
+        }
+        call
+    }
+
+    fn op(&mut self, kind: i16, place: i32, value: Option<&'a [u8]>) {
+        self.kinds.push(kind);
+        self.places.push(place);
+        self.values.push(value);
+        self.bys.push(None);
+        self.limits.push(None);
+    }
+
+    /// Says what the last op adds.
+    fn sum(&mut self, by: i128, limit: i128) {
+        self.bys.pop();
+        self.limits.pop();
+        self.bys.push(Some(by.to_string()));
+        self.limits.push(Some(limit.to_string()));
+    }
+
+    fn end(&mut self, told: Option<Vec<u8>>) {
+        self.ends.push(i32::try_from(self.kinds.len()).unwrap_or(i32::MAX));
+        self.told.push(told);
+    }
+
+    /// Sends it, and waits for the answer. Spaces are counted in the part with this number.
+    pub(super) async fn send(&self, client: &Client, commit: &Statement, part: i16) -> Result<Row, Error> {
+        let kept = CHANGES_KEPT.cast_signed();
+        client
+            .query_one(
+                commit,
+                &[
+                    &self.spaces,
+                    &self.keys,
+                    &self.reads,
+                    &self.ends,
+                    &self.told,
+                    &self.kinds,
+                    &self.places,
+                    &self.values,
+                    &self.bys,
+                    &self.limits,
+                    &part,
+                    &kept,
+                ],
+            )
+            .await
+    }
+}
+
+/// Every key that the commits name.
+fn keys<'a>(batches: &[&'a Batch]) -> Keys<'a> {
+    let mut keys = Keys::new();
+    for batch in batches {
+        let checks = batch.checks.iter().map(|check| (check.space, &check.key, true));
+        let writes = batch.writes.iter().map(|write| (write.space, &write.key, false));
+        let adds = batch.adds.iter().map(|add| (add.space, &add.key, true));
+        for (space, key, reads) in checks.chain(writes).chain(adds) {
+            *keys.entry((space as i16, key)).or_default() |= reads;
+        }
+    }
+    keys
+}
+
+/// What a commit tells the log of changes, as it is kept there.
+fn told_bytes(batch: &Batch) -> Vec<u8> {
+    let keys: Vec<(u8, &[u8])> = batch.told.iter().map(|(space, key)| (*space as u8, &key[..])).collect();
+    postcard::to_stdvec(&keys).expect("numbers and bytes are plain data, and memory takes them")
+}
+
+/// What the function answered: how each commit ended.
+pub(super) fn outcomes(batches: &[&Batch], row: &Row) -> Result<Vec<Outcome>, Error> {
+    let ended: Vec<i16> = row.try_get("out_outcomes")?;
+    let refused: Vec<i32> = row.try_get("out_refused")?;
+    let sums: Vec<Option<String>> = row.try_get("out_sums")?;
+    let mut start = 0;
+    let ended = ended.into_iter().zip(refused);
+    let outcomes = batches.iter().zip(ended).map(|(batch, (ended, refused))| {
+        let adds = start + batch.checks.len() + batch.writes.len();
+        start = adds + batch.adds.len();
+        let sum = |place: usize| sums.get(place)?.as_ref()?.parse::<i128>().ok();
+        let place = usize::try_from(refused).unwrap_or_default().saturating_sub(adds + 1);
+        match (ended, batch.adds.get(place)) {
+            (0, _) => {
+                let sums: Option<Vec<_>> = (adds..start).map(sum).collect();
+                sums.ok_or_else(|| StoreError::Unknown("the database said no sum".to_owned()))
+            }
+            (1, _) => Err(StoreError::Conflict),
+            (2, Some(add)) => Err(StoreError::Beyond { place, limit: add.limit, sum: sum(adds + place).unwrap_or_default() }),
+            (_, Some(add)) => Err(no_sum(&add.key)),
+            (_, None) => Err(StoreError::Unknown(format!("the database said {ended}"))),
+        }
+    });
+    Ok(outcomes.collect())
+}

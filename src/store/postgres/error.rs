@@ -1,0 +1,53 @@
+//! Why a store in a database does not open.
+
+use std::{error::Error as _, path::PathBuf};
+
+use tokio_rustls::rustls::{self, pki_types::pem};
+
+use crate::store::StoreError;
+
+/// Why a store in a database does not open.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum OpenError {
+    #[error("the store's address is not one as `postgres://user@host:5432/database`")]
+    Scheme,
+    #[error("the store's address does not read")]
+    Address(#[source] tokio_postgres::Error),
+    #[error("`sslmode={0}` is none of disable, prefer, require and verify-full")]
+    Mode(String),
+    #[error("the certificates in `{path}` cannot be read")]
+    Roots {
+        path: PathBuf,
+        #[source]
+        source: pem::Error,
+    },
+    #[error("TLS to the database cannot be set up")]
+    Tls(#[from] rustls::Error),
+    #[error("the database gives no connection")]
+    Connect(#[source] tokio_postgres::Error),
+    #[error("the database gives no connection within {0} s")]
+    Slow(u64),
+    #[error("the database refuses what the store needs; its user must be allowed to make tables and functions")]
+    Refused(#[source] tokio_postgres::Error),
+    #[error("the store in the database is of version {found}, and this host knows versions up to {known}: a newer host has to be started")]
+    Newer { found: i32, known: i32 },
+    #[error("another host runs on the database; one database is for one host at a time")]
+    Held,
+    #[error("the lease of the database cannot be taken")]
+    Lease(#[source] StoreError),
+    #[error("the sizes of spaces cannot be read")]
+    Sizes(#[source] StoreError),
+}
+
+impl OpenError {
+    /// What it is, and each of its causes.
+    pub(super) fn in_full(&self) -> String {
+        let (mut text, mut cause) = (self.to_string(), self.source());
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text
+    }
+}

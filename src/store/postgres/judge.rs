@@ -1,0 +1,50 @@
+//! What an error of the database says about what was asked.
+
+use tokio_postgres::{Error, error::SqlState};
+
+/// What is known of a transaction that did not answer well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing was written, and others were in the way.
+    Again,
+    /// Nothing was written.
+    Refused,
+    /// It may have been written.
+    Unknown,
+}
+
+/// What an error says of a transaction that was sent.
+pub(super) fn judge(error: &Error) -> Verdict {
+    match error.code() {
+        Some(code) if is_race(code) => Verdict::Again,
+        Some(code) if is_end(code) => Verdict::Unknown,
+        Some(_) => Verdict::Refused,
+        None => Verdict::Unknown,
+    }
+}
+
+/// Whether what changes nothing may be asked again, over another connection.
+pub(super) fn passes(error: &Error) -> bool {
+    error.code().is_none_or(|code| is_race(code) || is_end(code) || code.code().starts_with("57P") || code.code().starts_with("25"))
+}
+
+/// Others were in the way: a row that they put first, a lock, a cycle of them.
+fn is_race(code: &SqlState) -> bool {
+    [SqlState::UNIQUE_VIOLATION, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE]
+        .contains(code)
+}
+
+/// The connection ends, or whoever stands between does not know how it ended.
+fn is_end(code: &SqlState) -> bool {
+    let ends = [SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN, SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
+    code.code().starts_with("08") || ends.contains(code)
+}
+
+/// An error in one line, with what the database says of it.
+pub(super) fn told(error: &Error) -> String {
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
+}

@@ -1,0 +1,95 @@
+//! Connections, and what they find in the database.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use tokio_postgres::{Client, Error, error::SqlState};
+
+use super::{
+    address::{CONNECT_WALL, PostgresConfig},
+    error::OpenError,
+    judge::told,
+};
+
+/// Number of what `schema.sql` makes.
+const VERSION: i32 = 1;
+/// What is made, where nothing is there.
+const SCHEMA: &str = include_str!("schema.sql");
+/// Where its number stands.
+const ABOUT: &str =
+    "CREATE TABLE IF NOT EXISTS tollhouse_about (one boolean PRIMARY KEY DEFAULT true CHECK (one), version integer NOT NULL)";
+/// Longest that a connection may take to be there, over all addresses of a database.
+const OPENING: Duration = Duration::from_secs(3 * CONNECT_WALL.as_secs());
+/// Tries to make what others make at that moment.
+const TRIES: u32 = 50;
+
+/// How every connection behaves. What is sent as one is answered, or undone, within this time.
+const BOUNDS: &str = "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '2s'; \
+                      SET default_transaction_isolation = 'read committed'";
+
+/// Plans are made once, on tables that were empty then: they are to go by the key all the same. Databases that speak as PostgreSQL does
+/// may not know them.
+const HINTS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+                     SET plan_cache_mode = force_generic_plan; SET jit = off";
+
+/// A connection to a server that takes writes. It ends when the client is dropped.
+pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError> {
+    let opened = timeout(OPENING, async {
+        let (client, connection) = config.database.connect(config.tls.clone()).await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = told(&error), "a connection to the database ended");
+            }
+        });
+        client.batch_execute(BOUNDS).await?;
+        if let Err(error) = client.batch_execute(HINTS).await {
+            tracing::debug!(error = told(&error), "the database takes no hints about plans");
+        }
+        Ok(client)
+    });
+    opened.await.map_err(|_| OpenError::Slow(OPENING.as_secs()))?.map_err(OpenError::Connect)
+}
+
+/// Makes what the store needs in the database, unless it is there.
+pub(super) async fn prepare(config: &PostgresConfig) -> Result<(), OpenError> {
+    let mut client = connect(config).await?;
+    let mut tries = 0;
+    loop {
+        match make(&mut client).await {
+            Ok(VERSION) => return Ok(()),
+            Ok(found) => return Err(OpenError::Newer { found, known: VERSION }),
+            Err(error) if tries < TRIES && meets_others(&error) => tries += 1,
+            Err(error) => return Err(OpenError::Refused(error)),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Makes it in one transaction; whoever comes second waits for the first. Answers the number of what is there.
+async fn make(client: &mut Client) -> Result<i32, Error> {
+    client.batch_execute(ABOUT).await?;
+    let transaction = client.transaction().await?;
+    transaction.batch_execute("INSERT INTO tollhouse_about (version) VALUES (0) ON CONFLICT DO NOTHING").await?;
+    let found = transaction.query_one("SELECT version FROM tollhouse_about WHERE one FOR UPDATE", &[]).await?.try_get(0)?;
+    if found != 0 {
+        return Ok(found);
+    }
+    transaction.batch_execute(SCHEMA).await?;
+    transaction.execute("UPDATE tollhouse_about SET version = $1 WHERE one", &[&VERSION]).await?;
+    transaction.commit().await?;
+    Ok(VERSION)
+}
+
+/// Whether others were making the same: a table that is there twice is told in several ways.
+fn meets_others(error: &Error) -> bool {
+    let told = [
+        SqlState::UNIQUE_VIOLATION,
+        SqlState::DUPLICATE_TABLE,
+        SqlState::DUPLICATE_OBJECT,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::INTERNAL_ERROR,
+    ];
+    error.code().is_some_and(|code| told.contains(code))
+}

@@ -1,0 +1,306 @@
+//! Commits that wait to be sent.
+//!
+//! What goes together may share keys: it is decided in order. What shares a key with a commit that is under way waits for its end,
+//! and whatever shares a key with one that waits stands behind it: nobody is passed over for ever.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    mem,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+
+use crate::store::{Batch, Durability, Space, StoreError};
+
+/// Longest that a commit waits to be sent: after that it never is.
+pub(super) const QUEUED: Duration = Duration::from_secs(5);
+/// Bytes of one transaction, about: a longer one takes no neighbours.
+const FULL: usize = 4 << 20;
+/// Commits that are looked at for those that may go.
+const LOOKED_AT: usize = 256;
+
+/// How a commit ended.
+pub(super) type Outcome = Result<Vec<i128>, StoreError>;
+
+type Place = (Space, Vec<u8>);
+
+/// A commit that waits.
+struct Job {
+    number: u64,
+    batch: Batch,
+    /// Every key that it names.
+    places: Vec<Place>,
+    answer: oneshot::Sender<Outcome>,
+    since: Instant,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// Names a commit that waits.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    durability: Durability,
+    number: u64,
+}
+
+/// Commits that wait, and the keys of those that are under way.
+pub(super) struct Pending {
+    /// Commits of one transaction, at most.
+    together: usize,
+    waiting: Mutex<Waiting>,
+    came: [Notify; 2],
+}
+
+#[derive(Default)]
+struct Waiting {
+    queues: [VecDeque<Job>; 2],
+    held: HashSet<Place>,
+    numbers: u64,
+    ended: bool,
+}
+
+impl Pending {
+    pub(super) fn of(together: usize) -> Self {
+        Self { together, waiting: Mutex::default(), came: [Notify::new(), Notify::new()] }
+    }
+
+    /// Has a commit wait for its turn.
+    pub(super) fn push(
+        &self,
+        batch: Batch,
+        durability: Durability,
+        room: Option<OwnedSemaphorePermit>,
+    ) -> (Ticket, oneshot::Receiver<Outcome>) {
+        let (answer, outcome) = oneshot::channel();
+        let places = places(&batch);
+        let mut waiting = self.waiting();
+        waiting.numbers += 1;
+        let number = waiting.numbers;
+        waiting.queues[durability as usize].push_back(Job { number, batch, places, answer, since: Instant::now(), _room: room });
+        drop(waiting);
+        self.came[durability as usize].notify_one();
+        (Ticket { durability, number }, outcome)
+    }
+
+    /// Takes a commit back that was not sent; false where it was.
+    pub(super) fn withdraw(&self, ticket: &Ticket) -> bool {
+        let mut waiting = self.waiting();
+        let queue = &mut waiting.queues[ticket.durability as usize];
+        let before = queue.len();
+        queue.retain(|job| job.number != ticket.number);
+        queue.len() < before
+    }
+
+    /// Waits for commits that may go together now. `None` once all have gone and no more come.
+    pub(super) async fn take(&self, durability: Durability) -> Option<Taken<'_>> {
+        loop {
+            {
+                let mut waiting = self.waiting();
+                let jobs = waiting.take(durability, self.together);
+                let more = !waiting.queues[durability as usize].is_empty();
+                if !jobs.is_empty() {
+                    drop(waiting);
+                    if more {
+                        self.came[durability as usize].notify_one();
+                    }
+                    return Some(Taken { pending: self, durability, jobs });
+                }
+                if waiting.ended && !more {
+                    drop(waiting);
+                    self.came[durability as usize].notify_one();
+                    return None;
+                }
+            }
+            self.came[durability as usize].notified().await;
+        }
+    }
+
+    /// Whether no more come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.waiting().ended
+    }
+
+    /// No more come.
+    pub(super) fn end(&self) {
+        self.waiting().ended = true;
+        for came in &self.came {
+            came.notify_waiters();
+            came.notify_one();
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// Takes those out that may go together, and holds their keys.
+    fn take(&mut self, durability: Durability, together: usize) -> Vec<Job> {
+        let queue = &mut self.queues[durability as usize];
+        let (mut jobs, mut passed, mut bytes) = (Vec::<Job>::new(), Vec::<Job>::new(), 0);
+        let mut barred = HashSet::new();
+        while jobs.len() < together && bytes < FULL && jobs.len() + passed.len() < LOOKED_AT {
+            let Some(job) = queue.pop_front() else { break };
+            if job.places.iter().any(|place| self.held.contains(place) || barred.contains(place)) {
+                barred.extend(job.places.iter().cloned());
+                passed.push(job);
+            } else {
+                bytes += job.batch.bytes();
+                jobs.push(job);
+            }
+        }
+        for job in passed.into_iter().rev() {
+            queue.push_front(job);
+        }
+        self.held.extend(jobs.iter().flat_map(|job| job.places.iter().cloned()));
+        jobs
+    }
+}
+
+/// Commits that go together. Nobody else has their keys until it is dropped.
+pub(super) struct Taken<'a> {
+    pending: &'a Pending,
+    pub(super) durability: Durability,
+    jobs: Vec<Job>,
+}
+
+impl Taken<'_> {
+    /// What they are, in order.
+    pub(super) fn batches(&self) -> Vec<&Batch> {
+        self.jobs.iter().map(|job| &job.batch).collect()
+    }
+
+    /// Says to each how it ended.
+    pub(super) fn answer(mut self, outcomes: impl IntoIterator<Item = Outcome>) {
+        let jobs = mem::take(&mut self.jobs);
+        // Whoever asked reads what is there, and asks again: nothing is to hold its keys by then.
+        self.release(&jobs);
+        for (job, outcome) in jobs.into_iter().zip(outcomes) {
+            // Whoever asked may have gone; the commit stands.
+            let _ = job.answer.send(outcome);
+        }
+    }
+
+    /// Answers those that have waited for too long, who may not be there any more; whether any are left.
+    pub(super) fn expire(&mut self, away: &StoreError) -> bool {
+        let (late, jobs): (Vec<_>, _) = mem::take(&mut self.jobs).into_iter().partition(|job| job.since.elapsed() > QUEUED);
+        self.jobs = jobs;
+        self.release(&late);
+        for job in late {
+            let _ = job.answer.send(Err(away.clone()));
+        }
+        !self.jobs.is_empty()
+    }
+
+    /// Has them wait again, ahead of those that came later.
+    pub(super) fn give_back(mut self) {
+        let jobs = mem::take(&mut self.jobs);
+        self.release(&jobs);
+        let mut waiting = self.pending.waiting();
+        for job in jobs.into_iter().rev() {
+            waiting.queues[self.durability as usize].push_front(job);
+        }
+        drop(waiting);
+        self.pending.came[self.durability as usize].notify_one();
+    }
+
+    fn release(&self, jobs: &[Job]) {
+        if jobs.is_empty() {
+            return;
+        }
+        let mut waiting = self.pending.waiting();
+        for place in jobs.iter().flat_map(|job| &job.places) {
+            waiting.held.remove(place);
+        }
+        drop(waiting);
+        for came in &self.pending.came {
+            came.notify_one();
+        }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.release(&self.jobs);
+    }
+}
+
+fn places(batch: &Batch) -> Vec<Place> {
+    let checks = batch.checks.iter().map(|check| (check.space, check.key.clone()));
+    let writes = batch.writes.iter().map(|write| (write.space, write.key.clone()));
+    let adds = batch.adds.iter().map(|add| (add.space, add.key.clone()));
+    checks.chain(writes).chain(adds).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::store::Write;
+
+    fn push(pending: &Pending, keys: &[&str], durability: Durability) -> (Ticket, oneshot::Receiver<Outcome>) {
+        let writes = keys.iter().map(|key| Write::put(Space::Kv, *key, b"")).collect();
+        pending.push(Batch::of(vec![], writes), durability, None)
+    }
+
+    fn take(pending: &Pending) -> Option<Taken<'_>> {
+        pending.take(Durability::Durable).now_or_never().flatten()
+    }
+
+    fn keys(taken: &Taken<'_>) -> Vec<Vec<String>> {
+        let keys = |batch: &&Batch| batch.writes.iter().map(|write| String::from_utf8(write.key.clone()).unwrap()).collect();
+        taken.batches().iter().map(keys).collect()
+    }
+
+    #[test]
+    fn what_shares_a_key_goes_together_or_one_after_the_other() {
+        let pending = Pending::of(64);
+        for keys in [&["a"][..], &["a", "b"]] {
+            push(&pending, keys, Durability::Durable);
+        }
+        let first = take(&pending).unwrap();
+        assert_eq!(keys(&first), [&["a"][..], &["a", "b"]]);
+        for keys in [&["b", "c"][..], &["c"], &["d"]] {
+            push(&pending, keys, Durability::Durable);
+        }
+        // The third shares nothing with what is under way, but with one that waits for it.
+        let second = take(&pending).unwrap();
+        assert_eq!(keys(&second), [["d"]]);
+        assert!(take(&pending).is_none());
+        drop(first);
+        assert_eq!(keys(&take(&pending).unwrap()), [&["b", "c"][..], &["c"]]);
+    }
+
+    #[test]
+    fn what_is_given_back_goes_first_and_what_is_withdrawn_never() {
+        let pending = Pending::of(64);
+        let (first, mut gone) = push(&pending, &["a"], Durability::Durable);
+        push(&pending, &["b"], Durability::Buffered);
+        let taken = take(&pending).unwrap();
+        assert!(!pending.withdraw(&first), "it may be sent");
+        push(&pending, &["c"], Durability::Durable);
+        taken.give_back();
+        assert_eq!(keys(&take(&pending).unwrap()), [["a"], ["c"]]);
+        assert!(gone.try_recv().is_err());
+        let (last, _answer) = push(&pending, &["a"], Durability::Durable);
+        assert!(pending.withdraw(&last) && !pending.withdraw(&last));
+        assert!(take(&pending).is_none());
+    }
+
+    #[test]
+    fn what_goes_together_is_bounded_and_all_goes_before_the_end() {
+        let pending = Pending::of(64);
+        let mut answers: Vec<_> = (0..100).map(|n| push(&pending, &[&n.to_string()], Durability::Durable).1).collect();
+        pending.end();
+        let first = take(&pending).unwrap();
+        assert_eq!(first.batches().len(), 64);
+        first.answer((0..64).map(|n| Ok(vec![n])));
+        assert_eq!(answers[7].try_recv().unwrap().unwrap(), [7]);
+        take(&pending).unwrap().answer(std::iter::repeat_n(Err(StoreError::Conflict), 100));
+        assert!(matches!(answers[99].try_recv(), Ok(Err(StoreError::Conflict))));
+        assert!(pending.take(Durability::Durable).now_or_never().unwrap().is_none(), "the end");
+    }
+}

@@ -1,0 +1,163 @@
+//! A connection that reads. Many ask over it at once.
+
+use std::{ops::Bound, time::Duration};
+
+use tokio_postgres::{Client, Error, Statement, types::ToSql};
+
+use super::{address::PostgresConfig, error::OpenError, open::connect, sizes::Part};
+use crate::store::{Change, Changes, Direction, KeyRange, MAX_KEY_BYTES, Pairs, Space, changes::numbers};
+
+const GET: &str = "SELECT value FROM tollhouse_row WHERE space = $1 AND key = $2";
+const KEYS: &str = "FROM tollhouse_row WHERE space = $1 AND key >= $2 AND key < $3 ORDER BY key";
+const CHANGES: &str = "SELECT n.number, c.number, c.keys FROM tollhouse_newest AS n \
+                       LEFT JOIN tollhouse_change AS c ON c.number > $1 AND c.number <= $2 WHERE n.one ORDER BY c.number";
+const SIZES: &str = "SELECT space, part, entries, bytes, version FROM tollhouse_size";
+
+const CLAIM: &str = "INSERT INTO tollhouse_host AS h (holder, until) VALUES ($1, now() + $2 * interval '1 second') ON CONFLICT (one) \
+                     DO UPDATE SET holder = excluded.holder, until = excluded.until WHERE h.holder = excluded.holder OR h.until < now()";
+
+/// A connection that reads.
+pub(super) struct Reader {
+    client: Client,
+    get: Statement,
+    /// From the first key, and from the last.
+    scans: [Statement; 2],
+    /// The same, with the bytes that come before each pair.
+    summed: [Statement; 2],
+    /// The key that so many come before.
+    nth: Statement,
+    count: Statement,
+    changes: Statement,
+    sizes: Statement,
+    claim: Statement,
+}
+
+impl Reader {
+    pub(super) async fn open(config: &PostgresConfig) -> Result<Self, OpenError> {
+        let client = connect(config).await?;
+        let prepared = async {
+            let prepare = async |text: String| client.prepare(&text).await;
+            let summed = |order: &str| {
+                format!(
+                    "SELECT s.key, s.value FROM (SELECT r.key, r.value, sum(octet_length(r.key) + octet_length(r.value)) \
+                     OVER (ORDER BY r.key{order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) \
+                     - octet_length(r.key) - octet_length(r.value) AS before \
+                     FROM tollhouse_row AS r WHERE r.space = $1 AND r.key >= $2 AND r.key < $3 ORDER BY r.key{order} LIMIT $4) AS s \
+                     WHERE s.before < $5 ORDER BY s.key{order}"
+                )
+            };
+            Ok::<_, Error>((
+                prepare(GET.to_owned()).await?,
+                [
+                    prepare(format!("SELECT key, value {KEYS} LIMIT $4")).await?,
+                    prepare(format!("SELECT key, value {KEYS} DESC LIMIT $4")).await?,
+                ],
+                [prepare(summed("")).await?, prepare(summed(" DESC")).await?],
+                prepare(format!("SELECT key {KEYS} OFFSET $4 LIMIT 1")).await?,
+                prepare(format!("SELECT count(*) FROM (SELECT 1 {KEYS} LIMIT $4) AS found")).await?,
+                prepare(CHANGES.to_owned()).await?,
+                prepare(SIZES.to_owned()).await?,
+                prepare(CLAIM.to_owned()).await?,
+            ))
+        };
+        let (get, scans, summed, nth, count, changes, sizes, claim) = prepared.await.map_err(OpenError::Refused)?;
+        Ok(Self { client, get, scans, summed, nth, count, changes, sizes, claim })
+    }
+
+    /// Whether nothing more can be asked.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    pub(super) async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        let row = self.client.query_opt(&self.get, &[&(space as i16), &key]).await?;
+        row.map(|row| row.try_get(0)).transpose()
+    }
+
+    pub(super) async fn scan(&self, space: Space, range: &KeyRange, limit: usize, direction: Direction) -> Result<Pairs, Error> {
+        let (space, (start, end), limit, bytes) = (space as i16, bounds(range), number(limit), number(range.bytes));
+        let mut given: Vec<&(dyn ToSql + Sync)> = vec![&space, &start, &end, &limit];
+        let statement = if range.bytes == usize::MAX {
+            &self.scans[direction as usize]
+        } else {
+            given.push(&bytes);
+            &self.summed[direction as usize]
+        };
+        let rows = self.client.query(statement, &given).await?;
+        rows.into_iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// How many keys a range has, at most `some`; the last of them, where there may be more.
+    pub(super) async fn count(&self, space: Space, range: &KeyRange, some: usize) -> Result<(usize, Option<Vec<u8>>), Error> {
+        let (space, (start, end), limit) = (space as i16, bounds(range), number(some));
+        let before = limit - 1;
+        if let Some(row) = self.client.query_opt(&self.nth, &[&space, &start, &end, &before]).await? {
+            return Ok((some, Some(row.try_get(0)?)));
+        }
+        let counted: i64 = self.client.query_one(&self.count, &[&space, &start, &end, &limit]).await?.try_get(0)?;
+        Ok((counted.try_into().unwrap_or_default(), None))
+    }
+
+    pub(super) async fn changes(&self, after: u64, limit: usize) -> Result<Changes, Error> {
+        let (from, to) = (signed(after), signed(after.saturating_add(limit.try_into().unwrap_or(u64::MAX))));
+        let rows = self.client.query(&self.changes, &[&from, &to]).await?;
+        let Some(first) = rows.first() else { return Ok(Changes::none(0, true)) };
+        let newest = first.try_get::<_, i64>(0)?.cast_unsigned();
+        let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
+        let mut changes = Vec::new();
+        for row in &rows {
+            let Some(number) = row.try_get::<_, Option<i64>>(1)? else { break };
+            // One that does not read: told as all that is gone.
+            let Ok(keys) = postcard::from_bytes::<Vec<(u8, Vec<u8>)>>(row.try_get(2)?) else { break };
+            let keys = keys.into_iter().filter_map(|(space, key)| Some((Space::of_number(space)?, key))).collect();
+            changes.push(Change { number: number.cast_unsigned(), keys });
+        }
+        let whole = changes.len() as u64 == (to + 1).saturating_sub(from);
+        Ok(if whole { Changes { changes, newest, gone: false } } else { Changes::none(newest, true) })
+    }
+
+    /// Takes the lease of the database, or keeps it; false where another has it.
+    pub(super) async fn claim(&self, holder: &[u8], lease: Duration) -> Result<bool, Error> {
+        Ok(self.client.execute(&self.claim, &[&holder, &lease.as_secs_f64()]).await? > 0)
+    }
+
+    /// What spaces hold, in all their parts.
+    pub(super) async fn sizes(&self) -> Result<Vec<Part>, Error> {
+        let rows = self.client.query(&self.sizes, &[]).await?;
+        let part = |row: tokio_postgres::Row| {
+            Ok(Part {
+                space: row.try_get(0)?,
+                part: row.try_get(1)?,
+                entries: row.try_get(2)?,
+                bytes: row.try_get(3)?,
+                version: row.try_get(4)?,
+            })
+        };
+        rows.into_iter().map(part).collect()
+    }
+}
+
+/// A range from a key that belongs to it, to one that does not.
+fn bounds(range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
+    let behind = |key: &[u8]| [key, &[0]].concat();
+    let start = match &range.start {
+        Bound::Included(key) => key.clone(),
+        Bound::Excluded(key) => behind(key),
+        Bound::Unbounded => vec![],
+    };
+    let end = match &range.end {
+        Bound::Included(key) => behind(key),
+        Bound::Excluded(key) => key.clone(),
+        // No key is as long.
+        Bound::Unbounded => vec![u8::MAX; MAX_KEY_BYTES + 1],
+    };
+    (start, end)
+}
+
+fn number(of: usize) -> i64 {
+    i64::try_from(of).unwrap_or(i64::MAX)
+}
+
+fn signed(of: u64) -> i64 {
+    i64::try_from(of).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,84 @@
+//! What spaces hold, as it was last heard of. Each part is told with its version: whatever comes late is left out.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
+
+use tokio_postgres::{Error, Row};
+
+use crate::store::{Size, Sizes, Space};
+
+/// One part of what a space holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) space: i16,
+    pub(super) part: i16,
+    pub(super) entries: i64,
+    pub(super) bytes: i64,
+    pub(super) version: i64,
+}
+
+/// The parts that were heard of.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<HashMap<(i16, i16), Part>>);
+
+impl Known {
+    /// Takes in what is newer than what is known.
+    pub(super) fn learn(&self, parts: impl IntoIterator<Item = Part>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for part in parts {
+            let place = known.entry((part.space, part.part)).or_insert(part);
+            if part.version > place.version {
+                *place = part;
+            }
+        }
+    }
+
+    /// Takes in what a transaction said, which counted in this part.
+    pub(super) fn note(&self, row: &Row, part: i16) -> Result<(), Error> {
+        let Some(spaces) = row.try_get::<_, Option<Vec<i16>>>("out_spaces")? else { return Ok(()) };
+        let numbers = |name| row.try_get::<_, Vec<i64>>(name);
+        let (entries, bytes, versions) = (numbers("out_entries")?, numbers("out_bytes")?, numbers("out_versions")?);
+        let counts = entries.into_iter().zip(bytes).zip(versions);
+        self.learn(spaces.into_iter().zip(counts).map(|(space, ((entries, bytes), version))| Part {
+            space,
+            part,
+            entries,
+            bytes,
+            version,
+        }));
+        Ok(())
+    }
+
+    /// What each space holds.
+    pub(super) fn told(&self) -> Sizes {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = HashMap::<i16, (i64, i64)>::new();
+        for part in known.values() {
+            let (entries, bytes) = sums.entry(part.space).or_default();
+            *entries += part.entries;
+            *bytes += part.bytes;
+        }
+        let spaces = sums.into_iter().filter_map(|(space, (entries, bytes))| {
+            let space = Space::of_number(u8::try_from(space).ok()?)?;
+            Some((space, Size { entries: entries.try_into().unwrap_or_default(), bytes: bytes.try_into().unwrap_or_default() }))
+        });
+        Sizes { spaces: spaces.collect(), complete: true, ..Sizes::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_late_is_left_out() {
+        let known = Known::default();
+        let part = |part, entries, version| Part { space: Space::Kv as i16, part, entries, bytes: 10 * entries, version };
+        known.learn([part(0, 5, 2), part(1, -2, 1), Part { space: -1, ..part(0, 9, 9) }]);
+        assert_eq!(known.told().spaces, [(Space::Kv, Size { entries: 3, bytes: 30 })].into());
+        known.learn([part(0, 4, 1), part(1, 7, 2)]);
+        assert_eq!(known.told().spaces, [(Space::Kv, Size { entries: 12, bytes: 120 })].into());
+    }
+}

@@ -1,0 +1,173 @@
+//! TLS to the database.
+
+use std::{
+    fmt, io,
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_rustls::{
+    TlsConnector, client,
+    rustls::{
+        self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+        client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+        crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature},
+        pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
+    },
+};
+
+use super::error::OpenError;
+
+/// Whose certificate is taken for the database's.
+#[derive(Debug)]
+pub(super) enum Trust {
+    /// Whoever answers: what is sent is sealed, to whom is not known.
+    Anyone,
+    /// That of the name it is asked by, signed by one of the system's.
+    System,
+    /// That of the name it is asked by, signed by one in this file.
+    Signed(PathBuf),
+}
+
+/// Makes connections that are sealed.
+#[derive(Clone)]
+pub(super) struct Tls(TlsConnector);
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Tls {
+    pub(super) fn new(trust: &Trust) -> Result<Self, OpenError> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let versions = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions()?;
+        let config = match trust {
+            Trust::Anyone => versions.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))).with_no_client_auth(),
+            Trust::System | Trust::Signed(_) => versions.with_root_certificates(roots(trust)?).with_no_client_auth(),
+        };
+        Ok(Self(TlsConnector::from(Arc::new(config))))
+    }
+}
+
+fn roots(trust: &Trust) -> Result<RootCertStore, OpenError> {
+    let mut roots = RootCertStore::empty();
+    if let Trust::Signed(path) = trust {
+        let unread = |source| OpenError::Roots { path: path.clone(), source };
+        for certificate in CertificateDer::pem_file_iter(path).map_err(unread)? {
+            roots.add(certificate.map_err(unread)?)?;
+        }
+    } else {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    }
+    Ok(roots)
+}
+
+/// Takes every certificate whose key signed the handshake.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+impl<S> MakeTlsConnect<S> for Tls
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    type Stream = Sealed<S>;
+    type TlsConnect = Handshake;
+    type Error = io::Error;
+
+    fn make_tls_connect(&mut self, name: &str) -> io::Result<Handshake> {
+        Ok(Handshake { connector: self.0.clone(), name: name.to_owned() })
+    }
+}
+
+/// A handshake that is about to begin.
+pub(super) struct Handshake {
+    connector: TlsConnector,
+    /// Empty where there is none: such a connection is never sealed.
+    name: String,
+}
+
+impl<S> TlsConnect<S> for Handshake
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    type Stream = Sealed<S>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Sealed<S>>> + Send>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        Box::pin(async move {
+            let name = ServerName::try_from(self.name).map_err(io::Error::other)?;
+            Ok(Sealed(self.connector.connect(name, stream).await?))
+        })
+    }
+}
+
+/// A connection that is sealed.
+pub(super) struct Sealed<S>(client::TlsStream<S>);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Sealed<S> {
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Sealed<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Sealed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,167 @@
+//! Stores in a database: how they are opened, by one host or by several.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use async_trait::async_trait;
+use tollhouse::store::{Changes, Sizes, postgres::OpenError};
+
+use super::{changes::telling, harness::*, postgres::Postgres, questions::counted};
+
+/// Two stores in one database, asked in turn.
+pub struct Twins {
+    both: [PostgresStore; 2],
+    asked: AtomicUsize,
+}
+
+impl Twins {
+    pub async fn open() -> Self {
+        let address = Postgres::shared().schema().await;
+        let (one, other) = tokio::join!(at(&address), at(&address));
+        Self { both: [one, other], asked: AtomicUsize::new(0) }
+    }
+
+    fn one(&self) -> &PostgresStore {
+        &self.both[self.asked.fetch_add(1, Relaxed) % 2]
+    }
+}
+
+#[async_trait]
+impl Store for Twins {
+    async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.one().get(space, key).await
+    }
+
+    async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.one().scan(space, range, limit, direction).await
+    }
+
+    async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.one().count(space, range, most).await
+    }
+
+    async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.one().apply(batch, durability).await
+    }
+
+    async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
+        self.one().changes(after, limit).await
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.one().sizes()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_one_commits_the_others_see() {
+    let address = Postgres::shared().schema().await;
+    // None is there yet: all of them make it.
+    let hosts = futures_util::future::join_all((0..6).map(|_| at(&address))).await;
+    for (n, host) in hosts.iter().enumerate() {
+        host.apply(telling(&[&n.to_string()]), if n % 2 == 0 { Durable } else { Buffered }).await.unwrap();
+        for other in &hosts {
+            let there: Vec<_> = (0..=n).map(|n| n.to_string()).collect();
+            assert_eq!(names(&all(other, Space::Builders).await), there.iter().map(String::as_bytes).collect::<Vec<_>>());
+            assert_eq!(other.changes(0, 10).await.unwrap().newest, n as u64 + 1);
+        }
+    }
+    let late = at(&address).await;
+    assert_eq!(late.sizes().spaces, counted(&late).await);
+    // Those that were there before hear of it a little later.
+    let wanted = counted(&late).await;
+    for host in &hosts {
+        while host.sizes().spaces != wanted {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_of_a_later_version_is_refused() {
+    let server = Postgres::shared();
+    let address = server.schema().await;
+    drop(at(&address).await);
+    let schema = address.rsplit_once("%3D").unwrap().1;
+    server.sql(&format!("UPDATE {schema}.tollhouse_about SET version = 9")).await;
+    let refused = PostgresStore::open(PostgresConfig::new(&address, None).unwrap()).await.unwrap_err();
+    assert!(matches!(refused, OpenError::Newer { found: 9, .. }), "{refused}");
+    assert!(refused.to_string().contains("version 9") && refused.to_string().contains("newer host"), "{refused}");
+}
+
+/// Writes once the lease is renewed, which a slow machine may be late with.
+async fn written(store: &PostgresStore, value: &[u8]) {
+    while let Err(error) = store.apply(Batch::of(vec![], vec![Write::put(Space::Kv, b"k", value)]), Buffered).await {
+        assert!(matches!(error, StoreError::Away(_)), "{error}");
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_database_is_one_hosts_until_its_lease_ends() {
+    let address = Postgres::shared().schema().await;
+    let [one, other] = [at(&address).await, at(&address).await];
+    one.take().await.unwrap();
+    assert!(matches!(other.take().await, Err(OpenError::Held)));
+    written(&one, b"its own").await;
+    drop(one);
+    other.take().await.unwrap();
+    written(&other, b"the other's").await;
+    // As if it had been away for longer than its lease, and a third host had come.
+    let schema = address.rsplit_once("%3D").unwrap().1;
+    Postgres::shared().sql(&format!("UPDATE {schema}.tollhouse_host SET holder = '', until = now() + interval '1 hour'")).await;
+    let write = || Batch::of(vec![], vec![Write::put(Space::Kv, b"k", b"too late")]);
+    while other.apply(write(), Buffered).await.is_ok() {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(matches!(other.apply(write(), Buffered).await, Err(StoreError::Away(why)) if why.contains("another host")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_who_may_make_nothing_and_one_who_is_nobody_are_told() {
+    let server = Postgres::shared();
+    let schema = server.schema().await.rsplit_once("%3D").unwrap().1.to_owned();
+    server.sql(&format!("CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA {schema} TO guest")).await;
+    let address = |user| format!("postgres://{user}@127.0.0.1:{}/postgres?options=-c%20search_path%3D{schema}", server.port());
+    let open = async |user| PostgresStore::open(PostgresConfig::new(&address(user), None).unwrap()).await.unwrap_err();
+    assert!(matches!(open("guest").await, OpenError::Refused(_)));
+    assert!(matches!(open("nobody").await, OpenError::Connect(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_and_certificates_are_asked_for() {
+    let mut server = Postgres::start();
+    server.sql("SET password_encryption = 'scram-sha-256'; CREATE ROLE careful LOGIN SUPERUSER PASSWORD 'open sesame'").await;
+    server.stop();
+    server.configure("pg_hba.conf", "hostssl all careful 127.0.0.1/32 scram-sha-256\nhost all careful 127.0.0.1/32 reject");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let roots = folder();
+    let [own, other] = ["own.pem", "other.pem"].map(|name| roots.path().join(name));
+    std::fs::write(&own, made.cert.pem()).unwrap();
+    std::fs::write(&other, rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap().cert.pem()).unwrap();
+    server.keep("server.crt", &made.cert.pem());
+    server.keep("server.key", &made.signing_key.serialize_pem());
+    server.configure("postgresql.conf", "ssl = on");
+    server.run();
+
+    let open = async |host: &str, query: &str, password: &str| {
+        let address = format!("postgres://careful@{host}:{}/postgres?{query}", server.port());
+        PostgresStore::open(PostgresConfig::new(&address, Some(password))?).await
+    };
+    let signed = |path: &std::path::Path| format!("sslmode=verify-full&sslrootcert={}", path.display());
+    for (host, query) in [("127.0.0.1", ""), ("127.0.0.1", "sslmode=require"), ("localhost", &signed(&own))] {
+        let store = open(host, query, "open sesame").await.unwrap_or_else(|error| panic!("{host} {query}: {error:?}"));
+        put(&store, Space::Kv, b"k", b"v").await;
+    }
+    let refused = [
+        ("127.0.0.1", "sslmode=disable".to_owned(), "open sesame"),
+        ("127.0.0.1", "sslmode=require".to_owned(), "close sesame"),
+        // Of another name, of another signer, and of one that the system does not know.
+        ("127.0.0.1", signed(&own), "open sesame"),
+        ("localhost", signed(&other), "open sesame"),
+        ("localhost", "sslmode=verify-full".to_owned(), "open sesame"),
+    ];
+    for (host, query, password) in refused {
+        let refused = open(host, &query, password).await;
+        assert!(matches!(refused, Err(OpenError::Connect(_))), "{host} {query}: {refused:?}");
+    }
+}
