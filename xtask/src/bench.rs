@@ -1,9 +1,9 @@
-//! `cargo xtask bench call|density|fairness|mcp|neighbours|paid|revenue|search|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|density|fairness|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
 
-use crate::{Failure, args::Args, clients, conformance, engine, shell, workers};
+use crate::{Failure, args::Args, clients, conformance, database, engine, shell, workers};
 
-const SUBJECTS: [&str; 9] = ["call", "density", "fairness", "mcp", "neighbours", "paid", "revenue", "search", "victims"];
-const WHICH: &str = "there are nine measurements: `cargo xtask bench call`, `density`, `fairness`, `mcp`, `neighbours`, `paid`, `revenue`, `search` and `victims`";
+const SUBJECTS: [&str; 10] = ["call", "density", "fairness", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims"];
+const WHICH: &str = "there are ten measurements: `cargo xtask bench call`, `density`, `fairness`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
 
 /// Measures; never fails by a clock. `fairness` fails where a victim was not served.
 ///
@@ -14,6 +14,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let [subject] = args.words.as_slice() else { return Err(WHICH.to_owned()) };
     if !SUBJECTS.contains(&subject.as_str()) {
         return Err(WHICH.to_owned());
+    }
+    if subject == "store" {
+        database::find()?;
     }
     let engine = engine::pick(args.engine)?;
     let worker = workers::build(engine)?;

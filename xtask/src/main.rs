@@ -10,6 +10,7 @@ mod bench;
 mod browser;
 mod clients;
 mod conformance;
+mod database;
 mod deny;
 mod docs;
 mod engine;
@@ -46,6 +47,7 @@ cargo xtask bench victims [--seconds N]                  others' calls beside wh
 cargo xtask bench fairness [--seconds N]                 one builder's attacks beside another's calls: none of these is refused
 cargo xtask bench neighbours [--seconds N]               p99 of a call beside attackers, as a ratio to that beside honest neighbours
 cargo xtask bench search                                 how often the search finds what is meant, and how long it takes
+cargo xtask bench store [--seconds N]                     durable commits a second on disk and in a database, together and one by one
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate beside attacks: memory, disk, descriptors stay flat
 cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
 cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time

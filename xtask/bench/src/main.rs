@@ -1,5 +1,5 @@
-//! Measures calls through a whole host beside a bare axum route, paid ones beside the stock middleware, reports of revenue, and the
-//! search, on this machine, in one run.
+//! Measures calls through a whole host beside a bare axum route, paid ones beside the stock middleware, reports of revenue, the
+//! search, and commits of the store, on this machine, in one run.
 //!
 //! Load and server share the machine's cores, so that the ratios tell more than the figures. Nothing
 //! here fails by a clock; a call that is not answered with 200 does fail the run.
@@ -22,10 +22,17 @@ mod mcp;
 mod neighbours;
 mod options;
 mod paid;
+#[allow(clippy::unwrap_used, dead_code, unreachable_pub, reason = "tests use more of it, and may panic")]
+#[path = "../../../tests/it/harness/postgres.rs"]
+mod postgres;
+#[allow(clippy::unwrap_used, dead_code, reason = "tests look at more of a process, and may panic")]
+#[path = "../../../tests/it/harness/process.rs"]
+mod process;
 mod revenue;
 mod schemas;
 mod search;
 mod soak;
+mod store;
 mod victims;
 
 use std::path::PathBuf;
@@ -73,6 +80,7 @@ fn main() -> Result<(), Failure> {
         "victims" => victims::measure(&options).and_then(|()| neighbours::measure(&options)),
         "neighbours" => neighbours::measure(&options),
         "search" => search::measure(),
+        "store" => store::measure(&options),
         other => Err(format!("nothing measures `{other}`").into()),
     }
 }
