@@ -48,6 +48,7 @@ use crate::{
     operate::disk::Disk,
     store::{
         Store,
+        postgres::{self, PostgresStore},
         sled::{MoneyRows, SledConfig, SledStore},
     },
 };
@@ -77,6 +78,8 @@ pub enum StartError {
     AdminToken(#[source] TokenError),
     #[error("the store does not open")]
     Store(#[source] crate::store::sled::OpenError),
+    #[error("the database of the store does not open")]
+    Database(#[source] postgres::OpenError),
     #[error("the sandbox does not start")]
     Sandbox(#[source] tollhouse_pool::PoolError),
     #[error("the outgoing client cannot be set up")]
@@ -116,7 +119,7 @@ impl App {
         let folder = |error| StartError::Data(data.display().to_string(), error);
         std::fs::create_dir_all(data).map_err(folder)?;
         let clock = Clock::default();
-        let store: Arc<dyn Store> = Arc::new(SledStore::open(data.join("store"), settings.store.clone()).map_err(StartError::Store)?);
+        let store = open_store(settings).await?;
         let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
         if Signer::is_lost(data, &*store).await.map_err(StartError::Receipts)? {
             tracing::error!(
@@ -417,6 +420,16 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
         check.archived(&rows).await.map_err(StartError::Ledger)?;
     }
     Ok(check.found())
+}
+
+/// The store that the settings name.
+async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
+    if let Some(database) = &settings.database {
+        let store = PostgresStore::open(database.clone()).await.map_err(StartError::Database)?;
+        store.take().await.map_err(StartError::Database)?;
+        return Ok(Arc::new(store));
+    }
+    Ok(Arc::new(SledStore::open(settings.data.join("store"), settings.store.clone()).map_err(StartError::Store)?))
 }
 
 /// Where the store of a host is, that has been there.

@@ -35,7 +35,7 @@ pub use self::{
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{Hidden, SecretFlags, SecretSettings},
 };
-use crate::store::sled::SledConfig;
+use crate::store::{postgres::PostgresConfig, sled::SledConfig};
 
 /// The file read when it is there.
 pub const FILE: &str = "tollhouse.toml";
@@ -65,8 +65,10 @@ pub struct Settings {
     pub data: PathBuf,
     /// Public URL. Default: the listening address.
     pub base_url: Option<String>,
-    /// The store on disk.
+    /// The store in the data folder.
     pub store: SledConfig,
+    /// The database that the store is in instead.
+    pub database: Option<PostgresConfig>,
     /// For calls under way to end in after SIGTERM.
     pub drain: Duration,
     /// Filter, as `tracing` reads it.
@@ -117,12 +119,13 @@ impl Flags {
     pub fn resolve(self) -> Result<Settings, SettingsError> {
         let host = self.host;
         let listen = host.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020));
-        let (base_url, store) = (host.base_url()?, host.store());
+        let (base_url, store, database) = (host.base_url()?, host.folder(), host.database()?);
         Ok(Settings {
             listen,
             data: host.data.unwrap_or_else(|| PathBuf::from("data")),
             base_url,
             store,
+            database,
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),
             log: host.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),
             account: self.account.resolve(),

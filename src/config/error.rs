@@ -7,6 +7,7 @@ use tollhouse_pool::NoRange;
 use crate::{
     catalog::safety::ListError,
     money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS},
+    store::postgres::OpenError,
 };
 
 /// Settings that cannot work.
@@ -31,6 +32,8 @@ pub enum SettingsError {
     NoPair { setting: &'static str },
     #[error("`{setting}` says something of `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]
     NotANetworkOfOurs { setting: &'static str, network: &'static str },
+    #[error("the database of the store cannot be asked")]
+    Database(#[from] OpenError),
     #[error(transparent)]
     Payment(#[from] ConfigError),
     #[error("the facilitator `{0}` pays gas: set `TOLLHOUSE_GAS_KEY`, or `TOLLHOUSE_GAS_KEY_FILE`, to the key of an account that has some")]

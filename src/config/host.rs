@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use url::Url;
 
-use super::{error::SettingsError, layered::flags};
-use crate::store::sled::SledConfig;
+use super::{error::SettingsError, layered::flags, secret::Hidden};
+use crate::store::{postgres::PostgresConfig, sled::SledConfig};
 
 flags! {
 /// Of the host itself.
@@ -19,6 +19,15 @@ pub struct HostFlags {
     /// Public URL of this host, as it stands in records and payments [default: the listening address]
     #[arg(long, env = "TOLLHOUSE_BASE_URL")]
     pub base_url: Option<String>,
+    /// Database of PostgreSQL that the store is in, as `postgres://user@host:5432/database`; TLS as `sslmode` and `sslrootcert` in its query say [default: a store in the data folder]
+    #[arg(long, env = "TOLLHOUSE_STORE", hide_env_values = true)]
+    pub store: Option<Hidden>,
+    /// Password of its user, in place of one in the address
+    #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD", hide_env_values = true)]
+    pub store_password: Option<Hidden>,
+    /// File with that password
+    #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD_FILE")]
+    pub store_password_file: Option<PathBuf>,
     /// Memory that the store caches, in bytes [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
@@ -44,8 +53,22 @@ pub struct HostFlags {
 }
 
 impl HostFlags {
-    /// How the store is opened.
-    pub(super) fn store(&self) -> SledConfig {
+    /// Where the store is, if it is in a database.
+    pub(super) fn database(&self) -> Result<Option<PostgresConfig>, SettingsError> {
+        let Some(address) = &self.store else { return Ok(None) };
+        let password = match (&self.store_password, &self.store_password_file) {
+            (Some(password), _) => Some(password.clone()),
+            (None, Some(path)) => {
+                let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.clone(), source })?;
+                Some(Hidden::from(text.trim_end_matches(['\r', '\n']).to_owned()))
+            }
+            (None, None) => None,
+        };
+        Ok(Some(PostgresConfig::new(address.expose(), password.as_ref().map(Hidden::expose))?))
+    }
+
+    /// How the store in the data folder is opened.
+    pub(super) fn folder(&self) -> SledConfig {
         let default = SledConfig::default();
         SledConfig {
             cache_bytes: self.store_cache_bytes.unwrap_or(default.cache_bytes),

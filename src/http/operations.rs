@@ -79,6 +79,7 @@ fn stored(operating: &Operating) -> Value {
     }
     let mut stored: serde_json::Map<_, _> = kinds.into_iter().map(|(kind, size)| (kind.to_owned(), told(size))).collect();
     stored.insert("freeReceipts".to_owned(), told(operating.receipts.size()));
+    stored.insert("backend".to_owned(), json!(sizes.backend));
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));
     stored.insert("syncs".to_owned(), json!(sizes.syncs));

@@ -12,6 +12,8 @@ mod mcp;
 mod payer;
 mod payment;
 pub mod permit;
+#[expect(dead_code, reason = "the tests of the store use more of it")]
+pub mod postgres;
 mod process;
 mod random;
 pub mod raw;

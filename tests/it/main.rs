@@ -28,6 +28,7 @@ mod contract;
 mod crash;
 mod credentials;
 mod credits;
+mod databases;
 mod docs;
 mod documents;
 mod drafts;

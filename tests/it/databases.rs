@@ -1,0 +1,62 @@
+//! A host whose store is in a database.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{Host, Payer, eventually, js, postgres::Postgres};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_paid_for_outlives_a_kill_of_the_host_and_one_of_its_database() {
+    let mut server = Postgres::start();
+    let how = Host::builder().env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    let mut host = how.start().await;
+    host.publish(&js("pay", 0.001, "export default async (req) => ({ n: req.input.n, at: Date.now() });")).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("pay").await);
+    let input = json!({ "n": 1 });
+    let paid = host.call_paid("pay", &input, &payment).await.is(200);
+    assert_eq!(host.get("/health").await.is(200).json()["stored"]["backend"], "postgres");
+    assert!(!host.folder().join("data/store").exists(), "nothing of the store is in the data folder");
+
+    let second = how_it_ends(&server.url()).await;
+    assert!(second.contains("another host runs on the database"), "{second}");
+    host.restart().await;
+    let again = host.call_paid("pay", &input, &payment).await.is(200);
+    assert_eq!((again.json(), again.receipt_id()), (paid.json(), paid.receipt_id()), "one payment, one answer");
+    let receipt = host.receipt(&paid.receipt_id()).await;
+
+    server.kill9();
+    server.run();
+    assert_eq!(host.receipt(&paid.receipt_id()).await, receipt);
+    eventually("the host has its database again", Duration::from_secs(60), async || {
+        (host.get("/health/ready").await.status == 200).then_some(())
+    })
+    .await;
+    let next = payer.pay(&host.challenge("pay").await);
+    assert_ne!(host.call_paid("pay", &json!({ "n": 2 }), &next).await.is(200).receipt_id(), paid.receipt_id());
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_reached_is_told_at_the_start() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("postgres://tollhouse@127.0.0.1:{}/tolls", listener.local_addr().unwrap().port());
+    drop(listener);
+    for (store, told) in [(address.as_str(), "the database gives no connection"), ("mysql://there", "postgres://")] {
+        let said = how_it_ends(store).await;
+        assert!(said.contains(told) && !said.contains("sesame"), "{said}");
+    }
+}
+
+/// What a host says on this store that does not start.
+async fn how_it_ends(store: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let password = folder.path().join("password");
+    std::fs::write(&password, "sesame\n").unwrap();
+    let mut command = crate::harness::tollhouse();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("data"));
+    command.env("TOLLHOUSE_STORE", store).env("TOLLHOUSE_STORE_PASSWORD_FILE", &password);
+    let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(!ended.status.success());
+    String::from_utf8_lossy(&ended.stderr).into_owned()
+}
