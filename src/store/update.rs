@@ -129,9 +129,9 @@ impl<'a> Tx<'a> {
         direction: Direction,
     ) -> Result<Vec<Row<K, V>>, StoreError> {
         let rows = table.page(self.store, range, limit, direction).await?;
-        for row in &rows {
-            self.batch.holds(table, row);
-        }
+        // Of one page none is there twice.
+        let held = rows.iter().map(|row| Check { space: table.plan.space, key: row.at.clone(), expected: Some(row.bytes.clone()) });
+        self.batch.checks.extend(held);
         Ok(rows)
     }
 

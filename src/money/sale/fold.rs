@@ -76,11 +76,12 @@ impl Sales {
 }
 
 /// Takes the first rows away and adds them to their roll-ups. False when there are none.
-async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided<'a, bool>, StoreError> {
-    let rows = SALES.page(tx.store(), &SALES.under(&(of(share), SaleKey::ROW)), FOLD, Direction::Forward).await?;
-    let Some(first) = rows.first() else { return tx.answer(false) };
-    // Whoever folds takes the first: while it is there, they all are.
-    tx.holds(&SALES, first);
+pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided<'a, bool>, StoreError> {
+    // Each must be there still: another replica may fold some of them, and a row that comes late may stand before those.
+    let rows = tx.page(&SALES, &SALES.under(&(of(share), SaleKey::ROW)), FOLD, Direction::Forward).await?;
+    if rows.is_empty() {
+        return tx.answer(false);
+    }
     let mut sums = HashMap::<Key, Sale>::new();
     for row in rows {
         tx.sweep(&SALES, &row);

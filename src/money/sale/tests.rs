@@ -1,13 +1,17 @@
 use std::{sync::Arc, time::Duration};
 
-use super::*;
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+
+use super::{fold::fold_some, *};
 use crate::{
     base::id::{BuilderId, ReceiptId},
     store::{
-        Durability, Formatted,
+        Direction, Durability, Formatted, KeyRange, Pairs, Space, StoreError,
+        around::Around,
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
-        write_postcard,
+        update, write_postcard,
     },
 };
 
@@ -109,6 +113,60 @@ async fn what_is_sold_is_folded_by_itself_once_that_is_started() {
         };
         tokio::time::timeout(Duration::from_secs(10), folded).await.unwrap();
     }
+}
+
+/// The store as one replica sees it, which is held up after each scan until it may go on.
+struct HeldUp {
+    inner: Arc<MemoryStore>,
+    scanned: Semaphore,
+    may_go: Semaphore,
+}
+
+#[async_trait]
+impl Around for HeldUp {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        let found = self.inner.scan(space, range, limit, direction).await;
+        self.scanned.add_permits(1);
+        self.may_go.acquire().await.unwrap().forget();
+        found
+    }
+
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.inner.apply(batch, durability).await
+    }
+}
+
+#[tokio::test]
+async fn two_replicas_fold_each_row_once_whatever_comes_before_the_rows_meanwhile() {
+    let inner = Arc::new(MemoryStore::new());
+    let (owner, endpoint) = (builder(), EndpointId::generate());
+    let sell = async |at: u64, id: &str| {
+        let sale = Sale { endpoint: endpoint.clone(), slug: slug(1), totals: Totals::paid(MicroUsd(10_000), MicroUsd(500)) };
+        inner.apply(sale.row(&owner, Timestamp(at), id), Durability::Buffered).await.unwrap();
+    };
+    let replica = || {
+        let store = Arc::new(HeldUp { inner: Arc::clone(&inner), scanned: Semaphore::new(0), may_go: Semaphore::new(0) });
+        let (folding, share) = (Arc::clone(&store), owner.share().to_owned());
+        let folds = tokio::spawn(async move { update(&*folding, Durability::Buffered, |tx| fold_some(tx, &share)).await });
+        (store, folds)
+    };
+    sell(NOW.0, "b").await;
+    let (first, folds) = replica();
+    first.scanned.acquire().await.unwrap().forget();
+    // Of a clock that is behind: it stands before what the first replica takes away.
+    sell(NOW.0 - 1, "a").await;
+    let (second, folds_too) = replica();
+    second.scanned.acquire().await.unwrap().forget();
+    first.may_go.add_permits(10);
+    assert!(folds.await.unwrap().unwrap());
+    second.may_go.add_permits(10);
+    assert!(folds_too.await.unwrap().unwrap());
+    let report = Sales::new(inner.clone()).report(&owner, NOW, Detail::Sums).await.unwrap();
+    assert_eq!((report.totals.calls, report.totals.gross_usd), (2, MicroUsd(20_000)));
 }
 
 #[test]
