@@ -38,6 +38,7 @@ pub(crate) use self::{
     upkeep::keep_up,
     value::{json_values, postcard_values},
 };
+use crate::base::clock::{Clock, Timestamp};
 
 mod add;
 #[cfg(test)]
@@ -159,6 +160,20 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// [`StoreError::Away`].
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError>;
+
+    /// Whether other processes may use it at the same time. Default: the process that has opened it is the only one.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
+    /// The time by the one clock that all who share the store go by. Default: the host's, which is alone with it.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`].
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        Ok(Clock::default().now())
+    }
 
     /// What each space holds, without looking.
     /// Stores of tests need not know.

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError};
+use crate::base::clock::Timestamp;
 
 /// What such a store does itself.
 #[async_trait]
@@ -40,6 +41,14 @@ impl<S: Around> Store for S {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.inner().changes(after, limit).await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner().is_shared()
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        self.inner().now().await
     }
 
     fn sizes(&self) -> Sizes {

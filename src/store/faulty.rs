@@ -2,12 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use async_trait::async_trait;
 
 use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError};
+use crate::base::clock::Timestamp;
 
 /// How a commit fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub enum Fault {
 /// Passes everything on to another store, but for the faults that were planned.
 #[derive(Debug)]
 pub struct FaultyStore<S> {
-    inner: S,
+    inner: Arc<S>,
     plan: Mutex<Plan>,
 }
 
@@ -43,6 +44,12 @@ impl<S> FaultyStore<S> {
     /// A store that does what `inner` does until told otherwise.
     #[must_use]
     pub fn new(inner: S) -> Self {
+        Self::beside(Arc::new(inner))
+    }
+
+    /// The same of a store that others have as well, and without the faults.
+    #[must_use]
+    pub fn beside(inner: Arc<S>) -> Self {
         Self { inner, plan: Mutex::default() }
     }
 
@@ -127,6 +134,15 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.check_sighted()?;
         self.inner.changes(after, limit).await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        self.check_sighted()?;
+        self.inner.now().await
     }
 
     fn sizes(&self) -> Sizes {

@@ -12,12 +12,17 @@ use super::{
     changes::{KEPT, numbers},
     check_sizes,
 };
+use crate::base::clock::{Clock, Timestamp};
 
 type Spaces = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 
 /// A map per space, behind one lock. Every durability is the same to it.
 #[derive(Debug, Default)]
-pub struct MemoryStore(RwLock<Held>);
+pub struct MemoryStore {
+    held: RwLock<Held>,
+    /// Of a store that several hosts of one process share: the clock that they go by.
+    shared: Option<Clock>,
+}
 
 #[derive(Debug, Default)]
 struct Held {
@@ -33,8 +38,14 @@ impl MemoryStore {
         Self::default()
     }
 
+    /// An empty store that several hosts share, who go by `clock`.
+    #[must_use]
+    pub fn shared(clock: Clock) -> Self {
+        Self { shared: Some(clock), ..Self::default() }
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Held> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.held.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -69,7 +80,7 @@ impl Store for MemoryStore {
     async fn apply(&self, batch: Batch, _durability: Durability) -> Result<Vec<i128>, StoreError> {
         let Batch { checks, mut writes, adds, told } = batch;
         check_sizes(&writes, &adds)?;
-        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         if checks.iter().any(|check| value(&held.spaces, check.space, &check.key).map(Vec::as_slice) != check.expected.as_deref()) {
             return Err(StoreError::Conflict);
         }
@@ -93,6 +104,14 @@ impl Store for MemoryStore {
         let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
         let changes = held.told.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
         Ok(Changes { changes, newest, gone: false })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.shared.clone().unwrap_or_default().now())
     }
 
     fn sizes(&self) -> Sizes {
