@@ -15,7 +15,7 @@
 //!
 //! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is
 //! in [`front`]. [`web`] makes pages of what `http` answers, which it asks like everybody else, inside the process. Beside the call: [`account`] (who someone is), [`event`] (what builders are told), [`operate`] (what an operator
-//! looks at), [`config`] (the settings).
+//! looks at), [`replica`] (who else serves the store), [`config`] (the settings).
 //!
 //! Invariants, and who keeps them:
 //! - One payment authorisation buys at most one run and one answer: [`money`].
@@ -42,6 +42,7 @@ pub mod http;
 pub mod mcp;
 pub mod money;
 pub mod operate;
+pub mod replica;
 pub mod store;
 pub mod tool;
 pub mod web;

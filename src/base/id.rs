@@ -105,6 +105,8 @@ ids! {
     PayoutId "pay_";
     /// An entry of the audit trail.
     AuditId "aud_";
+    /// One life of a process that serves a store: whoever starts again is another one.
+    ReplicaId "rpl_";
 }
 
 /// Identity of a payment: derived from (network, asset, payer, nonce), so that who signed it can compute it.

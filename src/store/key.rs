@@ -9,7 +9,7 @@ use std::str::FromStr;
 use super::value::Formatted;
 use crate::base::{
     clock::Timestamp,
-    id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PaymentId, PayoutId, ReceiptId, RequestId},
+    id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
 };
 
 /// What a table's rows are found by.
@@ -149,7 +149,7 @@ impl Formatted for PaymentId {
     }
 }
 
-ids! { AuditId BuilderId CallId CreditId EndpointId EventId PayoutId ReceiptId RequestId }
+ids! { AuditId BuilderId CallId CreditId EndpointId EventId PayoutId ReceiptId ReplicaId RequestId }
 
 impl<T: AsRef<str> + FromStr + Send + Sync + 'static> Part for Ended<T> {
     fn write(&self, out: &mut Vec<u8>) {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::base::{
     clock::Timestamp,
-    id::{AuditId, BuilderId, CreditId, EndpointId, PaymentId, PayoutId, ReceiptId, RequestId},
+    id::{AuditId, BuilderId, CreditId, EndpointId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
 };
 
 use Kept::{Forever, Until, With};
@@ -62,6 +62,8 @@ tables! {
     FREE_REMOVED: Meta "free-receipts/removed", () => "Tally", Forever;
     /// How far sorting has come.
     FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
+    /// Who serves a store that several processes share, and until when it is sure that they do.
+    REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Handlers' sources, by the hash that is their version.

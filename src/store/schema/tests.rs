@@ -79,6 +79,7 @@ fn keys_are_where_they_always_were() {
     let payout: PayoutId = format!("pay_{ULID}").parse().unwrap();
     let credit: CreditId = format!("crd_{ULID}").parse().unwrap();
     let audit: AuditId = format!("aud_{ULID}").parse().unwrap();
+    let replica: ReplicaId = format!("rpl_{ULID}").parse().unwrap();
     let text = str::to_owned;
     let at = Timestamp(0x0102);
     let time = r"\x00\x00\x00\x00\x00\x00\x01\x02";
@@ -92,6 +93,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(FREE_REMOVED, ()), "free-receipts/removed");
     assert_eq!(stored(LEDGER_OPENED, ()), "ledger-opened");
     assert_eq!(stored(FREE_PLACE, ()), "free-receipts/sorted-to");
+    assert_eq!(stored(REPLICAS, replica), format!("replicas/rpl_{ULID}"));
     for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES, ACCOUNTS, POSTINGS] {
         assert_eq!(stored(slugs, text("text")), "text");
     }

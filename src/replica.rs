@@ -1,0 +1,203 @@
+//! Replicas: the processes that serve one store, and what each knows of the others.
+//!
+//! Where a store is of one process there is no other replica, and all of this costs nothing: whoever was there before is known to be
+//! gone. Where it is [shared](Store::is_shared), each replica
+//!
+//! - holds a lease, which it renews once a second, and which the store's clock judges: what it left is taken up by others once that is
+//!   over ([`Replica::living`]), by commits that want it to be there still as it was left;
+//! - hears each tenth of a second what others have changed of what it holds in memory ([`Replica::follow`]), and says how far it has
+//!   heeded that, for whose change is answered once all have ([`Replica::told`]);
+//! - is [fenced](Replica::is_fenced) when it has not heard for two seconds, or holds no lease: what it holds in memory may be of yesterday.
+//!
+//! A replica's id is of one life of its process, and never taken up again: there is no second number that tells lives apart.
+
+mod follow;
+mod lease;
+mod told;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{task::JoinHandle, time::Instant};
+
+use self::lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS};
+pub use self::{follow::Followed, lease::Living};
+use crate::{
+    base::{clock::Timestamp, id::ReplicaId},
+    store::{Batch, Direction, Durability, Store, StoreError},
+};
+
+/// How long a replica serves by what it has heard. Shorter than a lease: it stops before others take up what it has.
+const HEEDED_FOR: Duration = Duration::from_secs(2);
+
+/// How often a lease is renewed.
+const RENEW_EVERY: Duration = Duration::from_secs(1);
+
+/// Replicas of one store at most.
+const MOST: usize = 1_000;
+
+/// This process among those that serve its store.
+pub struct Replica {
+    store: Arc<dyn Store>,
+    id: ReplicaId,
+    shared: bool,
+    /// The number of the newest change that is heeded.
+    applied: AtomicU64,
+    contact: Mutex<Contact>,
+    /// What follows the others.
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// How this replica and the store stand.
+#[derive(Debug, Clone, Copy, Default)]
+struct Contact {
+    /// When it was asked for what is heeded by now.
+    heard: Option<Instant>,
+    lease: Option<Held>,
+}
+
+/// A lease, as its holder knows it.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    /// When it was asked for.
+    asked: Instant,
+    /// By the store's clock.
+    until: Timestamp,
+    /// Since when one followed the other without a gap, by the store's clock.
+    since: Timestamp,
+}
+
+impl fmt::Debug for Replica {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replica").field("id", &self.id).field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl Replica {
+    /// A replica of this store, which holds no lease yet.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        let (id, shared) = (ReplicaId::generate(), store.is_shared());
+        Arc::new(Self { store, id, shared, applied: AtomicU64::new(0), contact: Mutex::default(), task: Mutex::default() })
+    }
+
+    /// What others know it by.
+    #[must_use]
+    pub fn id(&self) -> &ReplicaId {
+        &self.id
+    }
+
+    /// Notes how far changes have come. Called before anything is read of which it is to hear.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn begin(&self) -> Result<(), StoreError> {
+        if self.shared {
+            self.applied.store(self.store.changes(0, 0).await?.newest, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// Whether others may have changed what this replica has not heard of: it takes no new call, and does nothing for those that run.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        if !self.shared {
+            return false;
+        }
+        let Contact { heard, lease } = *self.contact();
+        let holds = |asked: Option<Instant>, long: Duration| asked.is_some_and(|asked| asked.elapsed() < long);
+        !holds(heard, HEEDED_FOR) || !holds(lease.map(|lease| lease.asked), Duration::from_millis(LEASE_MS))
+    }
+
+    /// Who may be running now. Whoever was away from the store itself takes nobody for gone as long as a lease lasts: the others may have
+    /// been away with it, and come back.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn living(&self) -> Result<Living, StoreError> {
+        if !self.shared {
+            return Ok(Living(Some([self.id.clone()].into())));
+        }
+        let now = self.store.now().await?;
+        let steady = |held: Held| held.until > now && held.since.plus_millis(LEASE_MS) <= now;
+        if !self.contact().lease.is_some_and(steady) {
+            return Ok(Living(None));
+        }
+        let leases = self.leases().await?;
+        // What does not read is of a later version, which knows better.
+        let living = leases.into_iter().filter(|(_, lease)| lease.as_ref().is_none_or(|lease| !lease.is_over(now)));
+        Ok(Living(Some(living.map(|(id, _)| id).chain([self.id.clone()]).collect())))
+    }
+
+    /// Gives the lease up: nobody waits for this replica any more. For the end of a process whose calls have ended.
+    pub async fn leave(&self) {
+        let task = self.task().take();
+        let Some(task) = task else { return };
+        task.abort();
+        _ = task.await;
+        let mut batch = Batch::new();
+        batch.delete(&REPLICAS, &self.id);
+        if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
+            tracing::warn!(%error, "a lease could not be given up; it ends by itself");
+        }
+    }
+
+    /// Takes a lease from now on, in place of the one before.
+    async fn renew(&self, durability: Durability) -> Result<(), StoreError> {
+        let asked = Instant::now();
+        let now = self.store.now().await?;
+        let until = now.plus_millis(LEASE_MS);
+        let lease = Lease {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_ms: self.id.made_at().0,
+            until_ms: until.0,
+            applied: self.applied.load(Ordering::SeqCst),
+        };
+        REPLICAS.put(&self.id, &lease).commit(&*self.store, durability).await?;
+        let mut contact = self.contact();
+        let since = contact.lease.filter(|before| before.until > now).map_or(now, |before| before.since);
+        contact.lease = Some(Held { asked, until, since });
+        Ok(())
+    }
+
+    /// Whether it is time to renew the lease.
+    fn is_due(&self) -> bool {
+        self.contact().lease.is_none_or(|lease| lease.asked.elapsed() >= RENEW_EVERY)
+    }
+
+    /// Takes away the leases that ended long ago.
+    async fn sweep(&self) -> Result<(), StoreError> {
+        let now = self.store.now().await?;
+        let mut batch = Batch::new();
+        for (id, lease) in self.leases().await? {
+            if lease.is_some_and(|lease| lease.until_ms.saturating_add(KEPT_MS) <= now.0) {
+                batch.delete(&REPLICAS, &id);
+            }
+        }
+        if batch.changes_nothing() { Ok(()) } else { batch.commit(&*self.store, Durability::Buffered).await.map(|_| ()) }
+    }
+
+    /// All leases; `None` stands for one that does not read.
+    async fn leases(&self) -> Result<Vec<(ReplicaId, Option<Lease>)>, StoreError> {
+        REPLICAS.readable(&*self.store, &REPLICAS.all(), MOST, Direction::Forward).await
+    }
+
+    fn contact(&self) -> MutexGuard<'_, Contact> {
+        self.contact.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+use std::sync::atomic::AtomicBool;
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::{
+    base::clock::Clock,
+    store::{Change, Changes, Space, faulty::FaultyStore, memory::MemoryStore},
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+const LEASE: Duration = Duration::from_millis(LEASE_MS);
+
+/// What a replica holds: the numbers of the changes that it heeds.
+#[derive(Default)]
+struct Holds {
+    heeded: Mutex<Vec<u64>>,
+    reloads: Mutex<usize>,
+    fails: AtomicBool,
+}
+
+impl Holds {
+    fn heeded(&self) -> Vec<u64> {
+        self.heeded.lock().unwrap().clone()
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        if self.fails.load(Ordering::SeqCst) { Err(StoreError::Away("a test".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Followed for Holds {
+    async fn heed(&self, changes: &[Change]) -> Result<(), StoreError> {
+        self.check()?;
+        self.heeded.lock().unwrap().extend(changes.iter().map(|change| change.number));
+        Ok(())
+    }
+
+    async fn reload(&self) -> Result<(), StoreError> {
+        self.check()?;
+        *self.reloads.lock().unwrap() += 1;
+        Ok(())
+    }
+}
+
+/// A store that several share, and its clock.
+fn shared() -> (Arc<FaultyStore<MemoryStore>>, Clock) {
+    let clock = Clock::fixed(NOW);
+    (Arc::new(FaultyStore::new(MemoryStore::shared(clock.clone()))), clock)
+}
+
+/// A replica that follows, and what it holds: it ends with that.
+async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<Holds>) {
+    let replica = Replica::new(Arc::clone(store) as _);
+    replica.begin().await.unwrap();
+    let holds = Arc::new(Holds::default());
+    replica.follow(Arc::clone(&holds) as _).await.unwrap();
+    (replica, holds)
+}
+
+/// Changes something that is followed.
+async fn change(store: &(impl Store + ?Sized)) {
+    let mut batch = Batch::new();
+    batch.told.push((Space::Meta, b"policy".to_vec()));
+    batch.commit(store, Durability::Buffered).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_told_once_all_who_live_heed_it() {
+    let (store, _) = shared();
+    change(&*store).await;
+    let ((one, ours), (_other, theirs)) = (replica(&store).await, replica(&store).await);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    change(&*store).await;
+    let begun = Instant::now();
+    one.told().await;
+    assert_eq!((ours.heeded(), theirs.heeded()), (vec![2], vec![2]), "what was before was read, and is not told again");
+    assert!(begun.elapsed() <= Duration::from_millis(120), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_replica_that_has_left_nor_longer_than_a_lease_for_one_that_is_silent_and_fenced_by_then() {
+    let (store, clock) = shared();
+    let ((one, _ours), (other, theirs), (third, _holds)) = (replica(&store).await, replica(&store).await, replica(&store).await);
+    third.leave().await;
+    let silent = Arc::clone(&other);
+    drop(theirs);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    change(&*store).await;
+    let begun = Instant::now();
+    one.told().await;
+    assert_eq!(begun.elapsed(), LEASE);
+    assert!(silent.is_fenced() && !one.is_fenced());
+    clock.set(NOW.plus_millis(LEASE_MS - 1));
+    one.renew(Durability::Buffered).await.unwrap();
+    clock.set(NOW.plus_millis(LEASE_MS));
+    change(&*store).await;
+    let begun = Instant::now();
+    one.told().await;
+    assert!(begun.elapsed() <= Duration::from_millis(120), "its lease is over");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
+    let (store, _) = shared();
+    let early = Replica::new(Arc::clone(&store) as _);
+    assert!(early.is_fenced(), "it has heard nothing yet");
+    let (one, ours) = replica(&store).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(!one.is_fenced());
+    let heals = async |replica: &Replica| {
+        tokio::time::sleep(Duration::from_millis(1_700)).await;
+        assert!(!replica.is_fenced());
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        assert!(replica.is_fenced());
+    };
+    store.fail_reads();
+    heals(&one).await;
+    store.heal();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!one.is_fenced());
+    // What it hears and does not heed it has not heard.
+    ours.fails.store(true, Ordering::SeqCst);
+    change(&*store).await;
+    heals(&one).await;
+    ours.fails.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!one.is_fenced());
+    assert_eq!(ours.heeded(), [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_cannot_renew_its_lease_is_fenced() {
+    let (store, _) = shared();
+    let (one, _ours) = replica(&store).await;
+    store.fail_all(crate::store::faulty::Fault::Before);
+    tokio::time::sleep(Duration::from_millis(3_100)).await;
+    assert!(one.is_fenced());
+    store.heal();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!one.is_fenced());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_missed_more_than_is_kept_reads_all_anew() {
+    let (store, _) = shared();
+    let (one, ours) = replica(&store).await;
+    for _ in 0..=crate::store::CHANGES_KEPT {
+        change(store.inner()).await;
+    }
+    one.told().await;
+    let reloads = *ours.reloads.lock().unwrap();
+    assert_eq!((reloads, ours.heeded()), (1, vec![]));
+    change(&*store).await;
+    one.told().await;
+    let Changes { newest, .. } = store.changes(0, 0).await.unwrap();
+    assert_eq!(ours.heeded(), [newest]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_long_ago_are_taken_away() {
+    let (store, clock) = shared();
+    let ((one, _ours), (_other, _theirs)) = (replica(&store).await, replica(&store).await);
+    clock.set(NOW.plus_millis(LEASE_MS + KEPT_MS - 1));
+    one.sweep().await.unwrap();
+    assert_eq!(one.leases().await.unwrap().len(), 2);
+    clock.set(NOW.plus_millis(LEASE_MS + KEPT_MS));
+    one.renew(Durability::Buffered).await.unwrap();
+    one.sweep().await.unwrap();
+    let left: Vec<_> = one.leases().await.unwrap().into_iter().map(|(id, _)| id).collect();
+    assert_eq!(left, [one.id().clone()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_store_is_of_one_process_nothing_is_done_and_nobody_else_lives() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let (one, _ours) = replica(&store).await;
+    store.fail_reads();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    one.told().await;
+    assert!(!one.is_fenced());
+    let living = one.living().await.unwrap();
+    assert!(living.has(Some(one.id())) && !living.has(Some(Replica::new(Arc::clone(&store) as _).id())) && !living.has(None));
+    assert_eq!(store.commits(), 0);
+}

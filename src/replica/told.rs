@@ -1,0 +1,36 @@
+//! Telling: a change is answered once every replica that lives has heeded it.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use super::{Replica, lease::LEASE_MS};
+use crate::store::StoreError;
+
+/// How often others are asked how far they are.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+
+impl Replica {
+    /// Waits until all replicas heed what was changed by now. No longer than a lease lasts: by then whoever does not is fenced. Nothing
+    /// where nobody else can be.
+    pub async fn told(&self) {
+        if !self.shared {
+            return;
+        }
+        match tokio::time::timeout(Duration::from_millis(LEASE_MS), self.heeded_by_all()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "whether other replicas heed a change could not be asked"),
+            Err(_) => tracing::warn!("a replica did not heed a change in time; it takes no calls until it does"),
+        }
+    }
+
+    async fn heeded_by_all(&self) -> Result<(), StoreError> {
+        let newest = self.store.changes(self.applied.load(Ordering::SeqCst), 0).await?.newest;
+        loop {
+            let now = self.store.now().await?;
+            let leases = self.leases().await?;
+            if leases.iter().flat_map(|(_, lease)| lease).all(|lease| lease.is_over(now) || lease.applied >= newest) {
+                return Ok(());
+            }
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+    }
+}
