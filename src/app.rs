@@ -46,6 +46,7 @@ use crate::{
         sale::Sales,
     },
     operate::disk::Disk,
+    replica::Replica,
     store::{
         Store,
         postgres::{self, PostgresStore},
@@ -120,6 +121,7 @@ impl App {
         std::fs::create_dir_all(data).map_err(folder)?;
         let clock = Clock::default();
         let store = open_store(settings).await?;
+        let replica = Replica::new(Arc::clone(&store));
         let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
         if Signer::is_lost(data, &*store).await.map_err(StartError::Receipts)? {
             tracing::error!(
@@ -146,7 +148,7 @@ impl App {
         if let Err(error) = payouts.resume().await {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }
-        let gate = Gate::new(Arc::clone(&store), facilitators, clock.clone(), config.clone(), finisher);
+        let gate = Gate::new(Arc::clone(&store), facilitators, clock.clone(), config.clone(), finisher, replica);
         gate.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(&settings.sandbox)).map_err(StartError::Sandbox)?;
         if !settings.sandbox.strict.is_empty() {

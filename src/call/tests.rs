@@ -27,6 +27,7 @@ use crate::{
         receipt::{FreeReceipts, Signer},
         sale::Sales,
     },
+    replica::Replica,
     store::{Store, faulty::FaultyStore, memory::MemoryStore},
     tool::{MicroUsd, Runs},
 };
@@ -147,7 +148,7 @@ impl Bench {
         let facilitator = Arc::new(Told { settles: Mutex::new(Settles::Well), go: Notify::new() });
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), false, Arc::clone(&events), Arc::clone(&sales)));
         let config = PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap();
-        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher);
+        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, Replica::new(Arc::clone(&any)));
         // Nobody asks it for a worker.
         let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let guard = Guard::new(GuardSettings::default()).unwrap();

@@ -37,6 +37,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::RequestId,
     },
+    replica::Replica,
     store::{Entry, Row, Store, StoreError, Table, schema},
     tool::MicroUsd,
 };
@@ -125,10 +126,12 @@ pub struct Gate {
     clock: Clock,
     config: PaymentConfig,
     finisher: Arc<dyn Finisher>,
+    /// Whose payments this gate's are.
+    replica: Arc<Replica>,
     credits: Arc<Credits>,
     /// Whose runs fail.
     slow: Slow,
-    /// Settlements that this process has open: when to ask again, and how often it has asked.
+    /// Settlements that this replica has open: when to ask again, and how often it has asked.
     open: Mutex<HashMap<PaymentId, Retry>>,
     lanes: Lanes,
     /// Reservations of this process that the store did not take back yet.
@@ -150,6 +153,7 @@ impl Gate {
         clock: Clock,
         config: PaymentConfig,
         finisher: Arc<dyn Finisher>,
+        replica: Arc<Replica>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
         let slow = Slow::new(config.failed_runs);
@@ -160,6 +164,7 @@ impl Gate {
             clock,
             config,
             finisher,
+            replica,
             credits,
             slow,
             open: Mutex::default(),

@@ -17,6 +17,7 @@ mod node;
 mod open;
 mod refund;
 mod remote;
+mod replicas;
 mod routes;
 mod sales;
 mod simulated;
@@ -53,6 +54,7 @@ use crate::{
     },
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
+    replica::Replica,
     store::{Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore},
     tool::{MicroUsd, Owner, UsdChange},
 };
@@ -313,6 +315,7 @@ struct Bench {
     ledger: Arc<Ledger>,
     facilitator: Arc<Moody>,
     signer: Arc<Signer>,
+    replica: Arc<Replica>,
     gate: Arc<Gate>,
     _folder: Arc<tempfile::TempDir>,
 }
@@ -354,8 +357,9 @@ impl Bench {
         });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
-        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config(), finisher);
-        Self { store, clock, ledger, facilitator, signer, gate, _folder: folder }
+        let replica = Replica::new(Arc::clone(&store));
+        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config(), finisher, Arc::clone(&replica));
+        Self { store, clock, ledger, facilitator, signer, replica, gate, _folder: folder }
     }
 
     async fn fund(&self) {

@@ -1,10 +1,6 @@
 //! Asking what became of open settlements: many at once, each ever more rarely, and none behind those that nobody answers.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use tokio::{
@@ -19,8 +15,8 @@ use crate::{
     store::StoreError,
 };
 
-/// Age at which a settlement of another process counts as open: above every facilitator's own time-out.
-const FOREIGN_AGE: Duration = Duration::from_secs(180);
+/// Age at which a settlement of ours that nobody awaits counts as open, of a call whose task died: above every facilitator's own time-out.
+const FORSAKEN_AGE: Duration = Duration::from_secs(180);
 
 /// How long a round waits for its answers. What has none by then is awaited beside.
 const ROUND: Duration = Duration::from_secs(5);
@@ -66,17 +62,24 @@ impl Gate {
         }
     }
 
-    /// Whose time has come: those that were asked about seldom, and those that were [asked about often](Retry::is_old). Forgets what is
-    /// not open any more.
+    /// Whose time has come: those that were asked about seldom, and those that were [asked about often](Retry::is_old), with those that
+    /// others have left. Forgets what is not open any more, or not ours.
     async fn due(&self) -> Result<[VecDeque<PaymentId>; 2], StoreError> {
         let now = Instant::now();
-        let foreign = self.clock.now().0.saturating_sub(u64::try_from(FOREIGN_AGE.as_millis()).unwrap_or(u64::MAX));
-        let mut known: HashMap<_, _> = self.retries().clone();
+        let forsaken = self.clock.now().0.saturating_sub(u64::try_from(FORSAKEN_AGE.as_millis()).unwrap_or(u64::MAX));
+        let (living, mut known) = (self.replica.living().await?, self.retries().clone());
         let mut due = [VecDeque::new(), VecDeque::new()];
-        for row in self.open_records().await?.into_iter().filter(|row| row.value.state == State::Settling) {
+        for row in self.open_records().await? {
+            if !self.is_ours(&row.value) {
+                let taken = self.take_up(&row, &living).await?;
+                due[0].extend(taken.then_some(row.key));
+                continue;
+            }
+            if row.value.state != State::Settling {
+                continue;
+            }
             let retry = known.remove(&row.key).unwrap_or_default();
-            // Another replica's, or of a call whose task died.
-            let is_due = retry.at.map_or(row.value.updated_ms < foreign, |at| at <= now);
+            let is_due = retry.at.map_or(row.value.updated_ms < forsaken, |at| at <= now);
             if is_due && !retry.asking {
                 due[usize::from(retry.is_old())].push_back(row.key);
             }
@@ -89,8 +92,8 @@ impl Gate {
 
     async fn find_out(&self, id: &PaymentId) {
         match PAYMENTS.get(&*self.store, id).await {
-            Ok(Some(record)) => self.resolve(id, &record).await,
-            Ok(None) => {}
+            Ok(Some(record)) if self.is_ours(&record) => self.resolve(id, &record).await,
+            Ok(_) => {}
             Err(error) => tracing::error!(payment.id = %id, %error, "an open settlement could not be looked at"),
         }
     }

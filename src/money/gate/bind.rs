@@ -38,7 +38,7 @@ impl Gate {
     /// Binds the payment to the request: of many that arrive together, one.
     pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
         let Reservation { id, digest, request, tail, means, running } = reservation;
-        let record = Record::reserved(request, digest, tail, self.clock.now());
+        let record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
             Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running })),

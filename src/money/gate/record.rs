@@ -8,7 +8,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    base::{clock::Timestamp, id::RequestId},
+    base::{
+        clock::Timestamp,
+        id::{ReplicaId, RequestId},
+    },
     money::{Begun, PaymentId, WireVersion},
     store::postcard_values,
 };
@@ -115,6 +118,8 @@ pub(in crate::money) struct Record {
     pub(in crate::money) tail: Option<Tail>,
     /// Present beside an intent, but for those of versions that did not say.
     pub(in crate::money) settler: Option<Settler>,
+    /// Whose it is to end while it is reserved or settling: another replica takes it up once that one's lease is over.
+    pub(in crate::money) replica: Option<ReplicaId>,
 }
 
 /// Who was to settle. Nobody else judges what became of it.
@@ -197,7 +202,13 @@ impl Record {
             answer: None,
             tail: Some(tail),
             settler: None,
+            replica: None,
         }
+    }
+
+    /// The same, for this replica to end.
+    pub(in crate::money) fn held_by(self, replica: &ReplicaId) -> Self {
+        Self { replica: Some(replica.clone()), ..self }
     }
 
     /// No more than that its nonce is spent, and by what: for good, since it has no tail.

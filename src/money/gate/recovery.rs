@@ -12,6 +12,7 @@ use crate::{
         PaymentId, State,
         gate::record::{Due, Kept, Record, Tail},
     },
+    replica::Living,
     store::{Batch, Durability, Row, StoreError},
 };
 
@@ -19,21 +20,21 @@ use crate::{
 const BATCH: usize = 256;
 
 impl Gate {
-    /// Takes up what a crash left: reservations are released, and settlements are due for [`Gate::tick`]. Asks nobody but the store,
-    /// which no other process uses.
+    /// Takes up what those have left who run no more: reservations are released, and settlements are due for [`Gate::tick`]. Asks nobody
+    /// but the store.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn recover(&self) -> Result<(), StoreError> {
-        let mut settling = 0;
+        let (living, mut settling) = (self.replica.living().await?, 0);
         for row in self.open_records().await? {
             match row.value.state {
-                State::Reserved => _ = self.release(&row).await?,
-                State::Settling => {
+                State::Settling if self.is_ours(&row.value) => {
                     self.retries().insert(row.key, Retry::due(Instant::now()));
                     settling += 1;
                 }
+                State::Reserved | State::Settling => settling += usize::from(self.take_up(&row, &living).await?),
                 State::Settled | State::Refused | State::Released => {
                     let mut batch = Batch::new();
                     batch.delete(&OPEN_INTENTS, &row.key);
@@ -45,6 +46,35 @@ impl Gate {
             tracing::info!(payments = settling, "settlements were open when the host ended, and are being resolved");
         }
         Ok(())
+    }
+
+    /// Takes up a payment whose replica runs no more: releases it where nothing can have been taken. True when it settles, and is ours to
+    /// ask about from now on. Of many who would take it up, one does.
+    pub(super) async fn take_up(&self, row: &Row<PaymentId, Record>, living: &Living) -> Result<bool, StoreError> {
+        let is_left = !living.has(row.value.replica.as_ref());
+        match row.value.state {
+            State::Reserved if is_left => self.release(row).await.map(|_| false),
+            State::Settling if is_left => self.take_over(row).await,
+            State::Reserved | State::Settling | State::Settled | State::Refused | State::Released => Ok(false),
+        }
+    }
+
+    /// Whether a payment that is under way is this replica's to end.
+    pub(super) fn is_ours(&self, record: &Record) -> bool {
+        record.replica.as_ref() == Some(self.replica.id())
+    }
+
+    async fn take_over(&self, row: &Row<PaymentId, Record>) -> Result<bool, StoreError> {
+        let mut batch = Batch::new();
+        batch.replace(&PAYMENTS, row, &row.value.clone().held_by(self.replica.id()));
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => {
+                self.retries().insert(row.key.clone(), Retry::due(Instant::now()));
+                Ok(true)
+            }
+            Err(StoreError::Conflict) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Asks about open settlements whose time has come, and forgets what is old of those that ended.
@@ -153,7 +183,7 @@ impl Gate {
     /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.
     async fn release(&self, row: &Row<PaymentId, Record>) -> Result<bool, StoreError> {
         let mut record = row.value.clone();
-        record.state = State::Released;
+        (record.state, record.replica) = (State::Released, None);
         record.updated_ms = self.clock.now().0;
         let mut batch = Batch::new();
         self.end(&mut batch, row, &record);

@@ -31,6 +31,11 @@ impl Gate {
         let settled = match &admission.means {
             Means::X402(_) => {
                 let (payment, id, begun) = self.intend(&mut admission, &answer, draft).await?;
+                if self.replica.is_fenced() {
+                    // Another replica may have taken it up meanwhile, and ask.
+                    self.ask_later(&id);
+                    return Err(SettleError::Unknown { payment: id });
+                }
                 let outcome = self.facilitators.of(payment.asset.network).settle(&payment, &begun).await;
                 self.conclude(&id, outcome, Some(answer)).await
             }
@@ -164,7 +169,11 @@ impl Gate {
             };
             return tx.answer(Conclusion { outcome: ended, news: None });
         };
-        record.settler = None;
+        if !self.is_ours(&row.value) && !matches!(outcome, SettleOutcome::Settled(_)) {
+            // Who has taken it up asks too, and may have moved the money. That it moved is true whoever says so.
+            return Err(unknown());
+        }
+        (record.settler, record.replica) = (None, None);
         record.updated_ms = self.clock.now().0;
         let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());
         // As the intent names it: the settings may be others since.
@@ -221,7 +230,7 @@ impl Gate {
 
     /// The record of a payment that was settled, without its answer.
     fn settled(&self, mut record: Record, settlement: &Settlement, receipt_id: &str) -> Record {
-        record.state = State::Settled;
+        (record.state, record.replica) = (State::Settled, None);
         record.updated_ms = self.clock.now().0;
         record.receipt_id = Some(receipt_id.to_owned());
         record.transaction = (!settlement.transaction.is_empty()).then(|| settlement.transaction.clone());

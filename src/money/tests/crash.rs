@@ -130,17 +130,6 @@ async fn a_reservation_that_a_crash_left_is_released() {
     assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
 }
 
-#[tokio::test]
-async fn a_replica_resolves_what_another_left_open_but_not_at_once() {
-    let (bench, id) = killed(Mood::SettlesInSilence).await;
-    bench.clock.set(NOW.plus_millis(180_000));
-    bench.gate.tick().await.unwrap();
-    assert_eq!(bench.state(&id).await, Some(State::Settling), "the other may still be at it");
-    bench.clock.set(NOW.plus_millis(180_001));
-    bench.gate.tick().await.unwrap();
-    settled_once(&bench, &id).await;
-}
-
 /// A call's task that died while it settled left its payment open until the next start.
 #[tokio::test]
 async fn a_settlement_whose_task_died_is_resolved_without_a_restart() {

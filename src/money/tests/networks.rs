@@ -87,7 +87,8 @@ impl Several {
         let each: [(_, Arc<dyn Facilitator>); 3] =
             [(&BASE, Arc::clone(&base) as _), (&CELO, Arc::clone(&celo) as _), (&SOLANA, Arc::clone(&solana) as _)];
         let facilitators: Facilitators = each.into_iter().collect();
-        Self { gate: Gate::new(store, facilitators, clock, several(), finisher), base, celo, solana }
+        let replica = Replica::new(Arc::clone(&store));
+        Self { gate: Gate::new(store, facilitators, clock, several(), finisher, replica), base, celo, solana }
     }
 
     fn new() -> Self {
@@ -313,7 +314,8 @@ async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
     let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
     let finisher = ReceiptFinisher::new(Arc::new(Signer::open(folder.path()).unwrap()), false, events, Sales::new(Arc::clone(&store)));
     let base: (_, Arc<dyn Facilitator>) = (&BASE, Willing::new(None));
-    let gate = Gate::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher));
+    let replica = Replica::new(Arc::clone(&store));
+    let gate = Gate::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher), replica);
     gate.recover().await.unwrap();
     gate.tick().await.unwrap();
     assert_eq!(gate.state(&payment).await.unwrap().unwrap().state, State::Settling);

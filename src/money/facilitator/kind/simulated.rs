@@ -106,7 +106,15 @@ impl Facilitator for SimulatedFacilitator {
         // The nonce is spent by this transfer and no other: the intent holds its signature.
         match self.ledger.transaction(payment.asset, from, nonce).await {
             Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
-            Ok(None) => self.settle(payment, begun).await,
+            Ok(None) => match self.settle(payment, begun).await {
+                // Whoever began it was faster after all.
+                refused @ SettleOutcome::Refused { .. } => match self.ledger.transaction(payment.asset, from, nonce).await {
+                    Ok(Some(transaction)) => SettleOutcome::Settled(settlement(payment, transaction)),
+                    Ok(None) => refused,
+                    Err(error) => SettleOutcome::Unknown(error.to_string()),
+                },
+                ended => ended,
+            },
             Err(error) => SettleOutcome::Unknown(error.to_string()),
         }
     }

@@ -1,5 +1,6 @@
-//! Records as the store keeps them: as postcard. Versions before wrote the answer into them, and behind it, since there are such, the
-//! [`Tail`] and the [`Settler`]. Their digest was that of what is signed alone, whether its client had named it or not.
+//! Records as the store keeps them: as postcard. In format 2 they named no replica. Versions before wrote the answer into them, and
+//! behind it, since there are such, the [`Tail`] and the [`Settler`]. Their digest was that of what is signed alone, whether its client had
+//! named it or not.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +10,17 @@ use crate::{
     store::{Formatted, read_postcard, write_postcard},
 };
 
-/// The last format of versions before.
+/// The last format with the answer in the record.
 const OLDER: u8 = 1;
 
+/// The format that ended where the replica's name stands now.
+const UNNAMED: u8 = 2;
+
+/// How postcard writes that there is none.
+const NONE: &[u8] = &[0];
+
 impl Formatted for Record {
-    const FORMAT: u8 = 2;
+    const FORMAT: u8 = 3;
 
     fn write(&self, out: &mut Vec<u8>) {
         write_postcard(self, out);
@@ -22,6 +29,7 @@ impl Formatted for Record {
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
         match format {
             Self::FORMAT => read_postcard(bytes),
+            UNNAMED => read_postcard(&[bytes, NONE].concat()),
             ..=OLDER => read_older(bytes),
             _ => None,
         }
@@ -72,7 +80,7 @@ impl Older {
             None => digest,
         };
         let (intent, answer) = (intent.map(Intent::from), answer.map(Kept::Here));
-        Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler }
+        Record { state, holder, request, digest, updated_ms, receipt_id, reason, transaction, intent, answer, tail, settler, replica: None }
     }
 }
 

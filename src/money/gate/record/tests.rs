@@ -53,6 +53,17 @@ fn records_of_older_versions_are_read() {
 }
 
 #[test]
+fn a_record_of_a_version_without_replicas_is_nobodys() {
+    let record = settled(Some(Tail::new(7, None)));
+    let mut older = vec![0xf5, 2];
+    write_postcard(&record, &mut older);
+    assert_eq!(older.pop(), Some(0), "that there is no replica");
+    assert_eq!(Record::of_bytes(&older), Some(record.clone()));
+    let held = record.held_by(&ReplicaId::generate());
+    assert_eq!(Record::of_bytes(&held.to_bytes()), Some(held));
+}
+
+#[test]
 fn an_answer_of_an_older_version_is_given_again_under_the_name_of_its_payment() {
     let tail = Tail::new(7, Some(("0xpayer", "name-of-my-order-1")));
     let record = Record { answer: Some(Kept::Here(answer())), ..settled(Some(tail)) };

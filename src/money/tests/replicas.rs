@@ -1,0 +1,212 @@
+//! Replicas of one store: each leaves the payments of the others alone while they live, and takes up what they leave.
+
+use super::*;
+use crate::{replica::Followed, store::Change};
+
+/// As long as a lease lasts.
+const LEASE_MS: u64 = 3_000;
+
+/// Nothing is held in memory here.
+struct Nothing;
+
+#[async_trait]
+impl Followed for Nothing {
+    async fn heed(&self, _: &[Change]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn reload(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Bench {
+    /// A replica of this store, that has its lease.
+    async fn replica_of(store: Arc<dyn Store>, clock: Clock) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let bench = Self::assemble(store, clock, Arc::new(Signer::open(folder.path()).unwrap()), folder);
+        bench.renew().await;
+        bench
+    }
+
+    /// Another one beside it.
+    async fn another(&self) -> Self {
+        let other = self.restarted();
+        other.renew().await;
+        other
+    }
+
+    /// What nobody holds is followed no further than this: a test has the clock, and says when leases are renewed.
+    async fn renew(&self) {
+        self.replica.follow(Arc::new(Nothing)).await.unwrap();
+    }
+}
+
+/// So much time goes by since the beginning, in which these renew their leases.
+async fn pass(millis: u64, living: &[&Bench]) {
+    for step in [millis / 3, millis * 2 / 3, millis] {
+        living[0].clock.set(NOW.plus_millis(step));
+        for bench in living {
+            bench.renew().await;
+        }
+    }
+}
+
+async fn two() -> (Bench, Bench) {
+    let clock = Clock::fixed(NOW);
+    let one = Bench::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
+    one.fund().await;
+    let other = one.another().await;
+    (one, other)
+}
+
+/// The process ends in the midst of a call: nothing of it is dropped.
+fn dies(admission: Admission) -> PaymentId {
+    let id = admission.id().clone();
+    std::mem::forget(admission);
+    id
+}
+
+#[tokio::test]
+async fn a_replica_that_starts_leaves_the_calls_of_others_alone() {
+    let (one, _) = two().await;
+    let admission = one.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    let other = one.another().await;
+    other.gate.recover().await.unwrap();
+    other.gate.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(State::Reserved));
+    assert!(matches!(other.admit(Payer::new(1).pays(1)).await, Ok(Admit::InFlight(seen)) if seen == id), "one run");
+    one.settle(admission).await.unwrap();
+    assert_eq!((one.earned().await, one.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn a_reservation_of_a_dead_replica_is_released_by_the_others_once_its_lease_is_over() {
+    let (one, other) = two().await;
+    let id = dies(one.run(Payer::new(1).pays(1)).await);
+    pass(LEASE_MS - 1, &[&other]).await;
+    other.gate.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(State::Reserved), "it may be running");
+    other.clock.set(NOW.plus_millis(LEASE_MS));
+    other.gate.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(State::Released));
+    other.buy(Payer::new(1).pays(1)).await;
+    assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn a_settlement_of_a_dead_replica_is_ended_by_another_once_its_lease_is_over() {
+    let (one, other) = two().await;
+    one.facilitator.feel(Mood::SettlesInSilence);
+    let admission = one.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    assert!(tokio::time::timeout(Duration::from_millis(50), one.settle(admission)).await.is_err());
+    other.gate.recover().await.unwrap();
+    pass(LEASE_MS - 1, &[&other]).await;
+    other.gate.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.gate.open_intents()), (Some(State::Settling), 0), "it may still be at it");
+    other.clock.set(NOW.plus_millis(LEASE_MS));
+    other.gate.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.gate.open_intents()), (Some(State::Settled), 0));
+    assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn one_replica_asks_about_what_a_dead_one_left_and_whoever_comes_back_leaves_it_to_that_one() {
+    let (one, other) = two().await;
+    let third = one.another().await;
+    one.facilitator.feel(Mood::SettlesUnsure);
+    let admission = one.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    one.settle(admission).await.unwrap_err();
+    pass(LEASE_MS, &[&other, &third]).await;
+    other.facilitator.feel(Mood::Unsure);
+    other.gate.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.gate.open_intents()), (Some(State::Settling), 1), "taken up");
+    // Both would find that it was settled, and ask nobody: it is another's.
+    for bench in [&third, &one] {
+        bench.renew().await;
+        bench.facilitator.feel(Mood::Honest);
+        bench.gate.tick().await.unwrap();
+        assert_eq!((bench.state(&id).await, bench.gate.open_intents()), (Some(State::Settling), 0));
+    }
+    other.facilitator.feel(Mood::Honest);
+    other.gate.recover().await.unwrap();
+    other.gate.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn who_comes_back_after_its_lease_does_not_settle_what_was_released() {
+    let (one, other) = two().await;
+    let late = one.run(Payer::new(1).pays(1)).await;
+    pass(LEASE_MS, &[&other]).await;
+    other.gate.tick().await.unwrap();
+    let again = other.run(Payer::new(1).pays(1)).await;
+    one.settle(late).await.unwrap_err();
+    assert_eq!(one.earned().await, 0);
+    other.settle(again).await.unwrap();
+    assert_eq!((other.earned().await, other.receipts().await.len()), (PRICE.0, 1));
+}
+
+/// Stopped between its intent and the transfer, it is told that the nonce is spent: by who has taken its payment up.
+#[tokio::test]
+async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
+    let clock = Clock::fixed(NOW);
+    let inner = Arc::new(MemoryStore::shared(clock.clone()));
+    let other = Bench::replica_of(Arc::clone(&inner) as _, clock.clone()).await;
+    other.fund().await;
+    // Behind the lease, the reservation and the intent.
+    let stopped = Interrupted::before_commit(4, inner);
+    let one = Bench::replica_of(Arc::clone(&stopped) as _, clock).await;
+    let other = Arc::new(other);
+    let taken = Arc::clone(&other);
+    stopped.by(async move {
+        pass(LEASE_MS, &[&taken]).await;
+        taken.facilitator.feel(Mood::SettlesUnsure);
+        taken.gate.tick().await.unwrap();
+        assert_eq!(taken.earned().await, PRICE.0);
+    });
+    let admission = one.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    assert!(matches!(one.settle(admission).await, Err(SettleError::Unknown { .. })));
+    assert_eq!(one.state(&id).await, Some(State::Settling));
+    other.facilitator.feel(Mood::Honest);
+    other.gate.recover().await.unwrap();
+    other.gate.tick().await.unwrap();
+    assert_eq!((other.state(&id).await, other.earned().await, other.receipts().await.len()), (Some(State::Settled), PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn who_was_away_itself_takes_nobody_for_gone_as_long_as_a_lease_lasts() {
+    let (one, other) = two().await;
+    let admission = one.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    // The store was away for all.
+    other.clock.set(NOW.plus_millis(2 * LEASE_MS));
+    other.gate.tick().await.unwrap();
+    other.renew().await;
+    other.gate.tick().await.unwrap();
+    assert_eq!(other.state(&id).await, Some(State::Reserved));
+    one.renew().await;
+    one.settle(admission).await.unwrap();
+    assert_eq!((one.earned().await, one.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test]
+async fn a_fenced_replica_asks_nobody_for_money() {
+    let clock = Clock::fixed(NOW);
+    let one = Bench::replica_of(Arc::new(MemoryStore::shared(clock.clone())), clock).await;
+    one.fund().await;
+    let admission = one.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(matches!(one.settle(admission).await, Err(SettleError::Unknown { .. })));
+    assert_eq!((one.state(&id).await, one.earned().await), (Some(State::Settling), 0));
+    one.renew().await;
+    one.gate.recover().await.unwrap();
+    one.gate.tick().await.unwrap();
+    assert_eq!((one.state(&id).await, one.earned().await), (Some(State::Settled), PRICE.0));
+}
