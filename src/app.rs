@@ -93,8 +93,6 @@ pub enum StartError {
     Secrets(#[source] crate::store::StoreError),
     #[error("the master key was not rotated")]
     Rotation(#[source] SecretError),
-    #[error("the builders could not be read")]
-    Builders(#[source] crate::store::StoreError),
     #[error("payments cannot be set up")]
     Payment(#[source] crate::money::ConfigError),
     #[error("the catalogue does not open")]
@@ -107,6 +105,8 @@ pub enum StartError {
     Ledger(#[source] crate::store::StoreError),
     #[error("open settlements could not be read")]
     Recovery(#[source] crate::store::StoreError),
+    #[error("the other hosts of the store could not be followed")]
+    Replica(#[source] crate::store::StoreError),
 }
 
 impl App {
@@ -116,12 +116,22 @@ impl App {
     ///
     /// The first part that does not start.
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
-        let data = &settings.data;
-        let folder = |error| StartError::Data(data.display().to_string(), error);
-        std::fs::create_dir_all(data).map_err(folder)?;
-        let clock = Clock::default();
+        make_folder(&settings.data)?;
         let store = open_store(settings).await?;
+        Self::start_on(store, settings, base_url).await
+    }
+
+    /// The same on this store, which other hosts may use as well where it [is shared](Store::is_shared).
+    ///
+    /// # Errors
+    ///
+    /// As [`App::start`].
+    pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
+        let data = &settings.data;
+        make_folder(data)?;
+        let clock = Clock::default();
         let replica = Replica::new(Arc::clone(&store));
+        replica.begin().await.map_err(StartError::Replica)?;
         let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
         if Signer::is_lost(data, &*store).await.map_err(StartError::Receipts)? {
             tracing::error!(
@@ -148,7 +158,7 @@ impl App {
         if let Err(error) = payouts.resume().await {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }
-        let gate = Gate::new(Arc::clone(&store), facilitators, clock.clone(), config.clone(), finisher, replica);
+        let gate = Gate::new(Arc::clone(&store), facilitators, clock.clone(), config.clone(), finisher, Arc::clone(&replica));
         gate.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(&settings.sandbox)).map_err(StartError::Sandbox)?;
         if !settings.sandbox.strict.is_empty() {
@@ -157,7 +167,7 @@ impl App {
         let ring = keyring(&settings.secrets, data)?;
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
-        let services = services(settings, &store, &clock, data, Arc::clone(&secrets))?;
+        let services = services(settings, &store, &clock, &replica, Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
@@ -169,7 +179,7 @@ impl App {
             services: Arc::clone(&services),
             events: Arc::clone(&events),
             scanner: Arc::clone(&scanner),
-            judged: builders.judged().await.map_err(StartError::Builders)?,
+            builders: Arc::clone(&builders),
             base_url: base_url.clone(),
             payment: config.clone(),
             make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&gate)),
@@ -214,6 +224,7 @@ impl App {
             shares: Arc::clone(&shares),
             clock: clock.clone(),
             code: |error| Code::of_call(error).row().name,
+            replica: Arc::clone(&replica),
         });
         let registration = Arc::new(registration_terms(settings.account.registration_price, &base_url));
         let desk = QuoteDesk::new(DeskParts {
@@ -263,12 +274,15 @@ impl App {
             signer,
             disk: Disk::start(data),
             store,
+            replica,
             long_running_ms: settings.catalog.long_running_ms,
             dry_runs: settings.http.dry_runs,
             progress: settings.http.progress,
             mcp,
         };
         let app = Arc::new(Self { rooms, shared: Arc::new(shared) });
+        let followed = Arc::clone(&app.rooms.catalog);
+        app.rooms.replica.follow(followed).await.map_err(StartError::Replica)?;
         app.settle_open();
         app.sweep();
         app.rescan();
@@ -306,6 +320,7 @@ impl App {
         self.rooms.pool.shutdown().await;
         // No handler runs any more that could add to it.
         self.rooms.capabilities.finish().await;
+        self.rooms.replica.leave().await;
     }
 
     /// Scans builders' endpoints in the background if the rules have changed. The end of the host does not wait for it.
@@ -353,6 +368,10 @@ impl App {
             }
         });
     }
+}
+
+fn make_folder(data: &Path) -> Result<(), StartError> {
+    std::fs::create_dir_all(data).map_err(|error| StartError::Data(data.display().to_string(), error))
 }
 
 fn payment_config(settings: &Settings) -> PaymentConfig {
@@ -467,13 +486,14 @@ fn services(
     settings: &Settings,
     store: &Arc<dyn Store>,
     clock: &Clock,
-    data: &Path,
+    replica: &Arc<Replica>,
     secrets: Arc<Secrets>,
 ) -> Result<Arc<CapabilityServices>, StartError> {
     let guard =
         Guard::new(GuardSettings { allow: settings.sandbox.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
-    let objects = Arc::new(FolderObjects::new(data.join("files")));
-    Ok(CapabilityServices::new(Arc::clone(store), clock.clone(), guard, objects, settings.kept.logs.clone(), secrets))
+    let objects = Arc::new(FolderObjects::new(settings.data.join("files")));
+    let (store, replica, logs) = (Arc::clone(store), Arc::clone(replica), settings.kept.logs.clone());
+    Ok(CapabilityServices::new(store, clock.clone(), guard, objects, logs, secrets, replica))
 }
 
 #[cfg(test)]

@@ -78,6 +78,8 @@ use crate::{
     capability::Till,
     catalog::{Catalog, Live},
     money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, Way, receipt, sale::FeeBps},
+    replica::Replica,
+    store::StoreError,
     tool::{Availability, Owner},
 };
 
@@ -95,6 +97,7 @@ pub struct Calls {
     shares: Arc<Shares>,
     clock: Clock,
     code: CodeOf,
+    replica: Arc<Replica>,
     in_flight: InFlight,
     /// Calls under way, and dry runs.
     running: TaskTracker,
@@ -121,6 +124,8 @@ pub struct CallParts {
     pub clock: Clock,
     /// What the records of calls name errors.
     pub code: CodeOf,
+    /// Whether what calls go by is of today.
+    pub replica: Arc<Replica>,
 }
 
 impl fmt::Debug for Calls {
@@ -133,7 +138,7 @@ impl Calls {
     /// The pipeline of these parts.
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, gate, quotes, runner, write_behind, fee, shares, clock, code } = parts;
+        let CallParts { catalog, gate, quotes, runner, write_behind, fee, shares, clock, code, replica } = parts;
         Arc::new(Self {
             catalog,
             gate,
@@ -144,6 +149,7 @@ impl Calls {
             shares,
             clock,
             code,
+            replica,
             in_flight: InFlight::default(),
             running: TaskTracker::new(),
         })
@@ -213,6 +219,10 @@ impl Calls {
     }
 
     async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
+        if self.replica.is_fenced() {
+            let why = "what other hosts of the store have changed is not heard of".to_owned();
+            return Err(Arc::new(CallError::Store(StoreError::Away(why))));
+        }
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
             Err(refused) => return Box::pin(self.bought_under(call, refused)).await,

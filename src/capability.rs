@@ -55,6 +55,7 @@ pub use self::{
 use crate::{
     base::{clock::Clock, id::EndpointId},
     capability::secret::{Secrets, Visibility},
+    replica::Replica,
     store::{Store, StoreError},
 };
 
@@ -65,6 +66,7 @@ pub struct CapabilityServices {
     guard: Guard,
     logs: Logs,
     secrets: Arc<Secrets>,
+    replica: Arc<Replica>,
 }
 
 impl CapabilityServices {
@@ -77,6 +79,7 @@ impl CapabilityServices {
         objects: Arc<dyn Objects>,
         logs: LogSettings,
         secrets: Arc<Secrets>,
+        replica: Arc<Replica>,
     ) -> Arc<Self> {
         Arc::new(Self {
             kv: Kv::new(Arc::clone(&store), clock.clone()),
@@ -84,6 +87,7 @@ impl CapabilityServices {
             guard,
             logs: Logs::start(store, clock, logs),
             secrets,
+            replica,
         })
     }
 
@@ -267,7 +271,11 @@ impl Ops {
 impl OpHost for Ops {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
         Box::pin(async {
-            let done = self.perform(request).await;
+            let done = match self.services.replica.is_fenced() {
+                false => self.perform(request).await,
+                // Its grant may have been taken back.
+                true => Err(failure::fenced()),
+            };
             if done.as_ref().is_err_and(failure::is_the_hosts) {
                 self.host_failed.store(true, Ordering::Relaxed);
             }

@@ -15,6 +15,7 @@ mod commit;
 mod draft;
 mod error;
 mod fit;
+mod follow;
 mod limits;
 mod list;
 mod live;
@@ -67,7 +68,7 @@ pub use self::{
     trial::Tried,
 };
 use crate::{
-    account::builder::Judged,
+    account::builder::{Builders, Judged},
     base::{
         clock::Clock,
         id::BuilderId,
@@ -78,8 +79,8 @@ use crate::{
     catalog::safety::Scanner,
     event::Events,
     money::{PaymentConfig, SignedOffers, Terms},
-    store::{Batch, Direction, Durability, Store, Table, schema},
-    tool::{self, Endpoint, Owner, Runs, Shape, Version},
+    store::{Direction, Durability, Store, Table, schema, update},
+    tool::{self, Endpoint, Owner, Runs, Shape},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -116,8 +117,8 @@ pub struct CatalogParts {
     pub events: Arc<Events>,
     /// Reads uploads.
     pub scanner: Arc<Scanner>,
-    /// What admins have decided about builders.
-    pub judged: HashMap<BuilderId, Judged>,
+    /// Who owns endpoints, and what admins have decided about them.
+    pub builders: Arc<Builders>,
     /// Public URL of the host.
     pub base_url: String,
     /// What payments the host takes.
@@ -137,6 +138,7 @@ pub struct Catalog {
     base_url: String,
     payment: PaymentConfig,
     policy: ArcSwap<PolicyInForce>,
+    builders: Arc<Builders>,
     judged: ArcSwap<HashMap<BuilderId, Judged>>,
     make_form: MakeForm,
     snapshot: ArcSwap<Snapshot>,
@@ -162,8 +164,9 @@ impl Catalog {
     ///
     /// The store's, or a record that does not read.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, judged, base_url, payment, make_form } = parts;
+        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
+        let judged = builders.judged().await?;
         let catalog = Self {
             store,
             clock,
@@ -174,6 +177,7 @@ impl Catalog {
             base_url,
             payment,
             policy: ArcSwap::from_pointee(policy),
+            builders,
             judged: ArcSwap::from_pointee(judged),
             make_form,
             snapshot: ArcSwap::default(),
@@ -184,10 +188,7 @@ impl Catalog {
         };
         let mut snapshot = Snapshot::default();
         for row in ENDPOINTS.page(&*catalog.store, &ENDPOINTS.all(), MAX_ENDPOINTS, Direction::Forward).await? {
-            let mut endpoint = row.value;
-            endpoint.run_version(Version::new(endpoint.version.clone(), endpoint.updated_at));
-            let bundle = catalog.stored_bundle(&endpoint).await?;
-            let made = catalog.make_live(endpoint, bundle, Arc::default())?;
+            let made = catalog.make_stored(row.value, None).await?;
             made.grant.set(granted(&made.endpoint)?);
             snapshot.put(Arc::new(made));
         }
@@ -231,23 +232,25 @@ impl Catalog {
     ///
     /// A field that cannot be; [`PublishError::Changed`] when `if_match` is another revision.
     pub async fn set_policy(&self, draft: PolicyDraft, if_match: Option<u64>) -> Result<Arc<PolicyInForce>, PublishError> {
-        let policy = draft.check()?;
+        let policy = &draft.check()?;
         let _one = self.changing.lock().await;
-        let stored = POLICY.row(&*self.store, &()).await?;
-        let old = self.policy();
-        if if_match.is_some_and(|revision| revision != old.revision) {
-            return Err(PublishError::Changed(old.revision));
-        }
-        let new = Arc::new(PolicyInForce { revision: old.revision + 1, policy });
-        let mut batch = Batch::new();
-        match &stored {
-            Some(row) => batch.replace(&POLICY, row, &new),
-            None => batch.insert(&POLICY, &(), &new),
-        };
-        batch.commit(&*self.store, Durability::Durable).await?;
-        self.policy.store(Arc::clone(&new));
-        self.narrow_all().await;
-        Ok(new)
+        let setting = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let stored = tx.row(&POLICY, &()).await?;
+            let revision = stored.as_ref().map_or(0, |row| row.value.revision);
+            if if_match.is_some_and(|seen| seen != revision) {
+                return Err(PublishError::Changed(revision));
+            }
+            let new = PolicyInForce { revision: revision + 1, policy: policy.clone() };
+            match &stored {
+                Some(row) => tx.replace(&POLICY, row, &new),
+                None => tx.insert(&POLICY, &(), &new),
+            };
+            tx.answer(Arc::new(new))
+        });
+        let set = setting.await;
+        // Also after an error: the store may have taken it all the same.
+        self.show_policy().await?;
+        set
     }
 
     /// Gives all endpoints the limits and the tier of the policy in force, some at a time: the thread is not only ours.

@@ -13,6 +13,7 @@ mod drafts;
 mod endpoints;
 mod events;
 mod follow;
+mod heeded;
 mod invoke;
 mod invoked;
 mod ledger;
@@ -156,7 +157,9 @@ pub fn routes(services: Services) -> Routes {
     let http = Http::new(services);
     let join = |routes: Vec<Subject>| route::router(told(routes));
     let audited = middleware::from_fn_with_state(Arc::clone(&http.auditing), audit::enter);
-    let api = join(public()).merge(join(management()).route_layer(audited)).with_state(http.clone());
+    let heeded = middleware::from_fn_with_state(Arc::clone(&http.auditing), heeded::wait);
+    let managed = join(management()).route_layer(heeded).route_layer(audited);
+    let api = join(public()).merge(managed).with_state(http.clone());
     Routes { api, written: join(written()).with_state(http) }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::BuilderId,
     },
-    store::{Batch, Direction, Durability, Row, Store, StoreError, Table, schema, update},
+    store::{Batch, Change, Direction, Durability, Row, Store, StoreError, Table, schema, update},
 };
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
@@ -209,6 +209,11 @@ impl Builders {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock, names: Mutex::default() }
+    }
+
+    /// Who is another since this change.
+    pub fn changed(change: &Change) -> impl Iterator<Item = BuilderId> + use<'_> {
+        BUILDERS.changed(change)
     }
 
     /// Whose key this is. Unknown ids and wrong secrets look the same.

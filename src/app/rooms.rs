@@ -20,6 +20,7 @@ use crate::{
         sale::{FeeBps, Sales},
     },
     operate::disk::Disk,
+    replica::Replica,
     store::Store,
 };
 
@@ -84,6 +85,8 @@ pub(super) struct Rooms {
     pub(super) disk: Arc<Disk>,
     /// Everything that lasts.
     pub(super) store: Arc<dyn Store>,
+    /// This process among those that have the store.
+    pub(super) replica: Arc<Replica>,
     /// An endpoint with a wall limit above this is long-running.
     pub(super) long_running_ms: u64,
     /// Checks and dry runs of one owner at once.

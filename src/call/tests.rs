@@ -15,6 +15,7 @@ use tollhouse_pool::{Pool, PoolConfig};
 
 use super::*;
 use crate::{
+    account::builder::Builders,
     base::{
         clock::Timestamp,
         id::{BuilderId, PaymentId},
@@ -27,7 +28,6 @@ use crate::{
         receipt::{FreeReceipts, Signer},
         sale::Sales,
     },
-    replica::Replica,
     store::{Store, faulty::FaultyStore, memory::MemoryStore},
     tool::{MicroUsd, Runs},
 };
@@ -148,19 +148,21 @@ impl Bench {
         let facilitator = Arc::new(Told { settles: Mutex::new(Settles::Well), go: Notify::new() });
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), false, Arc::clone(&events), Arc::clone(&sales)));
         let config = PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap();
-        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, Replica::new(Arc::clone(&any)));
+        let replica = Replica::new(Arc::clone(&any));
+        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, Arc::clone(&replica));
         // Nobody asks it for a worker.
         let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let guard = Guard::new(GuardSettings::default()).unwrap();
         let (objects, secrets) = (Arc::new(FolderObjects::new(folder.path())), Arc::new(Secrets::empty(Arc::clone(&any))));
-        let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), objects, LogSettings::default(), secrets);
+        let (logs, others) = (LogSettings::default(), Arc::clone(&replica));
+        let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), objects, logs, secrets, others);
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
             services: Arc::clone(&services),
             events: Arc::clone(&events),
             scanner: Arc::new(Scanner::new(&Default::default())),
-            judged: Default::default(),
+            builders: Arc::new(Builders::new(Arc::clone(&any), clock.clone())),
             base_url: "https://tools.example".to_owned(),
             payment: config.clone(),
             make_form: Box::new(|_| None),
@@ -193,6 +195,7 @@ impl Bench {
                 CallError::SettlementRefused(_) => "refused",
                 _ => "other",
             },
+            replica,
         });
         let receipts = Receipts::new(Arc::clone(&write_behind), free, any, signer);
         let owner = Owner::Builder(BuilderId::generate());

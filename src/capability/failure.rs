@@ -56,6 +56,11 @@ impl From<StoreError> for OpFailure {
     }
 }
 
+/// Other replicas may have changed what this one has not heard of.
+pub(super) fn fenced() -> OpFailure {
+    failure(STORE_UNAVAILABLE, "storage is unavailable, nothing was done; try again")
+}
+
 /// A stored record that does not decode.
 pub(super) fn damaged(what: &str) -> OpFailure {
     tracing::error!(record.kind = what, "a stored record does not decode");

@@ -16,7 +16,7 @@ mod rotate;
 mod sealed;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::Arc,
 };
@@ -42,7 +42,7 @@ use crate::{
         id::EndpointId,
     },
     event::{Events, Kind},
-    store::{Batch, Counted, Direction, Durability, Store, StoreError, Table, schema},
+    store::{Batch, Change, Counted, Direction, Durability, Store, StoreError, Table, schema},
     tool::{Endpoint, Owner, Slug},
 };
 
@@ -262,14 +262,54 @@ impl Secrets {
     /// the store counts.
     async fn commit(&self, endpoint: &EndpointId, batch: Batch) -> Result<(), StoreError> {
         let done = batch.commit(&*self.store, Durability::Durable).await;
-        let own = SECRETS.under(&Counted(endpoint.clone()));
         if done.is_err()
-            && let Ok(rows) = SECRETS.readable(&*self.store, &own, PAGE, Direction::Forward).await
+            && let Err(error) = self.show_stored(endpoint).await
         {
-            let stored = rows.into_iter().filter_map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect();
-            self.show(endpoint, |all| *all = stored);
+            tracing::warn!(endpoint.id = %endpoint, %error, "what became of a change of secrets could not be read");
         }
         done.map(|_| ())
+    }
+
+    /// The endpoints whose secrets are others since this change.
+    pub fn changed(change: &Change) -> impl Iterator<Item = EndpointId> + use<'_> {
+        SECRETS.changed(change).map(|(Counted(endpoint), _)| endpoint)
+    }
+
+    /// Shows calls what is stored of an endpoint's secrets, as another host of the store may have changed it. False where that is shown.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn refresh(&self, endpoint: &EndpointId) -> Result<bool, StoreError> {
+        let _one = self.changing.lock().await;
+        self.show_stored(endpoint).await
+    }
+
+    /// The same of all secrets; answers whose were others.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn refresh_all(&self) -> Result<Vec<EndpointId>, StoreError> {
+        let _one = self.changing.lock().await;
+        let sealed = self.read_all().await?;
+        let before = self.state.load_full();
+        let all = before.sealed.keys().chain(sealed.keys()).collect::<BTreeSet<_>>();
+        let others = all.into_iter().filter(|id| before.sealed.get(id) != sealed.get(id)).cloned().collect();
+        self.state.store(Arc::new(State { ring: Arc::clone(&before.ring), sealed }));
+        Ok(others)
+    }
+
+    /// `changing` must be held.
+    async fn show_stored(&self, endpoint: &EndpointId) -> Result<bool, StoreError> {
+        let rows = SECRETS.readable(&*self.store, &SECRETS.under(&Counted(endpoint.clone())), PAGE, Direction::Forward).await?;
+        let stored: OfEndpoint = rows.into_iter().filter_map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect();
+        let state = self.state.load();
+        if state.sealed.get(endpoint).map_or(stored.is_empty(), |shown| **shown == stored) {
+            return Ok(false);
+        }
+        self.show(endpoint, |all| *all = stored);
+        Ok(true)
     }
 
     /// Shows calls what is sealed for an endpoint from now on. `changing` must be held.

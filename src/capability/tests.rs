@@ -18,8 +18,8 @@ fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let objects = Arc::new(FolderObjects::new(folder.path()));
     let store = Arc::new(MemoryStore::new());
-    let secrets = Arc::new(Secrets::empty(store.clone()));
-    (CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets), folder)
+    let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
+    (CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets, replica), folder)
 }
 
 fn call(grant: &Arc<Grant>) -> CallGrants {
@@ -99,16 +99,29 @@ async fn no_op_of_the_table_is_done_without_a_grant() {
 async fn an_op_that_the_host_could_not_do_is_told_from_one_that_the_handler_may_not_do() {
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
-    let secrets = Arc::new(Secrets::empty(store.clone()));
+    let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
     let guard = Guard::new(GuardSettings::default()).unwrap();
     let objects = Arc::new(FolderObjects::new(folder.path()));
-    let services = CapabilityServices::new(store.clone(), Clock::default(), guard, objects, LogSettings::default(), secrets);
+    let services = CapabilityServices::new(store.clone(), Clock::default(), guard, objects, LogSettings::default(), secrets, replica);
     let ops = Ops::new(call(&Grant::new(everything())), services);
     let set = |key: &str| OpRequest::KvSet { key: key.into(), value: "1".into(), ttl_ms: None };
     assert_eq!(ops.op(set("")).await.unwrap_err().code, "invalid_argument");
     assert!(!ops.host_failed());
     store.fail_all(Fault::Before);
     assert_eq!(ops.op(set("a")).await.unwrap_err().code, "store_unavailable");
+    assert!(ops.host_failed());
+}
+
+#[tokio::test]
+async fn a_fenced_host_does_nothing_for_calls() {
+    let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::shared(Clock::default())));
+    // It has heard nothing yet.
+    let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
+    let (guard, objects) = (Guard::new(GuardSettings::default()).unwrap(), Arc::new(FolderObjects::new(folder.path())));
+    let services = CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets, replica);
+    let ops = Ops::new(call(&Grant::new(everything())), services);
+    let get = OpRequest::KvGet { key: "a".into() };
+    assert_eq!(ops.op(get).await.unwrap_err().code, "store_unavailable");
     assert!(ops.host_failed());
 }
 

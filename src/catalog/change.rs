@@ -93,7 +93,7 @@ impl Catalog {
 
     /// What of a patch a worker is asked for, and what is found in it, which may take long, against the endpoint as it is now.
     async fn looked_at(&self, slug: &str, patch: &Patch, if_match: Option<u64>, by: By) -> Result<Looked, PublishError> {
-        let before = self.at_revision(slug, if_match).await?;
+        let before = self.read_at(slug, if_match).await?;
         let old = &before.live.endpoint;
         let mut endpoint = self.patched(old, patch, by)?;
         let handler = self.wanted_handler(&endpoint, patch).await?;
@@ -204,7 +204,7 @@ pub(super) fn content_differs(old: &Endpoint, new: &Endpoint) -> bool {
         || schemas_differ(old, new)
 }
 
-fn schemas_differ(old: &Endpoint, new: &Endpoint) -> bool {
+pub(super) fn schemas_differ(old: &Endpoint, new: &Endpoint) -> bool {
     old.input_schema != new.input_schema || old.output_schema != new.output_schema
 }
 

@@ -8,7 +8,7 @@ use tollhouse_protocol::Bundle;
 use super::{By, Catalog, ENDPOINTS, Live, PublishError, granted, standing::Standing};
 use crate::{
     event::{Events, Kind},
-    store::{Batch, Durability, Row},
+    store::{Batch, Durability, Row, StoreError},
     tool::{Availability, Endpoint},
 };
 
@@ -30,18 +30,26 @@ pub(super) struct Change<'a> {
 }
 
 impl Catalog {
-    /// The endpoint as it is stored now, if its revision is `if_match`.
+    /// The endpoint as it is stored now, if its revision is `if_match`; where none is named, the one that was shown here. For who holds
+    /// the lock of changes.
     pub(super) async fn at_revision(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
         let unknown = || PublishError::Unknown(slug.to_owned());
-        let live = self.find(slug).ok_or_else(unknown)?;
-        let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?.ok_or_else(unknown)?;
-        let stored = &row.value;
-        let seen = if_match.unwrap_or(live.endpoint.revision);
-        // Stored by another replica since it was shown here: its reader has not seen that.
-        if seen != live.endpoint.revision || stored.revision != live.endpoint.revision {
-            return Err(PublishError::Changed(stored.revision));
+        let seen = if_match.or_else(|| self.find(slug).map(|live| live.endpoint.revision));
+        let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?;
+        // Another host may have changed it since, or a commit may not have said that it happened.
+        self.show_stored(slug, row.as_ref().map(|row| &row.value)).await?;
+        let (row, live) = row.zip(self.find(slug)).ok_or_else(unknown)?;
+        let stored = row.value.revision;
+        if seen.is_some_and(|seen| seen != stored) || live.endpoint.revision != stored {
+            return Err(PublishError::Changed(stored));
         }
         Ok(Before { live, row })
+    }
+
+    /// The same for who does not hold it, and goes on without.
+    pub(super) async fn read_at(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
+        let _one = self.changing.lock().await;
+        self.at_revision(slug, if_match).await
     }
 
     /// Commits a change and shows it. For who holds the lock of changes: a worker is asked before.
@@ -61,13 +69,29 @@ impl Catalog {
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
         let may_touch = granted(&live.endpoint)?;
-        rows.commit(&*self.store, Durability::Durable).await?;
+        self.commit(live.endpoint.slug.as_str(), rows).await?;
         grant.set(may_touch);
         self.show(|snapshot| snapshot.put(Arc::clone(&live)));
         for event in events {
             self.events.announce(&owner, event);
         }
         Ok(live)
+    }
+
+    /// Commits a change of one endpoint. Where it did not happen, or nobody knows, what is stored is shown.
+    pub(super) async fn commit(&self, slug: &str, rows: Batch) -> Result<(), PublishError> {
+        let before = self.find(slug).is_some();
+        let Err(error) = rows.commit(&*self.store, Durability::Durable).await else { return Ok(()) };
+        if let Err(error) = self.refresh(slug).await {
+            tracing::warn!(endpoint.slug = slug, %error, "what became of a change could not be read; the next one looks again");
+        }
+        // Another host was faster.
+        Err(match (error, self.find(slug)) {
+            (StoreError::Conflict, Some(live)) if before => PublishError::Changed(live.endpoint.revision),
+            (StoreError::Conflict, Some(live)) => PublishError::SlugTaken(live.endpoint.slug.clone()),
+            (StoreError::Conflict, None) if before => PublishError::Unknown(slug.to_owned()),
+            (error, _) => error.into(),
+        })
     }
 }
 

@@ -164,7 +164,7 @@ impl Catalog {
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
         rows.append(Events::stored(owner, &event));
-        rows.commit(&*self.store, Durability::Durable).await?;
+        self.commit(slug, rows).await?;
         self.show(|snapshot| snapshot.remove(slug));
         old.grant.set(Granted::default());
         self.events.announce(owner, event);

@@ -61,7 +61,12 @@ impl Catalog {
         let slugs: Vec<_> =
             self.all().values().filter(|live| live.endpoint.owner != Owner::Platform).map(|live| live.endpoint.slug.clone()).collect();
         for slug in slugs {
-            match self.rescan_one(slug.as_str()).await {
+            let scanned = match self.rescan_one(slug.as_str()).await {
+                // Another host of the store was at it.
+                Err(PublishError::Changed(_)) => self.rescan_one(slug.as_str()).await,
+                scanned => scanned,
+            };
+            match scanned {
                 Ok(kind) => {
                     found.endpoints += 1;
                     found.review += u64::from(kind == Some(HoldKind::ContentReview));
@@ -78,7 +83,7 @@ impl Catalog {
 
     /// Scans one endpoint; answers how it is held back now, if it was not so before.
     async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
-        let read = self.at_revision(slug, None).await?.live;
+        let read = self.read_at(slug, None).await?.live;
         let handler = self.uploaded(&read.endpoint.version).await?;
         let report = self.scan(&read.endpoint, handler.as_ref()).await?;
         let _one = self.changing.lock().await;

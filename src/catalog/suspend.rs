@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{By, Catalog, Live, PublishError, granted};
 use crate::{
-    account::builder::{self, Builder, BuilderError, Builders, Judged},
+    account::builder::{self, Builder, BuilderError, Judged},
     base::id::BuilderId,
     event::{Events, Kind},
     tool::Owner,
@@ -21,8 +21,8 @@ impl Catalog {
     ///
     /// # Errors
     ///
-    /// Those of [`Builders::judge`].
-    pub async fn judge(&self, builders: &Builders, id: &BuilderId, verdict: &builder::Verdict) -> Result<Builder, BuilderError> {
+    /// Those of [`Builders::judge`](builder::Builders::judge).
+    pub async fn judge(&self, id: &BuilderId, verdict: &builder::Verdict) -> Result<Builder, BuilderError> {
         let _one = self.changing.lock().await;
         let owner = Owner::Builder(id.clone());
         let kind = match verdict.decision {
@@ -35,10 +35,10 @@ impl Catalog {
             None => json!({ "reason": verdict.reason }),
         };
         let event = self.events.event(kind, None, data);
-        let judged = builders.judge(id, verdict, Events::stored(&owner, &event)).await;
+        let judged = self.builders.judge(id, verdict, Events::stored(&owner, &event)).await;
         // Also after an error: the store may have taken it all the same.
-        if let Some(builder) = builders.get(id).await? {
-            self.heed(&builder).await;
+        if let Some(builder) = self.builders.get(id).await? {
+            self.heed_builder(&builder).await;
         }
         let builder = judged?;
         self.events.announce(&owner, event);
@@ -46,7 +46,7 @@ impl Catalog {
     }
 
     /// Makes what is shown agree with a builder's record.
-    async fn heed(&self, builder: &Builder) {
+    pub(super) async fn heed_builder(&self, builder: &Builder) {
         let mut all = HashMap::clone(&self.judged.load());
         let now = builder.judged();
         let before = if now == Judged::default() { all.remove(&builder.id) } else { all.insert(builder.id.clone(), now) };

@@ -1,3 +1,4 @@
+mod follow;
 mod fuzz;
 
 use futures_util::FutureExt as _;
@@ -9,22 +10,28 @@ use crate::{
     base::{clock::Timestamp, id::BuilderId},
     capability::{FolderObjects, Guard, GuardSettings, LogSettings, secret::Secrets},
     event::EventSettings,
-    store::memory::MemoryStore,
+    replica::Replica,
+    store::{Batch, memory::MemoryStore},
 };
 
 /// A catalogue that needs no worker: what is published in it answers always the same, and takes anything.
 async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let (store, clock): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_800_000_000_000)));
+    catalog_of(Arc::new(MemoryStore::new())).await
+}
+
+/// The same of what is stored already.
+async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
+    let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::fixed(Timestamp(1_800_000_000_000)));
     let guard = Guard::new(GuardSettings::default()).unwrap();
     let (objects, secrets) = (Arc::new(FolderObjects::new(folder.path())), Arc::new(Secrets::empty(Arc::clone(&store))));
+    let replica = Replica::new(Arc::clone(&store));
     let parts = CatalogParts {
         clock: clock.clone(),
         pool: Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap(),
-        services: CapabilityServices::new(Arc::clone(&store), clock.clone(), guard, objects, LogSettings::default(), secrets),
-        events: Arc::new(Events::new(Arc::clone(&store), clock, EventSettings::default())),
+        services: CapabilityServices::new(Arc::clone(&store), clock.clone(), guard, objects, LogSettings::default(), secrets, replica),
+        events: Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default())),
         scanner: Arc::new(Scanner::new(&Default::default())),
-        judged: Default::default(),
+        builders: Arc::new(Builders::new(Arc::clone(&store), clock.clone())),
         base_url: "https://tools.example".to_owned(),
         payment: PaymentConfig::for_network("eip155:84532", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C").unwrap(),
         make_form: Box::new(|_| None),

@@ -202,7 +202,7 @@ async fn judge(
     Body(verdict): Body<Verdict>,
 ) -> Result<Json<Value>, Fault> {
     let id: BuilderId = id.parse().map_err(|_| BuilderError::Unknown)?;
-    let builder = accounts.catalog.judge(&accounts.builders, &id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
+    let builder = accounts.catalog.judge(&id, &verdict).await.map_err(|error| error.about(Verdict::CODE))?;
     tracing::info!(builder.id = %id, decision = ?verdict.decision, "a builder was decided on");
     Ok(Json(json!({ "ok": true, "builder": builder.own() })))
 }

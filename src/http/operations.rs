@@ -22,7 +22,8 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         open::get("/health", "getHealth", "what is in force, and what there is", health).answers("Health"),
         open::get("/health/live", "isLive", "whether the process answers", live).answers("Ok"),
-        open::get("/health/ready", "isReady", "whether the host takes calls: the store commits, and workers start", ready).answers("Ok"),
+        open::get("/health/ready", "isReady", "whether the host takes calls: the store commits and is heard, and workers start", ready)
+            .answers("Ok"),
     ]
 }
 
@@ -31,9 +32,12 @@ async fn live() -> Json<Value> {
     Json(json!({ "ok": true }))
 }
 
-/// The host takes calls: the store takes commits, and workers start.
+/// The host takes calls: the store takes commits, other hosts of it are heard of, and workers start.
 async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, Fault> {
     takes_commits(&*operating.store, COMMITS_WITHIN).await?;
+    if operating.replica.is_fenced() {
+        return Err(StoreError::Away("other hosts of the store are not heard of".to_owned()).into());
+    }
     if operating.shared.shutdown.begun() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }

@@ -22,6 +22,7 @@ use crate::{
         sale::{FeeBps, Sales},
     },
     operate::disk::Disk,
+    replica::Replica,
     store::Store,
 };
 
@@ -193,6 +194,8 @@ pub struct Auditing {
     pub shared: Arc<Shared>,
     /// What admins and builders changed.
     pub audit: Arc<Audit>,
+    /// Who hears of it.
+    pub replica: Arc<Replica>,
     /// The time that `since` counts back from.
     pub clock: Clock,
 }
@@ -215,6 +218,8 @@ pub struct Operating {
     pub shared: Arc<Shared>,
     /// Of whom there is so much to keep.
     pub store: Arc<dyn Store>,
+    /// Who else has it.
+    pub replica: Arc<Replica>,
     /// Who settles.
     pub gate: Arc<Gate>,
     /// What runs handlers.

@@ -61,6 +61,7 @@ mod readiness;
 mod reading;
 mod refunds;
 mod renewed;
+mod replicas;
 mod revenue;
 mod reviews;
 mod safety;

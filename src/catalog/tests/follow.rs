@@ -1,0 +1,186 @@
+//! Two hosts of one store: each shows what the other has changed, and changes what the other has made.
+
+use super::*;
+use crate::{
+    account::builder::{self, Builder},
+    base::id::EndpointId,
+    capability::secret::{SecretName, Visibility},
+    replica::Followed as _,
+    store::{
+        StoreError,
+        faulty::{Fault, FaultyStore},
+    },
+    tool::{Availability, Capabilities},
+};
+
+/// Two catalogues, and what keeps their folders.
+async fn two() -> (Arc<Catalog>, Arc<Catalog>, [tempfile::TempDir; 2]) {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
+    let ((one, folder), (other, too)) = (catalog_of(Arc::clone(&store)).await, catalog_of(store).await);
+    (one, other, [folder, too])
+}
+
+/// A host hears of all that was changed so far.
+async fn hears(catalog: &Catalog) {
+    let changes = catalog.store.changes(0, usize::MAX).await.unwrap();
+    assert!(!changes.gone);
+    catalog.heed(&changes.changes).await.unwrap();
+}
+
+fn availability(catalog: &Catalog, slug: &str) -> Option<Availability> {
+    catalog.find(slug).map(|live| live.endpoint.availability())
+}
+
+#[tokio::test]
+async fn what_one_host_publishes_pauses_and_deletes_another_shows() {
+    let (one, other, _folders) = two().await;
+    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    assert_eq!(availability(&other, "tool"), None);
+    hears(&other).await;
+    assert_eq!(availability(&other, "tool"), Some(Availability::Active));
+    one.update("tool", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
+    hears(&other).await;
+    assert_eq!(availability(&other, "tool"), Some(Availability::Paused), "it is not sold");
+    // Its own changes tell it nothing new.
+    let shown = other.find("tool").unwrap();
+    hears(&other).await;
+    assert!(Arc::ptr_eq(&shown, &other.find("tool").unwrap()));
+    one.delete("tool", None, By::Admin).await.unwrap();
+    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    hears(&other).await;
+    let again = other.find("tool").unwrap();
+    assert_eq!(again.endpoint.id, one.find("tool").unwrap().endpoint.id);
+    assert!(other.all().of_id(&shown.endpoint.id).is_none());
+    one.delete("tool", None, By::Admin).await.unwrap();
+    hears(&other).await;
+    assert_eq!(availability(&other, "tool"), None);
+}
+
+#[tokio::test]
+async fn what_an_admin_takes_back_on_one_host_running_calls_of_another_lose() {
+    let (one, other, _folders) = two().await;
+    let mut wants = draft("tool");
+    wants.capabilities = Capabilities { kv: true, ..Capabilities::default() };
+    let owner = builder();
+    one.create(wants, owner, By::Builder).await.unwrap();
+    hears(&other).await;
+    // As a call that runs holds it.
+    let grant = Arc::clone(&other.find("tool").unwrap().grant);
+    assert!(grant.now().capabilities.kv);
+    let revoke = serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
+    one.decide("tool", &revoke, None).await.unwrap();
+    hears(&other).await;
+    assert!(!grant.now().capabilities.kv);
+    one.delete("tool", None, By::Admin).await.unwrap();
+    hears(&other).await;
+    assert_eq!(*grant.now(), Granted::default());
+}
+
+#[tokio::test]
+async fn what_another_host_has_changed_is_changed_here_by_who_has_seen_that() {
+    let (one, other, _folders) = two().await;
+    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    // Not heard of yet.
+    let change = async |catalog: &Arc<Catalog>, if_match, title: &str| {
+        let changed = catalog.update("tool", patch(json!({ "title": title })), if_match, By::Admin).await;
+        changed.map(|live| live.endpoint.revision)
+    };
+    assert_eq!(change(&other, Some(1), "Two").await.unwrap(), 2);
+    assert!(matches!(change(&one, Some(1), "Three").await, Err(PublishError::Changed(2))), "its reader has not seen the second");
+    assert_eq!(change(&one, Some(2), "Three").await.unwrap(), 3);
+    assert_eq!(change(&other, None, "Four").await.unwrap(), 4, "it does not mind");
+    let pauses = serde_json::from_value(json!({ "decision": "takedown" })).unwrap();
+    assert!(matches!(one.decide("tool", &pauses, Some(3)).await, Err(PublishError::Changed(4))));
+    one.decide("tool", &pauses, Some(4)).await.unwrap();
+    other.delete("tool", Some(5), By::Admin).await.unwrap();
+    assert!(matches!(one.decide("tool", &pauses, None).await, Err(PublishError::Unknown(_))));
+}
+
+#[tokio::test]
+async fn a_slug_that_two_hosts_give_away_is_one_of_theirs() {
+    let (one, other, _folders) = two().await;
+    let made = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    assert!(matches!(other.create(draft("tool"), Owner::Platform, By::Admin).await, Err(PublishError::SlugTaken(_))));
+    assert_eq!(other.find("tool").unwrap().endpoint.id, made.endpoint.id);
+}
+
+#[tokio::test]
+async fn a_policy_is_not_lost_past_the_revision_that_its_writer_has_seen() {
+    let (one, other, _folders) = two().await;
+    let policy = |most: u64| serde_json::from_value::<PolicyDraft>(json!({ "maxEndpointsPerBuilder": most })).unwrap();
+    assert_eq!(one.set_policy(policy(1), Some(0)).await.unwrap().revision, 1);
+    assert!(matches!(other.set_policy(policy(2), Some(0)).await, Err(PublishError::Changed(1))));
+    assert_eq!(other.policy().policy.max_endpoints_per_builder, 1, "who was refused reads why");
+    assert_eq!(other.set_policy(policy(3), Some(1)).await.unwrap().revision, 2);
+    assert_eq!(one.policy().revision, 1);
+    hears(&one).await;
+    assert_eq!((one.policy().revision, one.policy().policy.max_endpoints_per_builder), (2, 3));
+}
+
+#[tokio::test]
+async fn a_builder_who_is_suspended_on_one_host_sells_nothing_on_another() {
+    let (one, other, _folders) = two().await;
+    let (builder, _) = Builder::new("Ann", None, one.clock.now()).unwrap();
+    builder.stored().commit(&*one.store, Durability::Buffered).await.unwrap();
+    one.create(draft("tool"), Owner::Builder(builder.id.clone()), By::Builder).await.unwrap();
+    let judge = async |decision: &str| {
+        let verdict: builder::Verdict = serde_json::from_value(json!({ "decision": decision })).unwrap();
+        one.judge(&builder.id, &verdict).await.unwrap();
+        hears(&other).await;
+        availability(&other, "tool")
+    };
+    assert_eq!(judge("suspend").await, Some(Availability::OwnerSuspended));
+    assert_eq!(judge("restore").await, Some(Availability::Active));
+}
+
+#[tokio::test]
+async fn who_missed_changes_shows_all_as_it_is_stored() {
+    let (one, other, _folders) = two().await;
+    for slug in ["stays", "goes"] {
+        one.create(draft(slug), Owner::Platform, By::Admin).await.unwrap();
+    }
+    other.reload().await.unwrap();
+    one.update("stays", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
+    one.delete("goes", None, By::Admin).await.unwrap();
+    one.create(draft("comes"), Owner::Platform, By::Admin).await.unwrap();
+    one.set_policy(PolicyDraft::default(), None).await.unwrap();
+    let secrets = one.services.secrets();
+    let holder = (&one.find("stays").unwrap().endpoint).into();
+    secrets.set(&holder, "KEY".parse::<SecretName>().unwrap(), "value", Visibility::Env).await.unwrap();
+    other.reload().await.unwrap();
+    let shown = ["stays", "goes", "comes"].map(|slug| availability(&other, slug));
+    assert_eq!(shown, [Some(Availability::Paused), None, Some(Availability::Active)]);
+    assert_eq!(other.policy().revision, 1);
+    assert_eq!(other.services.secrets().list(&holder.id).len(), 1);
+}
+
+#[tokio::test]
+async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
+    let (one, other, _folders) = two().await;
+    let live = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    let (holder, name) = ((&live.endpoint).into(), "KEY".parse::<SecretName>().unwrap());
+    let known = |catalog: &Arc<Catalog>, id: &EndpointId| catalog.services.secrets().list(id).len();
+    one.services.secrets().set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
+    assert_eq!(known(&other, &holder.id), 0);
+    hears(&other).await;
+    assert_eq!(known(&other, &holder.id), 1);
+    one.services.secrets().remove(&holder, &name).await.unwrap();
+    hears(&other).await;
+    assert_eq!(known(&other, &holder.id), 0);
+}
+
+/// It could be changed by nobody until the next start.
+#[tokio::test]
+async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let (catalog, _folder) = catalog_of(Arc::clone(&store) as _).await;
+    catalog.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    let retitle = async |title: &str| {
+        let changed = catalog.update("tool", patch(json!({ "title": title })), None, By::Admin).await;
+        changed.map(|live| live.endpoint.title.clone())
+    };
+    store.fail_nth(1, Fault::After);
+    assert!(matches!(retitle("Two").await, Err(PublishError::Store(StoreError::Unknown(_)))));
+    assert_eq!(catalog.find("tool").unwrap().endpoint.title, "Two", "what is stored counts");
+    assert_eq!(retitle("Three").await.unwrap(), "Three");
+}
