@@ -28,6 +28,7 @@ pub use self::{
     range::{KeyRange, Range},
     space::{Space, Stake},
     table::{Counter, Row, Table, Unread},
+    trim::Trimmed,
     update::{Decided, Tx, update},
     value::{Formatted, Sum, Value, read_postcard, write_json, write_postcard},
     write::{Check, Write},
@@ -62,6 +63,7 @@ pub mod schema;
 pub mod sled;
 mod space;
 mod table;
+mod trim;
 mod update;
 mod upkeep;
 mod value;

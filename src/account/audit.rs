@@ -119,6 +119,7 @@ mod tests {
         base::id::{BuilderId, RequestId},
         store::{
             Direction,
+            around::Meanwhile,
             faulty::{Fault, FaultyStore},
             memory::MemoryStore,
         },
@@ -211,6 +212,21 @@ mod tests {
         assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
         audit.sweep().await.unwrap();
         assert_eq!(AUDIT.count(&*store, &AUDIT.all(), 50).await.unwrap(), 3);
+    }
+
+    #[tokio::test]
+    async fn two_hosts_that_remove_entries_at_once_remove_as_many_as_one() {
+        let (inner, clock) = (Arc::new(MemoryStore::shared(Clock::default())), Clock::fixed(Timestamp(1_000 * DAY)));
+        let one = Audit::new(Arc::clone(&inner) as _, clock.clone(), FEW);
+        for n in 0..10 {
+            clock.set(Timestamp(1_000 * DAY + n));
+            one.begin(action(Actor::Admin, None)).await.unwrap();
+        }
+        let meanwhile = async move { one.sweep().await.unwrap() };
+        // It has looked for old ones, and counted all: one page, and one that is empty.
+        let other = Audit::new(Meanwhile::before_scan(4, Arc::clone(&inner), meanwhile), clock, FEW);
+        other.sweep().await.unwrap();
+        assert_eq!(AUDIT.count(&*inner, &AUDIT.all(), 50).await.unwrap(), 3);
     }
 
     #[tokio::test]

@@ -37,7 +37,10 @@ use crate::{
     tool::MicroUsd,
 };
 
-const CALLS: Table<(Ended<EndpointId>, Timestamp, RequestId, u32), Pack> = schema::CALLS.holding();
+const CALLS: Table<Key, Pack> = schema::CALLS.holding();
+
+/// The endpoint, the time, and what tells packs of one time apart.
+type Key = (Ended<EndpointId>, Timestamp, RequestId, u32);
 
 /// The calls of a pack ended within one such span, counted from 1970: who looks for those before some time reads no other.
 const PACK_MS: u64 = 3_600 * 1_000;
@@ -252,6 +255,6 @@ fn end_of_pack(at: Timestamp) -> Timestamp {
     Timestamp((at.0 / PACK_MS + 1).saturating_mul(PACK_MS))
 }
 
-fn all_of(endpoint: &EndpointId) -> Range<(Ended<EndpointId>, Timestamp, RequestId, u32)> {
+fn all_of(endpoint: &EndpointId) -> Range<Key> {
     CALLS.under(&Ended(endpoint.clone()))
 }

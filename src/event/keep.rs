@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{EVENTS, EventPlace, Events, feed::Position as _, of};
-use crate::store::{StoreError, keep_up};
+use crate::store::{StoreError, Trimmed, keep_up};
 
 /// How often events that are too many are looked for.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -39,16 +39,13 @@ impl Events {
         let many = |count: &Option<u64>| count.is_none_or(|count| count > most);
         let due: Vec<_> = self.counts().iter().filter(|(_, count)| many(count)).map(|(share, count)| (share.clone(), *count)).collect();
         for (share, known) in due {
-            let stored = match known {
-                Some(stored) => stored,
-                None => EVENTS.count(&*self.store, &EVENTS.under(&of(&share)), usize::MAX).await? as u64,
-            };
-            let excess = stored.saturating_sub(self.settings.count);
-            EVENTS.clear(&*self.store, &EVENTS.under(&of(&share)), excess).await?;
+            // What other hosts of the store have added or removed is not counted here.
+            let known = known.filter(|_| !self.store.is_shared());
+            let trimmed = EVENTS.trim(&*self.store, &EVENTS.under(&of(&share)), self.settings.count, known).await?;
             let mut all = self.counts();
             // What came while they were counted for the first time may be missing, until they are counted anew.
-            let now = all.get(&share).copied().flatten().unwrap_or(stored);
-            all.insert(share, Some(now.saturating_sub(excess)));
+            let now = all.get(&share).copied().flatten().filter(|_| known.is_some());
+            all.insert(share, trimmed.map(|Trimmed { stored, removed }| now.unwrap_or(stored).saturating_sub(removed)));
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     base::id::BuilderId,
     event::feed::{FeedItem, Position as _},
-    store::memory::MemoryStore,
+    store::{around::Meanwhile, memory::MemoryStore},
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -86,6 +86,57 @@ async fn events_go_when_they_are_too_old_or_too_many() {
     assert_eq!(numbers(&events, &owner, EventQuery::default()).await, (40..80).rev().collect::<Vec<_>>(), "old ones are not shown");
     events.sweep().await.unwrap();
     assert_eq!(stored().await, 40);
+}
+
+/// Of a store that two hosts share, as many events as are kept, and thirty more.
+async fn too_many() -> (Arc<MemoryStore>, Arc<Events>, Owner) {
+    let store = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
+    let events = keeping_fifty(Arc::clone(&store) as _);
+    let owner = Owner::Builder(BuilderId::generate());
+    record(&events, &owner, 80).await;
+    (store, events, owner)
+}
+
+fn keeping_fifty(store: Arc<dyn Store>) -> Arc<Events> {
+    Arc::new(Events::new(store, Clock::fixed(NOW), EventSettings { count: 50, age_ms: 1_000 }))
+}
+
+async fn record(events: &Events, owner: &Owner, count: u64) {
+    for n in 0..count {
+        events.record(owner, Kind::SecretSet, None, json!({ "n": n })).await.unwrap();
+    }
+}
+
+async fn stored(store: &dyn Store) -> usize {
+    EVENTS.count(store, &EVENTS.all(), 1_000).await.unwrap()
+}
+
+#[tokio::test]
+async fn what_another_host_has_trimmed_is_not_trimmed_again() {
+    let (store, one, owner) = too_many().await;
+    one.trim().await.unwrap();
+    record(&one, &owner, 9).await;
+    // To it they are all new, and it counts them.
+    let other = keeping_fifty(Arc::clone(&store) as _);
+    record(&other, &owner, 1).await;
+    other.trim().await.unwrap();
+    assert_eq!(stored(&*store).await, 50);
+    one.trim().await.unwrap();
+    assert_eq!(stored(&*store).await, 50);
+}
+
+#[tokio::test]
+async fn two_hosts_that_trim_at_once_trim_as_many_as_one() {
+    let (store, one, owner) = too_many().await;
+    let meanwhile = async move { one.trim().await.unwrap() };
+    // It has read the oldest, and counted them.
+    let other = keeping_fifty(Meanwhile::before_scan(2, Arc::clone(&store), meanwhile));
+    record(&other, &owner, 1).await;
+    other.trim().await.unwrap();
+    assert_eq!(stored(&*store).await, 50, "by the first, of all that there were");
+    record(&other, &owner, 10).await;
+    other.trim().await.unwrap();
+    assert_eq!(stored(&*store).await, 50);
 }
 
 #[tokio::test]

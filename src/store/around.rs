@@ -1,6 +1,12 @@
 //! Stores of tests: one around another, to which it hands on what it does not do otherwise itself.
 
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use async_trait::async_trait;
+use futures_util::future::BoxFuture;
 
 use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError};
 use crate::base::clock::Timestamp;
@@ -53,5 +59,41 @@ impl<S: Around> Store for S {
 
     fn sizes(&self) -> Sizes {
         self.inner().sizes()
+    }
+}
+
+/// A store of several hosts, on which another one does something right before one's scan.
+pub(crate) struct Meanwhile<S> {
+    inner: Arc<S>,
+    /// Left to pass before that.
+    scans: AtomicUsize,
+    does: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl<S: Store> Meanwhile<S> {
+    /// Before the scan with this number, from 1 on.
+    pub(crate) fn before_scan(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        Arc::new(Self { inner, scans: AtomicUsize::new(number), does: Mutex::new(Some(Box::pin(does))) })
+    }
+}
+
+#[async_trait]
+impl<S: Store> Around for Meanwhile<S> {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        if self.scans.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let does = self.does.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(does) = does {
+                does.await;
+            }
+        }
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.inner.apply(batch, durability).await
     }
 }

@@ -12,22 +12,25 @@ use crate::store::{Batch, Direction, Durability, StoreError};
 const SOME: usize = 1_000;
 
 impl Audit {
-    /// Leaves as many entries as are to be kept. It reads all of them, and is not asked for often.
+    /// Leaves as many entries as are to be kept. It reads all of them, and is not asked for often. What stays is counted from the newest on:
+    /// two who do this at once remove the same.
     pub(super) async fn trim(&self) -> Result<(), StoreError> {
-        let mut beyond = beyond(self.tally().await?, self.settings.count);
+        let has = self.tally().await?;
+        let mut stays: HashMap<_, _> =
+            beyond(&has, self.settings.count).into_iter().map(|(who, more)| (who.clone(), has[who].saturating_sub(more))).collect();
         let mut range = AUDIT.all();
-        while !beyond.is_empty() {
-            let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Forward).await?;
+        while !stays.is_empty() {
+            let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Backward).await?;
             let Some(last) = entries.last() else { break };
-            range = range.after(&last.key);
+            range = range.before(&last.key);
             let mut batch = Batch::new();
             for entry in &entries {
-                if let Some(more) = beyond.get_mut(&entry.value.action.actor).filter(|more| **more > 0) {
-                    *more -= 1;
-                    batch.sweep(&AUDIT, entry);
+                match stays.get_mut(&entry.value.action.actor) {
+                    Some(0) => _ = batch.sweep(&AUDIT, entry),
+                    Some(more) => *more -= 1,
+                    None => {}
                 }
             }
-            beyond.retain(|_, more| *more > 0);
             if !batch.changes_nothing() {
                 batch.commit(&*self.store, Durability::Buffered).await?;
             }
@@ -48,15 +51,15 @@ impl Audit {
 }
 
 /// What each has beyond its part of `most`: an equal one, and of what others leave of theirs an equal part again.
-fn beyond<K: Eq + Hash>(has: HashMap<K, u64>, most: u64) -> HashMap<K, u64> {
+fn beyond<'a, K: Eq + Hash>(has: &'a HashMap<K, u64>, most: u64) -> HashMap<&'a K, u64> {
     let mut counts: Vec<_> = has.values().copied().collect();
     counts.sort_unstable();
     let (mut left, mut others) = (most, counts.len() as u64);
     for count in counts {
         let part = left / others;
         if count > part {
-            let more = |(who, count): (K, u64)| Some((who, count.checked_sub(part)?)).filter(|(_, more)| *more > 0);
-            return has.into_iter().filter_map(more).collect();
+            let more = |(who, count): (&'a K, &u64)| Some((who, count.checked_sub(part)?)).filter(|(_, more)| *more > 0);
+            return has.iter().filter_map(more).collect();
         }
         (left, others) = (left - count, others - 1);
     }
@@ -70,7 +73,8 @@ mod tests {
     #[test]
     fn who_has_more_than_an_equal_part_of_what_others_leave_has_too_many() {
         let of = |has: &[(&'static str, u64)], most| {
-            let mut beyond: Vec<_> = beyond(has.iter().copied().collect(), most).into_iter().collect();
+            let has = has.iter().copied().collect();
+            let mut beyond: Vec<_> = beyond(&has, most).into_iter().map(|(who, more)| (*who, more)).collect();
             beyond.sort_unstable();
             beyond
         };

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{CALLS, History, all_of};
+use super::{CALLS, History, Key, all_of};
 use crate::{
     base::id::EndpointId,
     store::{Batch, Direction, Durability, Ended, StoreError, keep_up},
@@ -35,16 +35,19 @@ impl History {
         let due: Vec<_> =
             self.counts().iter().filter(|(_, count)| count.is_none_or(|count| count > most)).map(|(id, _)| id.clone()).collect();
         for endpoint in due {
-            let known = self.counts().get(&endpoint).copied().flatten();
+            // What other hosts of the store have added or removed is not counted here.
+            let known = self.counts().get(&endpoint).copied().flatten().filter(|_| !self.store.is_shared());
+            // Read before they are counted: who removes any meanwhile removes this one, and then the first of what is left.
+            let first = CALLS.first(&*self.store, &all_of(&endpoint)).await?;
             let stored = match known {
                 Some(stored) => stored,
                 None => self.count(&endpoint).await?,
             };
-            let removed = self.remove(&endpoint, stored.saturating_sub(self.settings.count)).await?;
+            let removed = self.remove(&endpoint, first, stored.saturating_sub(self.settings.count)).await?;
             // Of one that was not counted, calls that came meanwhile may be missing: it is counted anew now and then.
             let mut counts = self.counts();
-            let now = counts.get(&endpoint).copied().flatten().unwrap_or(stored);
-            counts.insert(endpoint, Some(now.saturating_sub(removed)));
+            let now = counts.get(&endpoint).copied().flatten().filter(|_| known.is_some()).unwrap_or(stored);
+            counts.insert(endpoint, removed.map(|removed| now.saturating_sub(removed)));
         }
         Ok(())
     }
@@ -59,26 +62,40 @@ impl History {
         }
     }
 
-    /// Removes the oldest packs that have at most `excess` calls together; how many they had.
-    async fn remove(&self, endpoint: &EndpointId, excess: u64) -> Result<u64, StoreError> {
+    /// Removes the oldest packs, from the `first` on, that have at most `excess` calls together; how many they had. `None` when somebody
+    /// else removes some: what is too much is found the next time.
+    async fn remove(&self, endpoint: &EndpointId, mut first: Option<Key>, excess: u64) -> Result<Option<u64>, StoreError> {
         let mut removed = 0;
         while removed < excess {
             let packs = CALLS.page(&*self.store, &all_of(endpoint), SOME, Direction::Forward).await?;
+            let Some(oldest) = packs.first().filter(|oldest| first.as_ref() == Some(&oldest.key)) else { return Ok(None) };
             let mut batch = Batch::new();
-            for pack in packs {
+            batch.holds(&CALLS, oldest);
+            // The last one of a full page is the first of the next.
+            let whole = if packs.len() == SOME { SOME - 1 } else { packs.len() };
+            let mut gone = 0;
+            for pack in &packs[..whole] {
                 let calls = pack.value.items().count() as u64;
                 if removed + calls > excess {
                     break;
                 }
-                removed += calls;
-                batch.sweep(&CALLS, &pack);
+                (removed, gone) = (removed + calls, gone + 1);
+                batch.sweep(&CALLS, pack);
             }
-            if batch.changes_nothing() {
+            if gone == 0 {
                 break;
             }
-            batch.commit(&*self.store, Durability::Buffered).await?;
+            match batch.commit(&*self.store, Durability::Buffered).await {
+                Ok(_) => {}
+                Err(StoreError::Conflict) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            match packs.get(gone) {
+                Some(next) => first = Some(next.key.clone()),
+                None => break,
+            }
         }
-        Ok(removed)
+        Ok(Some(removed))
     }
 
     /// Removes what is too old. Counts from before are wrong after.

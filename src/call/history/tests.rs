@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     event::feed::Position as _,
-    store::{Durability, memory::MemoryStore},
+    store::{Durability, around::Meanwhile, memory::MemoryStore},
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -15,7 +15,11 @@ struct Bench {
 
 impl Bench {
     fn keeping(count: u64) -> Self {
-        let (store, clock): (Arc<dyn Store>, _) = (Arc::new(MemoryStore::new()), Clock::fixed(NOW));
+        Self::of(Arc::new(MemoryStore::new()), count)
+    }
+
+    fn of(store: Arc<dyn Store>, count: u64) -> Self {
+        let clock = Clock::fixed(NOW);
         let settings = HistorySettings { count, ..HistorySettings::default() };
         let history = History::new(Arc::clone(&store), clock.clone(), settings);
         Self { store, clock, history }
@@ -167,6 +171,44 @@ async fn an_endpoint_keeps_its_last_calls_and_no_others_pay_for_it() {
     bench.add(&[(&busy, call(NOW, None))]).await;
     bench.history.trim().await.unwrap();
     assert_eq!(bench.packs().await, packs + 1);
+}
+
+#[tokio::test]
+async fn what_another_host_has_removed_is_not_removed_again() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
+    let [one, other] = [(); 2].map(|()| Bench::of(Arc::clone(&store), 100));
+    let endpoint = EndpointId::generate();
+    let add = async |bench: &Bench, from: u64, count: u64| {
+        for at in from..from + count {
+            bench.add(&[(&endpoint, call(Timestamp(NOW.0 - 1_000 + at), None))]).await;
+        }
+    };
+    add(&one, 0, 120).await;
+    one.history.trim().await.unwrap();
+    add(&one, 120, 11).await;
+    // To it they are all new, and it counts them.
+    add(&other, 131, 1).await;
+    other.history.trim().await.unwrap();
+    assert_eq!(one.packs().await, 100);
+    one.history.trim().await.unwrap();
+    assert_eq!(one.packs().await, 100);
+}
+
+#[tokio::test]
+async fn two_hosts_that_remove_at_once_remove_as_many_as_one() {
+    let inner = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
+    let one = Bench::of(Arc::clone(&inner) as _, 100);
+    let endpoint = EndpointId::generate();
+    for at in 0..120 {
+        one.add(&[(&endpoint, call(Timestamp(NOW.0 - 1_000 + at), None))]).await;
+    }
+    let history = Arc::clone(&one.history);
+    let meanwhile = async move { history.trim().await.unwrap() };
+    // It has read the first, and counted all: one page, and one that is empty.
+    let other = Bench::of(Meanwhile::before_scan(4, Arc::clone(&inner), meanwhile), 100);
+    other.add(&[(&endpoint, call(NOW, None))]).await;
+    other.history.trim().await.unwrap();
+    assert_eq!(one.packs().await, 100);
 }
 
 #[tokio::test]

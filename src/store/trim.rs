@@ -1,0 +1,60 @@
+//! Trimming: the first rows of a range go until so many are left as are kept, however many do that at once.
+
+use super::{Batch, Direction, Durability, Store, StoreError, key::Key, range::Range, table::Table, value::Value, write::Check};
+
+/// Rows taken away in one commit.
+const SOME: usize = 500;
+
+/// How many rows there were, and how many of them went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Before.
+    pub stored: u64,
+    /// The first.
+    pub removed: u64,
+}
+
+impl<K: Key, V: Value> Table<K, V> {
+    /// Takes away the first rows of a range, but for the last `keep`. They are counted where it is not `known` how many there are. `None`
+    /// when somebody else takes some away: what is too much is found the next time. For rows without indexes that nobody changes.
+    ///
+    /// # Errors
+    ///
+    /// The store's; what was taken away until then stays so.
+    pub async fn trim(
+        &self,
+        store: &(impl Store + ?Sized),
+        range: &Range<K>,
+        keep: u64,
+        known: Option<u64>,
+    ) -> Result<Option<Trimmed>, StoreError> {
+        debug_assert!(self.indexes.is_empty(), "{self:?} has indexes: they need the rows");
+        let scan = async |some| store.scan(self.plan.space, range.bounds.clone(), some, Direction::Forward).await;
+        // Read before they are counted: who takes any away meanwhile takes this one, and then the first of what is left.
+        let mut first = scan(1).await?.pop();
+        let stored = match known {
+            Some(known) => known,
+            None => self.count(store, range, usize::MAX).await? as u64,
+        };
+        let (excess, mut removed) = (stored.saturating_sub(keep), 0);
+        while removed < excess {
+            let some = usize::try_from(excess - removed).unwrap_or(SOME).min(SOME);
+            let mut pairs = scan(some + 1).await?;
+            let Some((key, value)) = first.take().filter(|first| pairs.first() == Some(first)) else { return Ok(None) };
+            first = pairs.drain(some.min(pairs.len())..).next();
+            let mut batch = Batch::new();
+            batch.checks.push(Check::holds(self.plan.space, key, value));
+            removed += pairs.len() as u64;
+            pairs.into_iter().for_each(|(at, _)| _ = batch.write(self.plan, at, None));
+            match batch.commit(store, Durability::Buffered).await {
+                Ok(_) => {}
+                Err(StoreError::Conflict) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            if first.is_none() {
+                break;
+            }
+        }
+        Ok(Some(Trimmed { stored, removed }))
+    }
+}
