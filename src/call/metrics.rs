@@ -100,6 +100,16 @@ struct Adding {
     called: Arc<HashMap<EndpointId, u64>>,
 }
 
+/// What changed since it was written last.
+struct Changed {
+    /// What writes it.
+    batches: Vec<Batch>,
+    /// The full buckets among it.
+    full: Vec<(Key, Bucket)>,
+    /// How long the calls took that are in it for the first time.
+    fresh: HashMap<EndpointId, Lengths>,
+}
+
 struct Filling {
     start: u64,
     bucket: Bucket,
@@ -187,7 +197,7 @@ impl Metrics {
     /// The store's; what it did not take is tried again the next time.
     pub async fn write(&self) -> Result<(), StoreError> {
         let _one = self.writing.lock().await;
-        let (changed, full, fresh) = self.changed();
+        let Changed { batches: changed, full, fresh } = self.changed();
         for batch in changed {
             let written = batch.commit(&*self.store, Durability::Buffered).await;
             if let Err(error) = written {
@@ -206,8 +216,8 @@ impl Metrics {
         Ok(())
     }
 
-    /// What writes all that changed, the full buckets among them, and the calls that are in it for the first time.
-    fn changed(&self) -> (Vec<Batch>, Vec<(Key, Bucket)>, HashMap<EndpointId, Lengths>) {
+    /// What is to be written.
+    fn changed(&self) -> Changed {
         let mut adding = self.adding();
         let (full, fresh) = (std::mem::take(&mut adding.full), std::mem::take(&mut adding.fresh));
         let open = adding.open.iter_mut().filter_map(|((endpoint, span), filling)| {
@@ -220,7 +230,7 @@ impl Metrics {
             }
             batches.last_mut().expect("the first begins one").put(&CALL_METRICS, &key, bucket);
         }
-        (batches, full, fresh)
+        Changed { batches, full, fresh }
     }
 
     /// Lets go of buckets whose time is over and that are stored.

@@ -72,7 +72,7 @@ impl Part<'_> {
 
     /// The lines, with those marked that have something said of them; `at` is the address of the part that begins with a line.
     pub(in crate::web) fn shown(&self, name: &str, marked: &[u64], at: impl Fn(usize) -> String) -> Markup {
-        let is_marked = |line: usize| marked.iter().any(|marked| *marked == line as u64);
+        let is_marked = |line: usize| marked.contains(&(line as u64));
         html! {
             div.scroll role="group" aria-label=(name) tabindex="0" {
                 pre.source {

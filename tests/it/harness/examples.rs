@@ -25,7 +25,7 @@ const LEVELS: usize = 8;
 const BYTES: usize = 2_500;
 
 static RECORDED: LazyLock<Option<Mutex<Recorded>>> = LazyLock::new(|| {
-    let wanted = std::env::var("TOLLHOUSE_EXAMPLES").is_ok_and(|value| value == "record");
+    let wanted = std::env::var_os("TOLLHOUSE_EXAMPLES").is_some_and(|value| value == "record");
     wanted.then(|| {
         let all = all();
         Mutex::new(Recorded { kept: all.keys().cloned().collect(), all })

@@ -114,7 +114,7 @@ async fn a_tool_is_paused_narrowed_and_kept_apart_by_its_settings() {
     assert_eq!(record(&host, &key).await["ownLimits"], json!({}));
 
     let page = browser.page(SETTINGS).await;
-    let isolation = forms(&page.split("id=\"isolation\"").next().map(|before| &page[before.rfind("<form").unwrap()..]).unwrap()).remove(0);
+    let isolation = forms(page.split("id=\"isolation\"").next().map(|before| &page[before.rfind("<form").unwrap()..]).unwrap()).remove(0);
     browser.submit(&isolation, &[("text:/isolation", "fresh")]).await.is(303);
     assert_eq!(record(&host, &key).await["isolation"], "fresh");
 }

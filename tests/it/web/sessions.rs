@@ -222,6 +222,9 @@ async fn sessions_outlive_a_restart_and_not_another_admin_token() {
     assert!(browser.page("/dashboard/account").await.contains("admin of this host"));
 }
 
+/// What a request claims to be, its headers, and its body.
+type Forged<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
 /// Requests that a page of another site has a browser make, or that somebody makes who read no page of the session.
 #[tokio::test]
 async fn forged_requests_change_nothing() {
@@ -233,22 +236,22 @@ async fn forged_requests_change_nothing() {
     let other = Browser::signed_in(&host, &host.admin).await.page("/dashboard/account").await;
     let of_other = form(&other, "/dashboard/sign-out").fields[0].1.clone();
     let fields = format!("csrf={token}&name=x");
-    let forged: [(&str, Vec<(&str, &str)>, &str); 10] = [
-        ("cross-site", vec![("sec-fetch-site", "cross-site")], &fields),
-        ("another port", vec![("sec-fetch-site", "same-site")], &fields),
-        ("no page at all", vec![("sec-fetch-site", "none")], &fields),
-        ("sandboxed", vec![("sec-fetch-site", "cross-site"), ("origin", "null")], &fields),
-        ("no headers", vec![], &fields),
-        ("another origin", vec![("origin", "http://evil.example")], &fields),
-        ("the origin of another port", vec![("origin", "http://127.0.0.1:1")], &fields),
-        ("rebound", vec![("sec-fetch-site", "same-origin"), ("host", "evil.example")], &fields),
-        ("no token", vec![("sec-fetch-site", "same-origin")], "name=x"),
-        ("the token of another session", vec![("sec-fetch-site", "same-origin")], &format!("csrf={of_other}&name=x")),
+    let forged: [Forged<'_>; 10] = [
+        ("cross-site", &[("sec-fetch-site", "cross-site")], &fields),
+        ("another port", &[("sec-fetch-site", "same-site")], &fields),
+        ("no page at all", &[("sec-fetch-site", "none")], &fields),
+        ("sandboxed", &[("sec-fetch-site", "cross-site"), ("origin", "null")], &fields),
+        ("no headers", &[], &fields),
+        ("another origin", &[("origin", "http://evil.example")], &fields),
+        ("the origin of another port", &[("origin", "http://127.0.0.1:1")], &fields),
+        ("rebound", &[("sec-fetch-site", "same-origin"), ("host", "evil.example")], &fields),
+        ("no token", &[("sec-fetch-site", "same-origin")], "name=x"),
+        ("the token of another session", &[("sec-fetch-site", "same-origin")], &format!("csrf={of_other}&name=x")),
     ];
     for (what, headers, body) in &forged {
         for path in ["/dashboard/sign-out", "/dashboard/sessions/end", "/dashboard/do/deleteEndpoint", "/dashboard/api/do/deleteEndpoint"] {
             let mut request = browser.request(Method::POST, path).header("content-type", "application/x-www-form-urlencoded");
-            for (name, value) in headers {
+            for (name, value) in *headers {
                 request = request.header(*name, *value);
             }
             host.send(request.body((*body).to_owned())).await.is(403);

@@ -111,7 +111,7 @@ impl Typed {
                     (field.name, &field.pointer, made)
                 }
                 Item::Group(inner) => {
-                    let (made, rest) = self.inner(inner, draft, others.get(inner.name));
+                    let (made, rest) = self.inner(inner, draft, others.get(inner.name).map(AsRef::as_ref));
                     if rest == Rest::Taken {
                         others.remove(inner.name);
                     }
@@ -129,7 +129,7 @@ impl Typed {
     }
 
     /// An object in an object: there if anything of it is, or if it has to be.
-    fn inner(&mut self, group: &Group<'_>, draft: &Draft, other: Option<&Box<RawValue>>) -> (Option<Box<RawValue>>, Rest) {
+    fn inner(&mut self, group: &Group<'_>, draft: &Draft, other: Option<&RawValue>) -> (Option<Box<RawValue>>, Rest) {
         let (others, rest) = match other.map(|other| members(other.get())) {
             Some(Some(others)) => (others, Rest::Taken),
             Some(None) => (Members::new(), Rest::Stays),
