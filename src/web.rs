@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A page has no power of its own. Whatever it shows is the answer of an operation of the public API, asked by an ordinary request
-//! that goes through the router that agents reach; what the API refuses is told as the API words it, by [`refusal`](wording). Nothing
+//! that goes through the router that agents reach; what the API refuses is told as the API words it, by [`refusal`]. Nothing
 //! comes from elsewhere: no font, no script, no style but what is in this binary, and none of it inside the markup.
 //!
 //! What a form or a script asks for goes the same way: it is one operation of the API, made with the credential that its reader signed

@@ -1,6 +1,6 @@
 //! What buttons do: a form is one request of the public API, made with the session's credential.
 //!
-//! The form says which operation, and its fields say what of the request they are: [`fields`](self::fields). There is nothing here
+//! The form says which operation, and its fields say what of the request they are: [`fields`]. There is nothing here
 //! that the API could not be asked for, and nothing that only one form does.
 
 mod again;
