@@ -1,7 +1,6 @@
 // Calls a tool without leaving its page, and tells what happens as it happens. What is sent is the page's own form, as the browser would
 // send it: sent again, it is the same call with the same payment. Without this script the next page is the answer.
-import { drafts, offer } from "./drafts.js";
-import { wallet } from "./wallet.js";
+// What few visitors need is loaded when they do: a wallet's script where there is a wallet, that of drafts once there is one.
 
 /** Most lines that are told of what a tool says on its way, and most characters of a result that are shown. */
 const LINES = 200;
@@ -175,7 +174,7 @@ async function call(form) {
       ended = true;
       stop();
       if (name === "result") {
-        wallet.answered(form);
+        wallet?.answered(form);
         showResult(data, told, answer.headers, raw);
         // What was paid for is not paid for again by this page.
         press(true, pays(form) ? "main form:not([data-call])" : "main form");
@@ -193,6 +192,9 @@ async function call(form) {
   }
 }
 
+/** The wallet of the browser, where there is one that may be asked. @type {typeof import("./wallet.js").wallet | undefined} */
+let wallet;
+
 /** @param {any} error @param {HTMLFormElement} form @param {Told} told @param {string} [id] */
 async function showError(error, form, told, id) {
   const open = error.charged !== false || error.code === "payment_in_progress";
@@ -201,7 +203,7 @@ async function showError(error, form, told, id) {
   told.line(open ? "not known yet whether it was charged, at most once" : "nothing was charged", open ? "warn" : "ok");
   if (error.hint) told.line(error.hint);
   if (open && pays(form)) return lost(form, told, error.paymentId ?? id);
-  wallet.answered(form);
+  wallet?.answered(form);
   press(true, pays(form) ? "main form:not([data-call])" : "main form");
   if (error.code !== "payment_required") told.button(pays(form) ? AGAIN : "Call again", () => call(form));
 }
@@ -215,8 +217,6 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   void call(form);
 });
-
-wallet.begin(call);
 
 /** What is typed into a form, of which nothing is a secret of the form. @param {HTMLFormElement} form @returns {[string, string][]} */
 const typed = (form) => [...new FormData(form)].flatMap(([name, value]) => {
@@ -242,18 +242,31 @@ if (input instanceof HTMLFormElement) {
   const { owner = "", slug = "" } = input.dataset;
   const name = `input:${owner}:${slug}:${input.elements.namedItem("json") ? "json" : "fields"}`;
   const begun = JSON.stringify(typed(input));
-  const [found] = drafts.of(name);
-  if (found && JSON.stringify(found.text) !== begun) {
-    offer(input, `Input that was typed here ${new Date(found.at).toLocaleString()} is kept in this browser.`, found, (text) => put(input, text));
-  }
+  const drafts = () => import("./drafts.js");
+  const offered = async () => {
+    const { drafts: { of }, offer } = await drafts();
+    const [found] = of(name);
+    if (found && JSON.stringify(found.text) !== begun) {
+      offer(input, `Input that was typed here ${new Date(found.at).toLocaleString()} is kept in this browser.`, found, (text) => put(input, text));
+    }
+  };
+  try { if (localStorage.getItem(name)) void offered(); } catch { /* nothing is kept */ }
+  input.addEventListener("focusin", drafts, { once: true });
   let waits = 0;
-  const keep = () => {
+  const keep = async () => {
     clearTimeout(waits);
-    if (JSON.stringify(typed(input)) !== begun) drafts.keep(name, typed(input));
+    const text = typed(input);
+    if (JSON.stringify(text) !== begun) (await drafts()).drafts.keep(name, text);
   };
   input.addEventListener("input", () => {
     clearTimeout(waits);
     waits = setTimeout(keep, 400);
   });
   input.addEventListener("submit", keep);
+}
+
+const pocket = document.querySelector("[data-wallet]");
+if (pocket instanceof HTMLElement && globalThis.isSecureContext && "ethereum" in globalThis) {
+  ({ wallet } = await import("./wallet.js"));
+  wallet.begin(pocket, call);
 }

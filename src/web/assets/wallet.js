@@ -128,14 +128,13 @@ export const wallet = {
     if (form.closest("[data-wallet]")) sessionStorage.removeItem(place);
   },
 
-  /** Shows the wallet's way to pay, where there is a wallet. @param {(form: HTMLFormElement) => unknown} call */
-  begin(call) {
-    const section = document.querySelector("[data-wallet]");
-    const form = section?.querySelector("form");
-    const button = section?.querySelector("[data-sign]");
-    const says = section?.querySelector("[data-says]");
+  /** Shows the wallet's way to pay. @param {HTMLElement} section @param {(form: HTMLFormElement) => unknown} call */
+  begin(section, call) {
+    const form = section.querySelector("form");
+    const button = section.querySelector("[data-sign]");
+    const says = section.querySelector("[data-says]");
     const wallet = /** @type {any} */ (globalThis).ethereum;
-    if (!wallet || !globalThis.isSecureContext || !form || !(section instanceof HTMLElement) || !(button instanceof HTMLButtonElement) || !says) return;
+    if (!wallet || !form || !(button instanceof HTMLButtonElement) || !says) return;
     const offer = JSON.parse(section.dataset.wallet ?? "{}");
     const label = button.textContent;
     const show = (/** @type {boolean} */ open) => {
