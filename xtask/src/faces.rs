@@ -11,7 +11,9 @@ use std::{
 use crate::{
     Failure,
     args::{Args, from_env},
-    browser, clients, engine,
+    browser,
+    chain::Chain,
+    clients, engine,
     host::Host,
     place, shell, vendor, workers,
 };
@@ -23,6 +25,8 @@ struct Story {
     words: &'static [&'static str],
     /// What its host sells at first.
     catalogue: Catalogue,
+    /// Whether its host settles on a chain.
+    on_chain: bool,
 }
 
 #[derive(PartialEq, Eq)]
@@ -33,7 +37,7 @@ enum Catalogue {
 
 impl Story {
     const fn new(name: &'static str) -> Self {
-        Self { name, script: name, words: &[], catalogue: Catalogue::Shipped }
+        Self { name, script: name, words: &[], catalogue: Catalogue::Shipped, on_chain: false }
     }
 }
 
@@ -48,11 +52,15 @@ const STORIES: &[Story] = &[
     Story::new("hostile"),
     Story::new("keyboard"),
     Story::new("lost"),
+    Story { on_chain: true, ..Story::new("wallet") },
     Story::new("drafts"),
     Story::new("live-log"),
     Story::new("live-rows"),
     Story::new("speed"),
 ];
+
+/// Where the money goes that a host takes on a chain: nobody has its key.
+const PAY_TO: &str = "0x000000000000000000000000000000000000dEaD";
 
 /// Only where it is asked for by name: it takes pictures, and holds nothing to anything.
 const PICTURES: Story = Story::new("pictures");
@@ -63,7 +71,7 @@ const PICTURES: Story = Story::new("pictures");
 ///
 /// What kept it from being built, and how many stories did not end well.
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
-    let packages = clients::prepare_browser();
+    let packages = prepare();
     let all = || STORIES.iter().chain([&PICTURES]);
     if let Some(unknown) = args.words.iter().find(|word| all().all(|story| story.name != **word)) {
         let names: Vec<_> = all().map(|story| story.name).collect();
@@ -75,6 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
     let host = if args.debug { debug_host()? } else { workers::build_host()? };
     let packages = packages.join().map_err(|_| "the installation of what looks at pages broke")??;
+    let payers = clients::prepare().join().map_err(|_| "the installation of the chain broke")??;
     let stories: Vec<_> = match args.words.as_slice() {
         [] => {
             vendor::check()?;
@@ -82,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         words => all().filter(|story| words.iter().any(|word| *word == story.name)).collect(),
     };
-    let place = Place { host: &host, worker: &worker, packages: &packages, browser: &browser::find()? };
+    let place = Place { host: &host, worker: &worker, packages: &packages, payers: &payers, browser: &browser::find()? };
     let asked = [(args.full, "--full"), (args.short, "--short"), (args.debug, "--debug"), (args.accept, "--accept")];
     let tools = args.tools.map(|tools| format!("--tools={tools}"));
     let words: Vec<_> = asked.into_iter().filter_map(|(is_asked, word)| is_asked.then_some(word)).chain(tools.as_deref()).collect();
@@ -99,9 +108,9 @@ pub(crate) fn prepare() -> std::thread::JoinHandle<Result<PathBuf, Failure>> {
 /// # Errors
 ///
 /// As [`run`].
-pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), Failure> {
+pub(crate) fn check(host: &Path, worker: &Path, packages: &Path, payers: &Path) -> Result<(), Failure> {
     vendor::check()?;
-    Place { host, worker, packages, browser: &browser::find()? }.run(&STORIES.iter().collect::<Vec<_>>(), &["--short"])
+    Place { host, worker, packages, payers, browser: &browser::find()? }.run(&STORIES.iter().collect::<Vec<_>>(), &["--short"])
 }
 
 fn debug_host() -> Result<PathBuf, Failure> {
@@ -114,6 +123,8 @@ struct Place<'a> {
     host: &'a Path,
     worker: &'a Path,
     packages: &'a Path,
+    /// With the chain that a host settles on.
+    payers: &'a Path,
     browser: &'a Path,
 }
 
@@ -140,9 +151,18 @@ impl Place<'_> {
         if story.catalogue == Catalogue::Empty {
             flags.push(("--tools", nothing.as_os_str()));
         }
+        let chain = story.on_chain.then(|| Chain::start(self.payers)).transpose()?;
+        let mut node = Command::new("node");
+        if let Some(chain) = &chain {
+            let (url, gas) = (chain.told("url")?, chain.told("gasKey")?);
+            flags.extend(
+                [("--facilitator", "evm"), ("--rpc-url", url), ("--gas-key", gas), ("--pay-to", PAY_TO)]
+                    .map(|(flag, value)| (flag, OsStr::new(value))),
+            );
+            node.env("RPC_URL", url).env("PRIVATE_KEY", chain.told("payerKey")?).env("CLIENTS", self.payers);
+        }
         let host = Host::start(self.host, self.worker, &flags)?;
         println!("{}", story.name);
-        let mut node = Command::new("node");
         node.arg(format!("{}.mjs", story.script)).arg(&host.url).args(story.words).args(words).current_dir(self.packages);
         node.env("TOLLHOUSE_ADMIN_TOKEN_FILE", host.admin_token()).env("CHROMIUM", self.browser);
         node.env("PICTURES", place::target().join("pictures"));

@@ -8,6 +8,7 @@
 mod args;
 mod bench;
 mod browser;
+mod chain;
 mod clients;
 mod conformance;
 mod database;

@@ -68,7 +68,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             tally.broken += 1;
         }
         let browser = browser.join().map_err(|_| "the installation of what looks at pages broke")??;
-        if let Err(why) = faces::check(&host, &worker, &browser) {
+        if let Err(why) = faces::check(&host, &worker, &browser, &clients) {
             eprintln!("faces: {why}");
             tally.broken += 1;
         }
