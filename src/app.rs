@@ -28,7 +28,7 @@ use crate::{
         WriteBehindParts, registration_terms,
     },
     capability::{
-        CapabilityServices, FolderObjects, Guard, GuardSettings,
+        CapabilityServices, Guard, GuardSettings,
         secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
@@ -45,6 +45,7 @@ use crate::{
         refund::Refunds,
         sale::Sales,
     },
+    objects::{BucketError, Kept, Objects},
     operate::disk::Disk,
     replica::Replica,
     store::{
@@ -81,6 +82,8 @@ pub enum StartError {
     Store(#[source] crate::store::sled::OpenError),
     #[error("the database of the store does not open")]
     Database(#[source] postgres::OpenError),
+    #[error("the bucket of the objects cannot be used")]
+    Objects(#[source] BucketError),
     #[error("the sandbox does not start")]
     Sandbox(#[source] tollhouse_pool::PoolError),
     #[error("the outgoing client cannot be set up")]
@@ -167,7 +170,7 @@ impl App {
         let ring = keyring(&settings.secrets, data)?;
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
-        let services = services(settings, &store, &clock, &replica, Arc::clone(&secrets))?;
+        let services = services(settings, &store, &clock, &replica, Arc::clone(&secrets)).await?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
@@ -482,7 +485,7 @@ fn keyring(keys: &SecretSettings, data: &Path) -> Result<Keyring, StartError> {
         .map_err(StartError::MasterKey)
 }
 
-fn services(
+async fn services(
     settings: &Settings,
     store: &Arc<dyn Store>,
     clock: &Clock,
@@ -491,7 +494,10 @@ fn services(
 ) -> Result<Arc<CapabilityServices>, StartError> {
     let guard =
         Guard::new(GuardSettings { allow: settings.sandbox.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
-    let objects = Arc::new(FolderObjects::new(settings.data.join("files")));
+    let bucket = Kept::at(&settings.objects).map_err(StartError::Objects)?;
+    bucket.check().await.map_err(StartError::Objects)?;
+    let objects = Objects::new(Arc::clone(store), clock.clone(), Arc::new(bucket));
+    objects.keep_tidy();
     let (store, replica, logs) = (Arc::clone(store), Arc::clone(replica), settings.kept.logs.clone());
     Ok(CapabilityServices::new(store, clock.clone(), guard, objects, logs, secrets, replica))
 }

@@ -17,7 +17,6 @@ mod hosts;
 mod http;
 mod kv;
 mod log;
-mod objects;
 mod progress;
 mod redact;
 mod scope;
@@ -46,7 +45,6 @@ pub use self::{
     hosts::{AllowedHosts, HostPatternError},
     kv::Kv,
     log::{Followed, LogEntry, LogPage, LogPlace, LogQuery, LogSettings, Logs},
-    objects::{FolderObjects, Objects},
     progress::ProgressUpdate,
     redact::Redactor,
     scratch::Scratch,
@@ -55,6 +53,7 @@ pub use self::{
 use crate::{
     base::{clock::Clock, id::EndpointId},
     capability::secret::{Secrets, Visibility},
+    objects::Objects,
     replica::Replica,
     store::{Store, StoreError},
 };
@@ -76,7 +75,7 @@ impl CapabilityServices {
         store: Arc<dyn Store>,
         clock: Clock,
         guard: Guard,
-        objects: Arc<dyn Objects>,
+        objects: Arc<Objects>,
         logs: LogSettings,
         secrets: Arc<Secrets>,
         replica: Arc<Replica>,

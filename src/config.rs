@@ -35,7 +35,10 @@ pub use self::{
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{Hidden, SecretFlags, SecretSettings},
 };
-use crate::store::{postgres::PostgresConfig, sled::SledConfig};
+use crate::{
+    objects::Place,
+    store::{postgres::PostgresConfig, sled::SledConfig},
+};
 
 /// The file read when it is there.
 pub const FILE: &str = "tollhouse.toml";
@@ -69,6 +72,8 @@ pub struct Settings {
     pub store: SledConfig,
     /// The database that the store is in instead.
     pub database: Option<PostgresConfig>,
+    /// Where what is too large for the store is. Default: the folder `files` in the data folder.
+    pub objects: Place,
     /// For calls under way to end in after SIGTERM.
     pub drain: Duration,
     /// Filter, as `tracing` reads it.
@@ -120,9 +125,12 @@ impl Flags {
         let host = self.host;
         let listen = host.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020));
         let (base_url, store, database) = (host.base_url()?, host.folder(), host.database()?);
+        let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
+        let objects = host.bucket()?.unwrap_or_else(|| Place::Folder(data.join("files")));
         Ok(Settings {
             listen,
-            data: host.data.unwrap_or_else(|| PathBuf::from("data")),
+            data,
+            objects,
             base_url,
             store,
             database,

@@ -20,7 +20,7 @@ use crate::{
         clock::Timestamp,
         id::{BuilderId, PaymentId},
     },
-    capability::{CapabilityServices, FolderObjects, Guard, GuardSettings, LogSettings, secret::Secrets},
+    capability::{CapabilityServices, Guard, GuardSettings, LogSettings, secret::Secrets},
     catalog::{By, CatalogParts, safety::Scanner},
     event::{Event, EventQuery, EventSettings, Events, Kind},
     money::{
@@ -153,7 +153,7 @@ impl Bench {
         // Nobody asks it for a worker.
         let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let guard = Guard::new(GuardSettings::default()).unwrap();
-        let (objects, secrets) = (Arc::new(FolderObjects::new(folder.path())), Arc::new(Secrets::empty(Arc::clone(&any))));
+        let (objects, secrets) = (Objects::in_folder(Arc::clone(&any), folder.path()), Arc::new(Secrets::empty(Arc::clone(&any))));
         let (logs, others) = (LogSettings::default(), Arc::clone(&replica));
         let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), objects, logs, secrets, others);
         let parts = CatalogParts {

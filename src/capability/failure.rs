@@ -2,7 +2,7 @@
 
 use tollhouse_protocol::OpFailure;
 
-use crate::store::StoreError;
+use crate::{objects::PutError, store::StoreError};
 
 /// The host could not reach its own storage.
 pub(super) const STORE_UNAVAILABLE: &str = "store_unavailable";
@@ -67,9 +67,18 @@ pub(super) fn damaged(what: &str) -> OpFailure {
     failure(STORE_UNAVAILABLE, "storage returned a record that does not decode")
 }
 
-pub(super) fn objects(error: &std::io::Error) -> OpFailure {
+pub(super) fn objects(error: &dyn std::fmt::Display) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the object store");
     failure(STORE_UNAVAILABLE, "file storage is unavailable; try again")
+}
+
+impl From<PutError> for OpFailure {
+    fn from(error: PutError) -> Self {
+        match error {
+            PutError::Store(error) => store(&error),
+            PutError::Bucket(error) => objects(&error),
+        }
+    }
 }
 
 pub(super) fn outgoing(code: &str, message: impl Into<String>) -> OpFailure {

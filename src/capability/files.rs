@@ -1,8 +1,8 @@
 //! `ctx.files`: files of one endpoint, with quotas. Their entries are in the store, their content
 //! in an object store under names that the host makes up.
 //!
-//! A write stores the content first and then commits the entry, so an entry never names content
-//! that is not there; content whose entry was replaced is deleted after. Usage is kept as in `kv`.
+//! A write stores the content first and then commits the entry, so an entry never names content that is not there; content whose entry was
+//! replaced is deleted after ([`Objects`] has how). Usage is kept as in `kv`.
 
 mod path;
 
@@ -17,7 +17,6 @@ use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
 
 use self::path::normalize;
 use super::{
-    Objects,
     failure::{self, invalid_argument, quota_exceeded},
     scope::{Turn, Turns, Usage},
 };
@@ -26,6 +25,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::EndpointId,
     },
+    objects::{Ended, Objects, Promised},
     store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, schema, update},
     tool::Owner,
 };
@@ -53,7 +53,7 @@ pub struct Files(Arc<Inner>);
 struct Inner {
     store: Arc<dyn Store>,
     clock: Clock,
-    objects: Arc<dyn Objects>,
+    objects: Arc<Objects>,
     turns: Arc<Turns>,
     reads: Arc<Fair<Owner>>,
     /// Under way, also those whose call has been stopped.
@@ -63,7 +63,7 @@ struct Inner {
 impl Files {
     /// Files of this store, their content in `objects`.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<dyn Objects>) -> Self {
+    pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<Objects>) -> Self {
         Self(Arc::new(Inner {
             store,
             clock,
@@ -94,11 +94,9 @@ impl Files {
             let mut batch = Batch::new();
             page.iter().for_each(|(key, _)| _ = batch.delete(&FILES, key));
             batch.delete(&FILES_USAGE, &own);
+            let ended = self.0.objects.ends(&mut batch, page.into_iter().filter_map(|(_, entry)| Some(entry?.object)));
             batch.commit(&*self.0.store, Durability::Buffered).await?;
-            let names: Vec<_> = page.into_iter().filter_map(|(_, entry)| Some(entry?.object)).collect();
-            for name in names {
-                self.0.discard(&name).await;
-            }
+            self.0.objects.discard(ended).await;
             if done {
                 return Ok(());
             }
@@ -107,17 +105,10 @@ impl Files {
 }
 
 impl Inner {
-    /// Deletes content that no entry names any more.
-    async fn discard(&self, object: &str) {
-        if let Err(error) = self.objects.delete(object).await {
-            tracing::warn!(error = %error, object.name = object, "content of a removed file stays in the object store");
-        }
-    }
-
     /// Runs a change on a task of its own: a call that is stopped amid it would leave content that no
     /// entry names and no quota counts.
     async fn to_its_end(&self, change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
-        self.changes.spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&std::io::Error::other(error))))
+        self.changes.spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&error)))
     }
 }
 
@@ -146,7 +137,7 @@ impl Scoped {
                 return Err(quota_exceeded(format!("file is {} bytes, limit {}", entry.size, self.limits.file_bytes)));
             }
             let reading = self.files.reads.turn(self.owner.clone()).await;
-            let found = self.files.objects.get(&entry.object).await.map_err(|e| failure::objects(&e))?;
+            let found = self.files.objects.get(&entry.object, entry.sha256.as_deref()).await.map_err(|e| failure::objects(&e))?;
             drop(reading);
             match found {
                 Some(content) => return Ok(OpValue::Bytes(content)),
@@ -180,20 +171,16 @@ impl Scoped {
         let before = FILES.get(&*self.files.store, key).await?;
         let usage = FILES_USAGE.get(&*self.files.store, &key.0).await?.unwrap_or_default();
         self.usage_with(usage, before.as_ref(), Some(size))?;
-        let object = self.files.objects.put(content).await.map_err(|e| failure::objects(&e))?;
-        let entry = Entry { object, size, modified_at: self.files.clock.now() };
-        let replaced = match self.replace(key, Some(&entry)).await {
-            Ok(replaced) => replaced,
+        let object = self.files.objects.put(content).await?;
+        match self.replace(key, Some((&object, size))).await {
+            Ok(replaced) => self.files.objects.discard(replaced).await,
             Err(refusal) => {
-                // A commit that was not confirmed may still have happened: its content stays.
+                // A commit that was not confirmed may still have happened: its content stays, unless it did not.
                 if refusal.code != failure::STORE_UNAVAILABLE {
-                    self.files.discard(&entry.object).await;
+                    self.files.objects.withdraw(object).await;
                 }
                 return Err(refusal);
             }
-        };
-        if let Some(old) = replaced {
-            self.files.discard(&old.object).await;
         }
         Ok(OpValue::None)
     }
@@ -206,9 +193,7 @@ impl Scoped {
         let delete = async move {
             let _turn = turn;
             let replaced = self.replace(&key, None).await?;
-            if let Some(old) = replaced {
-                self.files.discard(&old.object).await;
-            }
+            self.files.objects.discard(replaced).await;
             Ok(OpValue::None)
         };
         files.to_its_end(delete).await
@@ -235,26 +220,31 @@ impl Scoped {
         Ok(OpValue::Json(page.into()))
     }
 
-    /// Commits `entry` at `key`, or its removal; gives the entry that was there.
-    async fn replace(&self, key: &Key, entry: Option<&Entry>) -> Result<Option<Entry>, OpFailure> {
-        update(&*self.files.store, Durability::Buffered, |tx| self.decide(tx, key, entry)).await
+    /// Commits an entry of this content at `key`, or its removal; gives what the entry that was there held.
+    async fn replace(&self, key: &Key, content: Option<(&Promised, u64)>) -> Result<Ended, OpFailure> {
+        update(&*self.files.store, Durability::Buffered, |tx| self.decide(tx, key, content)).await
     }
 
-    async fn decide<'a>(&self, mut tx: Tx<'a>, key: &Key, entry: Option<&Entry>) -> Result<Decided<'a, Option<Entry>>, OpFailure> {
+    async fn decide<'a>(&self, mut tx: Tx<'a>, key: &Key, content: Option<(&Promised, u64)>) -> Result<Decided<'a, Ended>, OpFailure> {
         let row = tx.row(&FILES, key).await?;
-        if row.is_none() && entry.is_none() {
-            return tx.answer(None);
+        if row.is_none() && content.is_none() {
+            return tx.answer(Ended::default());
         }
         let before = tx.get(&FILES_USAGE, &key.0).await?.unwrap_or_default();
-        let after = self.usage_with(before, row.as_ref().map(|row| &row.value), entry.map(|entry| entry.size))?;
-        match (&row, entry) {
-            (Some(row), Some(entry)) => _ = tx.replace(&FILES, row, entry),
-            (Some(row), None) => _ = tx.remove(&FILES, row),
-            (None, Some(entry)) => _ = tx.put_new(&FILES, key, entry),
-            (None, None) => {}
+        let after = self.usage_with(before, row.as_ref().map(|row| &row.value), content.map(|(_, size)| size))?;
+        match content {
+            Some((object, size)) => {
+                if !object.kept(&mut tx).await? {
+                    return Err(failure::objects(&"a day went by before its entry was written"));
+                }
+                let (object, sha256) = (object.name.clone(), Some(object.sha256.clone()));
+                tx.put(&FILES, key, &Entry { object, size, modified_at: self.files.clock.now(), sha256 });
+            }
+            None => _ = tx.delete(&FILES, key),
         }
         tx.put(&FILES_USAGE, &key.0, &after);
-        tx.answer(row.map(|row| row.value))
+        let ended = self.files.objects.ends(&mut tx, row.map(|row| row.value.object));
+        tx.answer(ended)
     }
 
     /// The usage once a file of `size` bytes (`None`: nothing) is in the place of `old`.
@@ -280,6 +270,9 @@ struct Entry {
     object: String,
     size: u64,
     modified_at: Timestamp,
+    /// Of its content, in hex. Those of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
 }
 crate::store::json_values!(Entry);
 

@@ -16,7 +16,7 @@ mod names;
 
 fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let objects = Arc::new(FolderObjects::new(folder.path()));
+    let objects = Objects::in_folder(store.clone(), folder.path());
     let store = Arc::new(MemoryStore::new());
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
     (CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets, replica), folder)
@@ -101,7 +101,7 @@ async fn an_op_that_the_host_could_not_do_is_told_from_one_that_the_handler_may_
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
     let guard = Guard::new(GuardSettings::default()).unwrap();
-    let objects = Arc::new(FolderObjects::new(folder.path()));
+    let objects = Objects::in_folder(store.clone(), folder.path());
     let services = CapabilityServices::new(store.clone(), Clock::default(), guard, objects, LogSettings::default(), secrets, replica);
     let ops = Ops::new(call(&Grant::new(everything())), services);
     let set = |key: &str| OpRequest::KvSet { key: key.into(), value: "1".into(), ttl_ms: None };
@@ -117,7 +117,7 @@ async fn a_fenced_host_does_nothing_for_calls() {
     let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::shared(Clock::default())));
     // It has heard nothing yet.
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
-    let (guard, objects) = (Guard::new(GuardSettings::default()).unwrap(), Arc::new(FolderObjects::new(folder.path())));
+    let (guard, objects) = (Guard::new(GuardSettings::default()).unwrap(), Objects::in_folder(store.clone(), folder.path()));
     let services = CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets, replica);
     let ops = Ops::new(call(&Grant::new(everything())), services);
     let get = OpRequest::KvGet { key: "a".into() };

@@ -8,7 +8,7 @@ use tollhouse_pool::PoolConfig;
 use super::*;
 use crate::{
     base::{clock::Timestamp, id::BuilderId},
-    capability::{FolderObjects, Guard, GuardSettings, LogSettings, secret::Secrets},
+    capability::{Guard, GuardSettings, LogSettings, secret::Secrets},
     event::EventSettings,
     replica::Replica,
     store::{Batch, memory::MemoryStore},
@@ -23,7 +23,7 @@ async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
 async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
     let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::fixed(Timestamp(1_800_000_000_000)));
     let guard = Guard::new(GuardSettings::default()).unwrap();
-    let (objects, secrets) = (Arc::new(FolderObjects::new(folder.path())), Arc::new(Secrets::empty(Arc::clone(&store))));
+    let (objects, secrets) = (Objects::in_folder(Arc::clone(&store), folder.path()), Arc::new(Secrets::empty(Arc::clone(&store))));
     let replica = Replica::new(Arc::clone(&store));
     let parts = CatalogParts {
         clock: clock.clone(),

@@ -7,6 +7,7 @@ use tollhouse_pool::NoRange;
 use crate::{
     catalog::safety::ListError,
     money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS},
+    objects::BucketError,
     store::postgres::OpenError,
 };
 
@@ -32,6 +33,8 @@ pub enum SettingsError {
     NoPair { setting: &'static str },
     #[error("`{setting}` says something of `{network}`, which is not among the networks of `TOLLHOUSE_NETWORK`")]
     NotANetworkOfOurs { setting: &'static str, network: &'static str },
+    #[error("`TOLLHOUSE_OBJECTS`: {0}")]
+    Objects(BucketError),
     #[error("the database of the store cannot be asked")]
     Database(#[from] OpenError),
     #[error(transparent)]

@@ -5,7 +5,10 @@ use std::{net::SocketAddr, path::PathBuf};
 use url::Url;
 
 use super::{error::SettingsError, layered::flags, secret::Hidden};
-use crate::store::{postgres::PostgresConfig, sled::SledConfig};
+use crate::{
+    objects::Place,
+    store::{postgres::PostgresConfig, sled::SledConfig},
+};
 
 flags! {
 /// Of the host itself.
@@ -28,6 +31,9 @@ pub struct HostFlags {
     /// File with that password
     #[arg(long, env = "TOLLHOUSE_STORE_PASSWORD_FILE")]
     pub store_password_file: Option<PathBuf>,
+    /// Bucket that what is too large for the store is in, as `s3://BUCKET/PREFIX`; region, endpoint and credentials as `AWS_*` in the environment say [default: the folder `files` in the data folder]
+    #[arg(long, env = "TOLLHOUSE_OBJECTS")]
+    pub objects: Option<String>,
     /// Memory that the store caches, in bytes [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
@@ -65,6 +71,11 @@ impl HostFlags {
             (None, None) => None,
         };
         Ok(Some(PostgresConfig::new(address.expose(), password.as_ref().map(Hidden::expose))?))
+    }
+
+    /// Where objects are, if they are in a bucket.
+    pub(super) fn bucket(&self) -> Result<Option<Place>, SettingsError> {
+        self.objects.as_deref().map(|address| address.parse().map_err(SettingsError::Objects)).transpose()
     }
 
     /// How the store in the data folder is opened.

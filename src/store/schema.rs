@@ -126,6 +126,8 @@ tables! {
     LOGS: Logs "", (Counted<EndpointId>, Timestamp, u64) => "LogEntry", Until("the settings' age or count");
     /// Encrypted secrets, by endpoint and name.
     SECRETS: Secrets "", (Counted<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
+    /// Objects that go away, by when they do: those that a row may yet come to hold, and those that none holds any more.
+    OBJECT_ENDS: Meta "object-ends/", (Timestamp, String) => "()", Until("a row holds the object, or it is gone");
     /// Builders, with the hash of the key in force.
     BUILDERS: Builders "", BuilderId => "Builder", Forever, followed: true;
     /// When a builder was last seen.

@@ -17,6 +17,7 @@ pub mod postgres;
 mod process;
 mod random;
 pub mod raw;
+pub mod s3;
 pub mod stream;
 
 use std::{future::Future, time::Duration};

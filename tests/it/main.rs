@@ -17,6 +17,7 @@ mod audit;
 mod bearer;
 mod bound;
 mod browsers;
+mod buckets;
 mod builders;
 mod calls;
 mod catalog;

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{path::SEGMENT_BYTES, *};
 use crate::{
     capability::testing::Yielding,
+    objects::Bucket,
     store::{
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
@@ -25,16 +26,14 @@ use crate::{
 #[derive(Default)]
 struct Heap {
     contents: Mutex<BTreeMap<String, Bytes>>,
-    made: AtomicU64,
 }
 
 #[async_trait]
-impl Objects for Heap {
-    async fn put(&self, content: Bytes) -> io::Result<String> {
-        let name = self.made.fetch_add(1, Ordering::Relaxed).to_string();
-        self.contents.lock().unwrap().insert(name.clone(), content);
+impl Bucket for Heap {
+    async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
+        self.contents.lock().unwrap().insert(name.to_owned(), content);
         tokio::task::yield_now().await;
-        Ok(name)
+        Ok(())
     }
 
     async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
@@ -57,7 +56,8 @@ struct Host {
 impl Host {
     fn new() -> Self {
         let (store, objects) = (Arc::new(Yielding::default()), Arc::new(Heap::default()));
-        let files = || Files::new(store.clone(), Clock::fixed(Timestamp(1_700_000_000_000)), objects.clone());
+        let clock = Clock::fixed(Timestamp(1_700_000_000_000));
+        let files = || Files::new(store.clone(), clock.clone(), Objects::new(store.clone(), clock.clone(), objects.clone()));
         Self { files: [files(), files()], store: store.clone(), objects }
     }
 
@@ -188,9 +188,9 @@ struct Overtaken {
 }
 
 #[async_trait]
-impl Objects for Overtaken {
-    async fn put(&self, content: Bytes) -> io::Result<String> {
-        self.host.objects.put(content).await
+impl Bucket for Overtaken {
+    async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
+        self.host.objects.put(name, content).await
     }
 
     async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
@@ -213,7 +213,7 @@ async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
     host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"old")).await.unwrap();
     let read = async |times: u64| {
         let objects = Arc::new(Overtaken { host: Arc::clone(&host), endpoint: endpoint.clone(), times: AtomicU64::new(times) });
-        let files = Files::new(host.store.clone(), Clock::default(), objects);
+        let files = Files::new(host.store.clone(), Clock::default(), Objects::new(host.store.clone(), Clock::default(), objects));
         files.scoped(&Owner::Platform, &endpoint, &limits).read("a".into()).await
     };
     assert_eq!(read(3).await.unwrap(), OpValue::Bytes("1 to come".into()));
@@ -221,14 +221,24 @@ async fn a_file_that_is_replaced_while_it_is_read_is_read_as_it_is_now() {
 }
 
 #[tokio::test]
-async fn content_stays_when_nobody_knows_whether_its_entry_was_written() {
-    let (store, objects) = (Arc::new(FaultyStore::new(MemoryStore::new())), Arc::new(Heap::default()));
-    let files = Files::new(store.clone(), Clock::default(), objects.clone());
-    let (endpoint, limits) = (EndpointId::generate(), Limits::default());
-    store.fail_nth(1, Fault::After);
-    let failure = files.scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap_err();
-    assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
-    assert_eq!(files.scoped(&Owner::Platform, &endpoint, &limits).read("a".into()).await.unwrap(), OpValue::Bytes("1".into()));
+async fn content_stays_when_nobody_knows_whether_its_entry_was_written_and_goes_if_it_was_not() {
+    for (fault, stays) in [(Fault::After, true), (Fault::Before, false)] {
+        let (store, heap) = (Arc::new(FaultyStore::new(MemoryStore::new())), Arc::new(Heap::default()));
+        let clock = Clock::fixed(Timestamp(1_700_000_000_000));
+        let objects = Objects::new(store.clone(), clock.clone(), heap.clone());
+        let files = Files::new(store.clone(), clock.clone(), Arc::clone(&objects));
+        let (endpoint, limits) = (EndpointId::generate(), Limits::default());
+        // The first commit promises the name.
+        store.fail_nth(2, fault);
+        let failure = files.scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap_err();
+        assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
+        assert_eq!(heap.contents.lock().unwrap().len(), 1, "{fault:?}");
+        clock.set(clock.now().plus_millis(25 * 3_600_000));
+        objects.collect().await.unwrap();
+        let read = files.scoped(&Owner::Platform, &endpoint, &limits).read("a".into()).await.unwrap();
+        assert_eq!(read, if stays { OpValue::Bytes("1".into()) } else { OpValue::None });
+        assert_eq!(heap.contents.lock().unwrap().len(), usize::from(stays));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

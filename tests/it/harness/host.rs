@@ -101,11 +101,24 @@ impl HostBuilder {
     }
 
     pub async fn start(self) -> Host {
-        let data = Arc::new(tempfile::tempdir().unwrap());
-        let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
-        let mut host = Host { how: self, data, process: None, url: String::new(), admin: String::new(), client, doomed: Mutex::default() };
+        let mut host = self.made();
         host.run().await;
         host
+    }
+
+    fn made(self) -> Host {
+        let data = Arc::new(tempfile::tempdir().unwrap());
+        let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
+        Host { how: self, data, process: None, url: String::new(), admin: String::new(), client, doomed: Mutex::default() }
+    }
+
+    /// What a host says that does not start.
+    pub async fn fails(self) -> String {
+        let host = self.made();
+        let mut process = host.spawn();
+        let ended = tokio::task::spawn_blocking(move || process.wait().unwrap()).await.unwrap();
+        assert!(!ended.success());
+        host.log()
     }
 }
 

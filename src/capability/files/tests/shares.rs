@@ -24,10 +24,10 @@ impl Slow {
 }
 
 #[async_trait]
-impl Objects for Slow {
-    async fn put(&self, content: Bytes) -> io::Result<String> {
+impl Bucket for Slow {
+    async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
         self.turn().await;
-        self.heap.put(content).await
+        self.heap.put(name, content).await
     }
 
     async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
@@ -49,7 +49,8 @@ struct Slowed {
 impl Slowed {
     fn new() -> Self {
         let objects = Arc::new(Slow { go: Some(Semaphore::new(0)), ..Slow::default() });
-        let files = Files::new(Arc::new(MemoryStore::new()), Clock::default(), objects.clone());
+        let store = Arc::new(MemoryStore::new());
+        let files = Files::new(store.clone(), Clock::default(), Objects::new(store, Clock::default(), objects.clone()));
         Self { objects, files, limits: Limits::default() }
     }
 

@@ -1,0 +1,204 @@
+//! Objects: contents too large for rows, in a folder or a bucket, under names that the host makes up.
+//!
+//! What an object is for is a row, and one that nothing is for goes away. So a name is promised before anything is put under it
+//! ([`Objects::put`]), the commit that makes a row hold the object takes that promise back ([`Promised::kept`]), and the commit that
+//! takes the row away marks the object as done with ([`Objects::ends`]). What is promised for over a day, and what is done with, is
+//! deleted ([`Objects::collect`]); no list of the bucket is needed to find it.
+
+mod bucket;
+
+use std::{fmt, io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+pub use self::bucket::{Bucket, BucketError, Kept, Place};
+use crate::{
+    base::clock::{Clock, Timestamp},
+    store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, keep_up, schema},
+};
+
+/// How long a name is promised for, in milliseconds: nothing is held by a row later than that.
+const PROMISED_MS: u64 = 24 * 3_600 * 1_000;
+
+/// How often what nothing is for is deleted.
+const COLLECT_EVERY: Duration = Duration::from_secs(600);
+
+/// Objects deleted, and their marks with them, at once.
+const SOME: usize = 500;
+
+/// Names of what goes away, by when it does.
+const OBJECT_ENDS: Table<Ending, ()> = schema::OBJECT_ENDS.holding();
+
+/// From when on an object may be deleted, and its name.
+type Ending = (Timestamp, String);
+
+/// Where a host keeps what is too large for rows. One per host.
+pub struct Objects {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    bucket: Arc<dyn Bucket>,
+}
+
+/// Why nothing was put.
+#[derive(Debug, thiserror::Error)]
+pub enum PutError {
+    /// The store's.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The bucket's.
+    #[error(transparent)]
+    Bucket(#[from] io::Error),
+}
+
+/// An object that no row holds yet.
+#[derive(Debug)]
+pub struct Promised {
+    /// What it is got by.
+    pub name: String,
+    /// SHA-256 of its content, in hex.
+    pub sha256: String,
+    end: Ending,
+}
+
+impl Promised {
+    /// Makes the commit one that holds the object for good. False where the promise is over: nothing may hold the object any more.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn kept(&self, tx: &mut Tx<'_>) -> Result<bool, StoreError> {
+        let row = tx.row(&OBJECT_ENDS, &self.end).await?;
+        Ok(row.map(|row| tx.remove(&OBJECT_ENDS, &row)).is_some())
+    }
+}
+
+/// Objects that a commit has marked as done with.
+#[derive(Debug, Default)]
+#[must_use = "until it is discarded, or collected later, the object stays"]
+pub struct Ended(Vec<Ending>);
+
+impl Objects {
+    /// Objects in this bucket, and what becomes of them in this store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Clock, bucket: Arc<dyn Bucket>) -> Arc<Self> {
+        Arc::new(Self { store, clock, bucket })
+    }
+
+    /// Objects in a folder.
+    #[cfg(test)]
+    pub(crate) fn in_folder(store: Arc<dyn Store>, folder: &std::path::Path) -> Arc<Self> {
+        Self::new(store, Clock::default(), Arc::new(Kept::at(&Place::Folder(folder.to_owned())).unwrap()))
+    }
+
+    /// Deletes every so often what nothing is for, as long as somebody has the objects. Must be called inside a tokio runtime.
+    pub fn keep_tidy(self: &Arc<Self>) {
+        keep_up(self, COLLECT_EVERY, "objects that nothing is for", |objects, _| async move { objects.collect().await.map(|_| ()) });
+    }
+
+    /// Puts `content` under a new name.
+    ///
+    /// # Errors
+    ///
+    /// The store's and the bucket's; no row may hold it then.
+    pub async fn put(&self, content: Bytes) -> Result<Promised, PutError> {
+        let (name, sha256) = (new_name()?, hex::encode(Sha256::digest(&content)));
+        let end = (self.clock.now().plus_millis(PROMISED_MS), name.clone());
+        // On disk before the object is: what a crash leaves is found.
+        OBJECT_ENDS.put(&end, &()).commit(&*self.store, Durability::Durable).await?;
+        let promised = Promised { name, sha256, end };
+        match self.bucket.put(&promised.name, content).await {
+            Ok(()) => Ok(promised),
+            Err(error) => {
+                self.discard(Ended(vec![promised.end])).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// What is under a name; `None` where nothing is. Content that is not what was put there, where that is known, is an error.
+    ///
+    /// # Errors
+    ///
+    /// The bucket's; [`io::ErrorKind::InvalidData`].
+    pub async fn get(&self, name: &str, sha256: Option<&str>) -> io::Result<Option<Bytes>> {
+        let found = self.bucket.get(name).await?;
+        let other = |content: &Bytes| sha256.is_some_and(|sha256| hex::encode(Sha256::digest(content)) != sha256);
+        if found.as_ref().is_some_and(other) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("object {name} is not what was put there")));
+        }
+        Ok(found)
+    }
+
+    /// Marks objects as done with, in the commit that takes away the rows which hold them.
+    pub fn ends(&self, batch: &mut Batch, names: impl IntoIterator<Item = String>) -> Ended {
+        let now = self.clock.now();
+        let ended: Vec<_> = names.into_iter().map(|name| (now, name)).collect();
+        ended.iter().for_each(|end| _ = batch.put(&OBJECT_ENDS, end, &()));
+        Ended(ended)
+    }
+
+    /// Deletes what a commit has marked, and the marks. What cannot be deleted now is collected later.
+    pub async fn discard(&self, ended: Ended) {
+        if let Err(error) = self.delete(ended.0).await {
+            tracing::warn!(%error, "marks of objects that are gone stay in the store until they are collected");
+        }
+    }
+
+    /// Takes back what was put and is held by nothing, as is known.
+    pub async fn withdraw(&self, promised: Promised) {
+        self.discard(Ended(vec![promised.end])).await;
+    }
+
+    /// Deletes what is promised no more, and what is done with: how many objects.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn collect(&self) -> Result<usize, StoreError> {
+        let mut due = OBJECT_ENDS.all().before(&self.clock.now());
+        let mut collected = 0;
+        loop {
+            let page = OBJECT_ENDS.page(&*self.store, &due, SOME, Direction::Forward).await?;
+            let Some(last) = page.last() else { return Ok(collected) };
+            due = due.after(&last.key);
+            collected += self.delete(page.into_iter().map(|row| row.key).collect()).await?;
+        }
+    }
+
+    /// Deletes objects, then the marks of those that are gone: how many.
+    async fn delete(&self, ends: Vec<Ending>) -> Result<usize, StoreError> {
+        let (mut gone, mut batch) = (0, Batch::new());
+        for end in ends {
+            match self.bucket.delete(&end.1).await {
+                Ok(()) => {
+                    gone += 1;
+                    batch.delete(&OBJECT_ENDS, &end);
+                }
+                Err(error) => tracing::warn!(%error, object.name = end.1, "an object that nothing is for stays for now"),
+            }
+        }
+        if !batch.changes_nothing() {
+            batch.commit(&*self.store, Durability::Buffered).await?;
+        }
+        Ok(gone)
+    }
+}
+
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").finish_non_exhaustive()
+    }
+}
+
+/// Hex digits of a name: 128 random bits.
+const NAME_LENGTH: usize = 32;
+
+fn new_name() -> io::Result<String> {
+    let mut random = [0; NAME_LENGTH / 2];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(hex::encode(random))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! Where objects are: a folder of the host's, or a bucket that speaks S3.
+
+use std::{
+    io::{self, ErrorKind},
+    path::PathBuf,
+    str::FromStr,
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::{
+    Error, ObjectStore, ObjectStoreExt as _, aws::AmazonS3Builder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
+};
+
+use super::NAME_LENGTH;
+
+/// Blobs by their names.
+#[async_trait]
+pub trait Bucket: Send + Sync + 'static {
+    /// Stores `content` under a name. All of it or nothing is there after a crash.
+    async fn put(&self, name: &str, content: Bytes) -> io::Result<()>;
+
+    /// The blob of a name; `None` when there is none.
+    async fn get(&self, name: &str) -> io::Result<Option<Bytes>>;
+
+    /// Removes the blob of a name, whether it is there or not.
+    async fn delete(&self, name: &str) -> io::Result<()>;
+}
+
+/// Where a host's objects are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Files of this folder.
+    Folder(PathBuf),
+    /// A bucket, and what the names in it begin with. Region, endpoint and credentials are those of the environment (`AWS_*`).
+    S3 {
+        /// Its name.
+        bucket: String,
+        /// Without slashes at its ends; empty where all of the bucket is the host's.
+        prefix: String,
+    },
+}
+
+/// What is wrong with a place.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// It is not the address of a bucket.
+    #[error("`{0}` is not the address of a bucket: say `s3://BUCKET` or `s3://BUCKET/PREFIX`")]
+    Address(String),
+    /// The folder cannot be made, or what the environment says of the bucket cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+    /// It does not answer as a bucket does.
+    #[error("the bucket cannot be read: {0}")]
+    Unreachable(io::Error),
+}
+
+impl FromStr for Place {
+    type Err = BucketError;
+
+    fn from_str(address: &str) -> Result<Self, BucketError> {
+        let wrong = || BucketError::Address(address.to_owned());
+        let (bucket, prefix) = address.strip_prefix("s3://").map(|rest| rest.split_once('/').unwrap_or((rest, ""))).ok_or_else(wrong)?;
+        let named = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
+        let prefix = prefix.trim_matches('/');
+        if !named(bucket) || !(prefix.is_empty() || prefix.split('/').all(named)) {
+            return Err(wrong());
+        }
+        Ok(Self::S3 { bucket: bucket.to_owned(), prefix: prefix.to_owned() })
+    }
+}
+
+/// Objects as a place keeps them: `<first two hex digits>/<name>`.
+#[derive(Debug, Clone)]
+pub struct Kept(Arc<dyn ObjectStore>);
+
+impl Kept {
+    /// Takes a place up; the folder is made.
+    ///
+    /// # Errors
+    ///
+    /// [`BucketError::Unusable`].
+    pub fn at(place: &Place) -> Result<Self, BucketError> {
+        let unusable = |error: Error| BucketError::Unusable(error.to_string());
+        match place {
+            Place::Folder(folder) => {
+                std::fs::create_dir_all(folder).map_err(|error| BucketError::Unusable(format!("{}: {error}", folder.display())))?;
+                Ok(Self(Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(unusable)?.with_fsync(true))))
+            }
+            Place::S3 { bucket, prefix } => {
+                let bucket = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(unusable)?;
+                Ok(Self(Arc::new(PrefixStore::new(bucket, prefix.as_str()))))
+            }
+        }
+    }
+
+    /// Asks for what cannot be there: whether it is a bucket that this host may read.
+    ///
+    /// # Errors
+    ///
+    /// [`BucketError::Unreachable`].
+    pub async fn check(&self) -> Result<(), BucketError> {
+        self.get(&"0".repeat(NAME_LENGTH)).await.map(|_| ()).map_err(BucketError::Unreachable)
+    }
+}
+
+/// Where a blob is. Only names as the host makes them have a place.
+fn path(name: &str) -> io::Result<Path> {
+    let made_here = name.len() == NAME_LENGTH && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if made_here { Ok(Path::from_iter([&name[..2], name])) } else { Err(ErrorKind::InvalidInput.into()) }
+}
+
+#[async_trait]
+impl Bucket for Kept {
+    async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
+        self.0.put(&path(name)?, content.into()).await.map(|_| ()).map_err(io::Error::other)
+    }
+
+    async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
+        match self.0.get(&path(name)?).await {
+            Ok(found) => found.bytes().await.map(Some).map_err(io::Error::other),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
+    async fn delete(&self, name: &str) -> io::Result<()> {
+        match self.0.delete(&path(name)?).await {
+            Err(error) if !matches!(error, Error::NotFound { .. }) => Err(io::Error::other(error)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::store::{
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+    update,
+};
+
+const DAY: u64 = 24 * 3_600 * 1_000;
+
+/// A bucket in memory, which may be away.
+#[derive(Default)]
+struct Heap {
+    contents: Mutex<BTreeMap<String, Bytes>>,
+    away: AtomicBool,
+}
+
+impl Heap {
+    fn names(&self) -> Vec<String> {
+        self.contents.lock().unwrap().keys().cloned().collect()
+    }
+
+    fn answers(&self) -> io::Result<()> {
+        if self.away.load(Ordering::Relaxed) { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
+    }
+}
+
+#[async_trait]
+impl Bucket for Heap {
+    async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
+        // It may be there although nobody is told so.
+        self.contents.lock().unwrap().insert(name.to_owned(), content);
+        self.answers()
+    }
+
+    async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
+        self.answers()?;
+        Ok(self.contents.lock().unwrap().get(name).cloned())
+    }
+
+    async fn delete(&self, name: &str) -> io::Result<()> {
+        self.answers()?;
+        self.contents.lock().unwrap().remove(name);
+        Ok(())
+    }
+}
+
+struct Host {
+    store: Arc<FaultyStore<MemoryStore>>,
+    clock: Clock,
+    heap: Arc<Heap>,
+    objects: Arc<Objects>,
+}
+
+fn host() -> Host {
+    let (store, clock, heap) =
+        (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(Timestamp(1_700_000_000_000)), Arc::new(Heap::default()));
+    let objects = Objects::new(store.clone(), clock.clone(), heap.clone());
+    Host { store, clock, heap, objects }
+}
+
+impl Host {
+    async fn keeps(&self, promised: &Promised) -> bool {
+        update(&*self.store, Durability::Durable, async |mut tx| {
+            let kept = promised.kept(&mut tx).await?;
+            tx.answer::<_, StoreError>(kept)
+        })
+        .await
+        .unwrap()
+    }
+
+    fn later(&self, ms: u64) {
+        self.clock.set(self.clock.now().plus_millis(ms));
+    }
+
+    async fn marks(&self) -> usize {
+        OBJECT_ENDS.page(&*self.store, &OBJECT_ENDS.all(), 10, Direction::Forward).await.unwrap().len()
+    }
+}
+
+#[tokio::test]
+async fn what_no_row_holds_is_gone_after_a_day_and_what_one_does_stays() {
+    let host = host();
+    let (held, left) = (host.objects.put("held".into()).await.unwrap(), host.objects.put("left".into()).await.unwrap());
+    assert!(host.keeps(&held).await);
+    host.later(DAY);
+    assert_eq!(host.objects.collect().await.unwrap(), 0, "it is promised for that long");
+    host.later(1);
+    assert_eq!(host.objects.collect().await.unwrap(), 1);
+    assert_eq!(host.heap.names(), [held.name]);
+    assert!(!host.keeps(&left).await, "a row may not hold what is gone");
+    assert_eq!(host.marks().await, 0);
+}
+
+#[tokio::test]
+async fn what_is_done_with_goes_at_once_or_when_the_bucket_is_back() {
+    let host = host();
+    let objects = [host.objects.put("a".into()).await.unwrap(), host.objects.put("b".into()).await.unwrap()];
+    for object in &objects {
+        assert!(host.keeps(object).await);
+    }
+    let mut batch = Batch::new();
+    let ended = host.objects.ends(&mut batch, objects.iter().map(|object| object.name.clone()));
+    batch.commit(&*host.store, Durability::Durable).await.unwrap();
+    host.heap.away.store(true, Ordering::Relaxed);
+    host.objects.discard(ended).await;
+    assert_eq!((host.heap.names().len(), host.marks().await), (2, 2));
+    host.heap.away.store(false, Ordering::Relaxed);
+    host.later(1);
+    assert_eq!(host.objects.collect().await.unwrap(), 2);
+    assert_eq!((host.heap.names().len(), host.marks().await), (0, 0));
+}
+
+#[tokio::test]
+async fn nothing_is_put_that_could_not_be_found_again() {
+    let host = host();
+    host.store.fail_nth(1, Fault::Before);
+    assert!(matches!(host.objects.put("a".into()).await, Err(PutError::Store(_))));
+    assert!(host.heap.names().is_empty());
+    // The bucket has it, and does not say so.
+    host.heap.away.store(true, Ordering::Relaxed);
+    assert!(matches!(host.objects.put("a".into()).await, Err(PutError::Bucket(_))));
+    host.heap.away.store(false, Ordering::Relaxed);
+    assert_eq!(host.heap.names().len(), 1);
+    host.later(DAY + 1);
+    assert_eq!((host.objects.collect().await.unwrap(), host.heap.names().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn content_that_is_not_what_was_put_is_told() {
+    let host = host();
+    let put = host.objects.put("as it was".into()).await.unwrap();
+    assert_eq!(host.objects.get(&put.name, Some(&put.sha256)).await.unwrap().unwrap(), "as it was");
+    host.heap.contents.lock().unwrap().insert(put.name.clone(), "as it is".into());
+    assert_eq!(host.objects.get(&put.name, Some(&put.sha256)).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    assert_eq!(host.objects.get(&put.name, None).await.unwrap().unwrap(), "as it is", "of those from before, nothing is known");
+}
+
+#[tokio::test]
+async fn a_folder_has_what_was_put_and_nothing_of_names_not_made_here() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("secret"), "x").unwrap();
+    let kept = Kept::at(&Place::Folder(root.path().join("objects"))).unwrap();
+    kept.check().await.unwrap();
+    let (name, other) = (new_name().unwrap(), new_name().unwrap());
+    for name in [&name, &other] {
+        kept.put(name, "hello".into()).await.unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(root.path().join("objects").join(&name[..2]).join(&name)).unwrap(), "hello");
+    kept.delete(&name).await.unwrap();
+    kept.delete(&name).await.unwrap();
+    assert_eq!(kept.get(&name).await.unwrap(), None);
+    assert_eq!(kept.get(&other).await.unwrap().unwrap(), "hello");
+    for name in ["../secret", "/etc/passwd", "", "ab", "ABCDEF00000000000000000000000000", "0000000000000000000000000000/../"] {
+        assert_eq!(kept.get(name).await.unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_blob_that_cannot_be_reached_is_not_told_as_absent() {
+    let root = tempfile::tempdir().unwrap();
+    let kept = Kept::at(&Place::Folder(root.path().to_owned())).unwrap();
+    let name = new_name().unwrap();
+    std::fs::create_dir_all(root.path().join(&name[..2]).join(&name)).unwrap();
+    assert!(kept.get(&name).await.is_err());
+    assert!(kept.delete(&name).await.is_err());
+}
+
+#[test]
+fn addresses_of_buckets() {
+    let read = |address: &str| address.parse::<Place>().ok();
+    let place = |bucket: &str, prefix: &str| Some(Place::S3 { bucket: bucket.into(), prefix: prefix.into() });
+    assert_eq!(read("s3://tools"), place("tools", ""));
+    assert_eq!(read("s3://tools/a/b/"), place("tools", "a/b"));
+    for wrong in ["", "s3://", "s3:///a", "tools", "https://tools", "s3://tools/a//b", "s3://to ols"] {
+        assert_eq!(read(wrong), None, "{wrong}");
+    }
+}

@@ -1,0 +1,64 @@
+//! A host whose objects are in a bucket.
+
+use serde_json::json;
+
+use crate::harness::{
+    Host, HostBuilder, js,
+    s3::{BUCKET, KEY_ID, S3, SECRET},
+};
+
+/// Does with a file what its input says.
+const FILES: &str = "export default async ({ input: { does, text } }, ctx) => {
+    if (does === 'write') await ctx.files.write('notes/a.txt', text);
+    if (does === 'delete') await ctx.files.delete('notes/a.txt');
+    return { text: await ctx.files.readText('notes/a.txt') };
+};";
+
+fn kept_in(s3: &S3, secret: &str) -> HostBuilder {
+    let variables = [
+        ("TOLLHOUSE_OBJECTS", format!("s3://{BUCKET}/of/host")),
+        ("AWS_ENDPOINT", s3.url.clone()),
+        ("AWS_ALLOW_HTTP", "true".to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", KEY_ID.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
+    ];
+    variables.into_iter().fold(Host::builder(), |how, (name, value)| how.env(name, value))
+}
+
+#[tokio::test]
+async fn files_are_in_the_bucket_and_only_there() {
+    let s3 = S3::start().await;
+    let mut host = kept_in(&s3, SECRET).start().await;
+    let mut tool = js("notes", 0.0, FILES);
+    tool["capabilities"] = json!({ "files": true });
+    host.publish(&tool).await;
+    let does = async |host: &Host, does: &str, text: &str| host.call("notes", &json!({ "does": does, "text": text })).await;
+    assert_eq!(does(&host, "write", "one").await.is(200).json()["text"], "one");
+    assert_eq!(does(&host, "write", "two").await.is(200).json()["text"], "two");
+    let objects = s3.objects("of/host");
+    let texts: Vec<_> = objects.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    assert_eq!(texts, ["two"], "what was replaced is gone");
+    assert!(!host.folder().join("data/files").exists());
+    host.restart().await;
+    assert_eq!(does(&host, "read", "").await.is(200).json()["text"], "two");
+
+    // What the bucket has is not what was put there.
+    std::fs::write(&objects[0], "owt").unwrap();
+    let other = does(&host, "read", "").await;
+    assert_ne!(other.status, 200, "{}", other.text());
+    std::fs::write(&objects[0], "two").unwrap();
+    assert_eq!(does(&host, "read", "").await.is(200).json()["text"], "two");
+
+    assert_eq!(does(&host, "delete", "").await.is(200).json()["text"], json!(null));
+    assert!(s3.objects("of/host").is_empty());
+}
+
+#[tokio::test]
+async fn a_bucket_that_cannot_be_read_is_told_at_the_start() {
+    let s3 = S3::start().await;
+    let said = kept_in(&s3, "another").fails().await;
+    assert!(said.contains("the bucket cannot be read") && !said.contains("another"), "{said}");
+    let said = Host::builder().env("TOLLHOUSE_OBJECTS", "tolls").fails().await;
+    assert!(said.contains("`TOLLHOUSE_OBJECTS`: `tolls` is not the address of a bucket"), "{said}");
+}

@@ -1,0 +1,77 @@
+//! A bucket that speaks S3: `s3s-fs` in this process, with its objects in a temporary folder.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+};
+use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+
+/// The one bucket that there is.
+pub const BUCKET: &str = "tolls";
+
+/// Who may ask.
+pub const KEY_ID: &str = "toll-key";
+pub const SECRET: &str = "sesame-sesame";
+
+/// A server that ends with the test's runtime.
+pub struct S3 {
+    root: TempDir,
+    pub url: String,
+    away: Arc<AtomicBool>,
+}
+
+impl S3 {
+    pub async fn start() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join(BUCKET)).unwrap();
+        let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(root.path()).unwrap());
+        service.set_auth(SimpleAuth::from_single(KEY_ID, SECRET));
+        let service = service.build();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let away = Arc::new(AtomicBool::new(false));
+        let is_away = Arc::clone(&away);
+        tokio::spawn(async move {
+            let http = Builder::new(TokioExecutor::new());
+            while let Ok((socket, _)) = listener.accept().await {
+                // Hung up on before anything is asked, as by a server that is not there.
+                if !is_away.load(Ordering::SeqCst) {
+                    let connection = http.serve_connection(TokioIo::new(socket), service.clone()).into_owned();
+                    tokio::spawn(connection);
+                }
+            }
+        });
+        Self { root, url, away }
+    }
+
+    /// Whether it hangs up on who connects from now on.
+    pub fn is_away(&self, away: bool) {
+        self.away.store(away, Ordering::SeqCst);
+    }
+
+    /// The files of the bucket's objects below a prefix.
+    pub fn objects(&self, prefix: &str) -> Vec<PathBuf> {
+        fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.path().is_dir() {
+                    walk(&entry.path(), found);
+                } else {
+                    found.push(entry.path());
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.root.path().join(BUCKET).join(prefix), &mut found);
+        found
+    }
+}
