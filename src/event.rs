@@ -7,6 +7,7 @@
 pub mod feed;
 mod keep;
 mod place;
+pub mod pull;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -149,7 +150,7 @@ pub struct Events {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: EventSettings,
-    feed: Feed<Arc<Event>>,
+    feed: Arc<Feed<Arc<Event>>>,
     /// Events in the store, of the owners who had some of late; `None` where they are not counted.
     counts: Mutex<HashMap<String, Option<u64>>>,
 }
@@ -164,7 +165,8 @@ impl Events {
     /// Events of this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
-        Self { store, clock, settings, feed: Feed::default(), counts: Mutex::default() }
+        let feed = Feed::of(&*store, &clock);
+        Self { store, clock, settings, feed, counts: Mutex::default() }
     }
 
     /// What its clock says.
@@ -192,7 +194,7 @@ impl Events {
         self.feed.publish(owner.share(), || Arc::new(event));
     }
 
-    /// The events of `owner` as they are announced from now on, by this process.
+    /// The events of `owner` from now on, as they are announced here, or as they come into the store that others share.
     ///
     /// # Errors
     ///

@@ -149,7 +149,7 @@ pub struct History {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: HistorySettings,
-    feed: Feed<Arc<Placed>>,
+    feed: Arc<Feed<Arc<Placed>>>,
     /// Calls in the store, of the endpoints that were called of late; `None` where they are not counted.
     counts: Mutex<HashMap<EndpointId, Option<u64>>>,
 }
@@ -180,7 +180,8 @@ impl History {
     /// Records in this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: HistorySettings) -> Arc<Self> {
-        Arc::new(Self { store, clock, settings, feed: Feed::default(), counts: Mutex::default() })
+        let feed = Feed::of(&*store, &clock);
+        Arc::new(Self { store, clock, settings, feed, counts: Mutex::default() })
     }
 
     /// What stores `calls`, and what to announce once they are committed.

@@ -88,19 +88,32 @@ pub struct Logs {
     clock: Clock,
     settings: LogSettings,
     waiting: Arc<Waiting>,
-    feed: Feed<Arc<Followed>>,
+    feed: Arc<Feed<Arc<Followed>>>,
     sequence: AtomicU64,
 }
 
 impl Logs {
-    /// Starts the writing task, which ends when the value is dropped and all is written.
+    /// Starts the writing task, which ends when the value is dropped and all is written, and the one that tells what other hosts write.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, clock: Clock, settings: LogSettings) -> Self {
         let waiting = Arc::new(Waiting::new(&settings));
         tokio::spawn(Writer::new(Arc::clone(&store), clock.clone(), settings.clone(), Arc::clone(&waiting)).run());
         // Two hosts that share a store start their numbers at different places.
         let sequence = AtomicU64::new(getrandom::u64().unwrap_or(0));
-        Self { store, clock, settings, waiting, feed: Feed::default(), sequence }
+        let feed = Feed::of(&*store, &clock);
+        let stored = Arc::clone(&store);
+        feed.pull(
+            |followed: &Followed| followed.place.clone(),
+            move |endpoint, place, limit| {
+                let store = Arc::clone(&stored);
+                async move {
+                    let endpoint = endpoint.parse::<EndpointId>().ok();
+                    let Some(endpoint) = endpoint else { return Ok(vec![]) };
+                    stored_after(&*store, endpoint, place, limit).await
+                }
+            },
+        );
+        Self { store, clock, settings, waiting, feed, sequence }
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -142,12 +155,7 @@ impl Logs {
     /// Those of the store.
     pub async fn after(&self, endpoint: &EndpointId, place: &LogPlace, limit: usize) -> Result<Vec<Followed>, StoreError> {
         let from = place.clone().max(LogPlace::start_of(Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))));
-        let own = Counted(endpoint.clone());
-        let range = LOGS.under(&own).after(&(own, from.0, from.1));
-        let rows = LOGS.readable(&*self.store, &range, limit, Direction::Forward).await?;
-        let followed =
-            rows.into_iter().filter_map(|((_, at, number), entry)| Some(Followed { place: LogPlace(at, number), entry: entry? }));
-        Ok(followed.collect())
+        stored_after(&*self.store, endpoint.clone(), from, limit).await
     }
 
     /// The lines of `endpoint` that `query` asks for. `Ok(None)` when its cursor is not one of ours.
@@ -190,6 +198,20 @@ impl Logs {
         self.flush().await;
         LOGS.clear(&*self.store, &LOGS.under(&Counted(endpoint.clone())), u64::MAX).await.map(|_| ())
     }
+}
+
+/// The lines of `endpoint` that are stored behind `place`, oldest first, at most `limit`.
+async fn stored_after(
+    store: &(impl Store + ?Sized),
+    endpoint: EndpointId,
+    LogPlace(at, number): LogPlace,
+    limit: usize,
+) -> Result<Vec<Followed>, StoreError> {
+    let own = Counted(endpoint);
+    let range = LOGS.under(&own).after(&(own, at, number));
+    let rows = LOGS.readable(store, &range, limit, Direction::Forward).await?;
+    let followed = rows.into_iter().filter_map(|((_, at, number), entry)| Some(Followed { place: LogPlace(at, number), entry: entry? }));
+    Ok(followed.collect())
 }
 
 impl Drop for Logs {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{EVENTS, EventPlace, Events, feed::Position as _, of};
+use super::{EVENTS, EventPlace, Events, feed::Position as _, of, read::stored_after};
 use crate::store::{StoreError, Trimmed, keep_up};
 
 /// How often events that are too many are looked for.
@@ -11,13 +11,26 @@ const TRIM_EVERY: Duration = Duration::from_secs(1);
 const SWEEP_EVERY: u64 = 3_600;
 
 impl Events {
-    /// Starts the task that removes old events; it ends when nobody holds the events any more. Must be called
-    /// inside a tokio runtime.
+    /// Starts the tasks that remove old events, and tell what other hosts store; they end when nobody holds the events any more. Must
+    /// be called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
+        self.pull();
         keep_up(self, TRIM_EVERY, "sweeping events", |events, turn| async move {
             let swept = if turn.is_multiple_of(SWEEP_EVERY) { events.sweep().await } else { Ok(()) };
             swept.and(events.trim().await)
         });
+    }
+
+    /// Starts to tell what other hosts store.
+    pub(super) fn pull(self: &Arc<Self>) {
+        let store = Arc::clone(&self.store);
+        self.feed.pull(
+            |event| EventPlace::of(&event.id),
+            move |share, place, limit| {
+                let store = Arc::clone(&store);
+                async move { stored_after(&*store, &share, place, limit).await }
+            },
+        );
     }
 
     /// Keeps count. An owner's first event since the last sweep has the others counted.

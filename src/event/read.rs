@@ -3,7 +3,7 @@
 use super::{EVENTS, Event, Events, Kind, feed::Position as _, of, place::EventPlace};
 use crate::{
     base::clock::Timestamp,
-    store::{Direction, StoreError},
+    store::{Direction, Store, StoreError},
     tool::{Owner, Slug},
 };
 
@@ -90,15 +90,25 @@ impl Events {
     ///
     /// The store's.
     pub async fn after(&self, owner: &Owner, place: &EventPlace, limit: usize) -> Result<Vec<Event>, StoreError> {
-        let own = of(owner.share());
         let from = place.clone().max(EventPlace::start_of(self.oldest()));
-        let range = EVENTS.under(&own).after(&(own, from.0));
-        let rows = EVENTS.readable(&*self.store, &range, limit, Direction::Forward).await?;
-        Ok(rows.into_iter().filter_map(|(_, event)| event).collect())
+        stored_after(&*self.store, owner.share(), from, limit).await
     }
 
     /// Events from before then are no longer kept.
     pub(super) fn oldest(&self) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
     }
+}
+
+/// The events of who is known by `share` that are stored behind `place`, oldest first, at most `limit`.
+pub(super) async fn stored_after(
+    store: &(impl Store + ?Sized),
+    share: &str,
+    place: EventPlace,
+    limit: usize,
+) -> Result<Vec<Event>, StoreError> {
+    let own = of(share);
+    let range = EVENTS.under(&own).after(&(own, place.0));
+    let rows = EVENTS.readable(store, &range, limit, Direction::Forward).await?;
+    Ok(rows.into_iter().filter_map(|(_, event)| event).collect())
 }

@@ -124,7 +124,8 @@ impl<S: Source> Following<S> {
                 Phase::Stored(place) => match self.read(&place).await {
                     Ok(Some(end)) => self.phase = Phase::Stored(end),
                     Ok(None) => match self.source.follow() {
-                        Ok(follower) => {
+                        Ok(mut follower) => {
+                            self.ending.run_until_cancelled(follower.begun()).await?;
                             self.source.settle().await;
                             let back = S::Place::start_of(Timestamp(place.at().0.saturating_sub(OVERLAP_MS)));
                             let from = self.from.iter().cloned().chain([back]).max().unwrap_or(place);

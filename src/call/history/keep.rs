@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{CALLS, History, Key, all_of};
+use super::{CALLS, History, Key, Placed, all_of, read::stored_after};
 use crate::{
     base::id::EndpointId,
     store::{Batch, Direction, Durability, Ended, StoreError, keep_up},
@@ -16,9 +16,20 @@ const SWEEP_EVERY: u64 = 3_600;
 const SOME: usize = 256;
 
 impl History {
-    /// Starts the task that removes old calls; it ends when nobody holds the history any more. Must be called inside
-    /// a tokio runtime.
+    /// Starts the tasks that remove old calls, and tell what other hosts store; they end when nobody holds the history any more. Must be
+    /// called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
+        let store = Arc::clone(&self.store);
+        self.feed.pull(
+            |placed: &Placed| placed.place.clone(),
+            move |endpoint, place, limit| {
+                let store = Arc::clone(&store);
+                async move {
+                    let Ok(endpoint) = endpoint.parse() else { return Ok(vec![]) };
+                    stored_after(&*store, endpoint, &place, limit).await
+                }
+            },
+        );
         keep_up(self, TRIM_EVERY, "removing old calls", |history, turn| async move {
             let swept = if turn.is_multiple_of(SWEEP_EVERY) { history.sweep().await } else { Ok(()) };
             swept.and(history.trim().await)

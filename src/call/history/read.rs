@@ -9,7 +9,7 @@ use crate::{
         id::{EndpointId, RequestId},
     },
     event::feed::Position as _,
-    store::{Direction, Ended, StoreError, pack::Pack},
+    store::{Direction, Ended, Store, StoreError, pack::Pack},
 };
 
 /// Calls that one read looks at, matching or not.
@@ -123,23 +123,33 @@ impl History {
     ///
     /// The store's.
     pub async fn after(&self, endpoint: &EndpointId, place: &CallPlace, limit: usize) -> Result<Vec<Placed>, StoreError> {
-        let own = Ended(endpoint.clone());
         let from = place.clone().max(CallPlace::start_of(self.oldest()));
-        let mut range = match from.pack(own.clone()) {
-            Some(pack) => all_of(endpoint).from(&pack),
-            None => all_of(endpoint).from(&(own, from.at)),
-        };
-        let mut calls = Vec::new();
-        loop {
-            let packs = CALLS.page(&*self.store, &range, SCAN, Direction::Forward).await?;
-            let Some(last) = packs.last() else { return Ok(calls) };
-            range = range.after(&last.key);
-            for pack in &packs {
-                calls.extend(placed(&pack.key, &pack.value).into_iter().filter(|one| one.place > from));
-                if calls.len() >= limit {
-                    calls.truncate(limit);
-                    return Ok(calls);
-                }
+        stored_after(&*self.store, endpoint.clone(), &from, limit).await
+    }
+}
+
+/// The calls of `endpoint` that are stored behind `from`, oldest first, at most `limit`.
+pub(super) async fn stored_after(
+    store: &(impl Store + ?Sized),
+    endpoint: EndpointId,
+    from: &CallPlace,
+    limit: usize,
+) -> Result<Vec<Placed>, StoreError> {
+    let (own, all) = (Ended(endpoint.clone()), all_of(&endpoint));
+    let mut range = match from.pack(own.clone()) {
+        Some(pack) => all.from(&pack),
+        None => all.from(&(own, from.at)),
+    };
+    let mut calls = Vec::new();
+    loop {
+        let packs = CALLS.page(store, &range, SCAN, Direction::Forward).await?;
+        let Some(last) = packs.last() else { return Ok(calls) };
+        range = range.after(&last.key);
+        for pack in &packs {
+            calls.extend(placed(&pack.key, &pack.value).into_iter().filter(|one| one.place > *from));
+            if calls.len() >= limit {
+                calls.truncate(limit);
+                return Ok(calls);
             }
         }
     }

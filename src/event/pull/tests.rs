@@ -1,0 +1,200 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    base::clock::Clock,
+    event::{
+        EventPlace, EventSettings, Events, Kind,
+        feed::{FeedItem, Follower},
+    },
+    store::{
+        Batch, Direction, Durability, KeyRange, Pairs, Space, Store,
+        around::Around,
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
+    tool::Owner,
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+/// A store that counts what it is asked.
+struct Counting {
+    inner: Arc<FaultyStore<MemoryStore>>,
+    scans: AtomicUsize,
+}
+
+#[async_trait]
+impl Around for Counting {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        self.scans.fetch_add(1, Ordering::SeqCst);
+        self.inner.scan(space, range, limit, direction).await
+    }
+
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.inner.apply(batch, durability).await
+    }
+}
+
+/// The events of two hosts of one store, which pull and do not trim.
+struct Bench {
+    clock: Clock,
+    store: Arc<Counting>,
+    hosts: [Arc<Events>; 2],
+}
+
+impl Bench {
+    fn of(memory: MemoryStore, clock: Clock) -> Self {
+        let store = Arc::new(Counting { inner: Arc::new(FaultyStore::new(memory)), scans: AtomicUsize::new(0) });
+        let host = || Arc::new(Events::new(Arc::clone(&store) as _, clock.clone(), EventSettings::default()));
+        let hosts = [host(), host()];
+        hosts.iter().for_each(Events::pull);
+        Self { clock, hosts, store }
+    }
+
+    fn shared() -> Self {
+        let clock = Clock::fixed(NOW);
+        Self::of(MemoryStore::shared(clock.clone()), clock)
+    }
+
+    /// Puts an event of so many milliseconds after [`NOW`] into the store.
+    async fn record(&self, host: usize, at: u64) {
+        let now = self.clock.now();
+        self.clock.set(NOW.plus_millis(at));
+        self.hosts[host].record(&Owner::Platform, Kind::SecretSet, None, json!({ "at": at })).await.unwrap();
+        self.clock.set(now);
+    }
+
+    /// Lets this time go by for hosts that were asked something.
+    async fn pass(&self, millis: u64) {
+        for _ in 0..millis / 50 {
+            self.clock.set(self.clock.now().plus_millis(50));
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn scans(&self) -> usize {
+        self.store.scans.load(Ordering::SeqCst)
+    }
+}
+
+/// What the follower was told by now, as [`Bench::record`] has named it.
+async fn told(follower: &mut Follower<Arc<crate::event::Event>>) -> Vec<u64> {
+    let mut told = vec![];
+    while let Ok(Some(item)) = tokio::time::timeout(Duration::from_millis(1), follower.next()).await {
+        match item {
+            FeedItem::Entry(event) => told.push(event.data["at"].as_u64().unwrap()),
+            FeedItem::Missed(missed) => panic!("{missed} were missed"),
+        }
+    }
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn followers_hear_what_happens_at_every_host_once_and_in_the_order_of_its_time() {
+    let bench = Bench::shared();
+    bench.record(0, 0).await;
+    bench.pass(1_000).await;
+    let mut followers = [0, 1].map(|host: usize| bench.hosts[host].follow(&Owner::Platform).unwrap());
+    // By the time of each, the later ones are stored first.
+    for at in [1_050, 1_040, 1_030, 1_020, 1_010] {
+        bench.record((at / 10 % 2) as usize, at).await;
+    }
+    bench.pass(600).await;
+    for follower in &mut followers {
+        assert_eq!(told(follower).await, [1_010, 1_020, 1_030, 1_040, 1_050], "and nothing of before");
+    }
+    // It took long to the store.
+    bench.pass(8_000).await;
+    bench.record(0, 1_015).await;
+    bench.record(1, 9_600).await;
+    bench.pass(600).await;
+    for follower in &mut followers {
+        assert_eq!(told(follower).await, [1_015, 9_600]);
+    }
+    bench.pass(60_000).await;
+    for follower in &mut followers {
+        assert_eq!(told(follower).await, [0; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_a_follower_has_room_for_comes_as_it_is_read() {
+    let bench = Bench::shared();
+    let mut follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
+    let reads = tokio::spawn(async move {
+        let mut told = vec![];
+        while told.len() < 1_000 {
+            let Some(FeedItem::Entry(event)) = follower.next().await else { panic!("some were missed") };
+            told.push(event.data["at"].as_u64().unwrap());
+        }
+        told
+    });
+    for at in 0..1_000 {
+        bench.record(0, at).await;
+    }
+    bench.pass(2_000).await;
+    assert_eq!(reads.await.unwrap(), (0..1_000).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_lost_while_the_store_is_away() {
+    let bench = Bench::shared();
+    let mut follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
+    bench.pass(1_000).await;
+    bench.store.inner.fail_reads();
+    bench.record(0, 1_000).await;
+    bench.pass(60_000).await;
+    bench.record(0, 60_000).await;
+    bench.store.inner.heal();
+    bench.pass(1_500).await;
+    assert_eq!(told(&mut follower).await, [1_000, 60_000]);
+    bench.store.inner.fail_all(Fault::Before);
+    bench.pass(500).await;
+    assert_eq!(told(&mut follower).await, [0; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_joins_what_is_stored_waits_until_what_comes_is_heard() {
+    let bench = Bench::shared();
+    bench.store.inner.fail_reads();
+    let mut follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(1), follower.begun()).await.is_err(), "nothing could be read yet");
+    bench.store.inner.heal();
+    tokio::time::timeout(Duration::from_secs(1), follower.begun()).await.unwrap();
+    let cursor = EventPlace::start_of(NOW);
+    bench.record(0, 1).await;
+    assert_eq!(bench.hosts[1].after(&Owner::Platform, &cursor, 9).await.unwrap().len(), 1);
+    bench.pass(600).await;
+    assert_eq!(told(&mut follower).await, [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_read_where_nobody_follows_or_the_store_is_of_one_host() {
+    let bench = Bench::shared();
+    bench.pass(10_000).await;
+    assert_eq!(bench.scans(), 0);
+    let follower = bench.hosts[1].follow(&Owner::Platform).unwrap();
+    bench.pass(1_000).await;
+    let scans = bench.scans();
+    assert!((3..=6).contains(&scans), "{scans}");
+    drop(follower);
+    bench.pass(10_000).await;
+    assert!(bench.scans() <= scans + 1, "{}", bench.scans());
+
+    let clock = Clock::fixed(NOW);
+    let alone = Bench::of(MemoryStore::new(), clock);
+    let mut follower = alone.hosts[0].follow(&Owner::Platform).unwrap();
+    follower.begun().await;
+    alone.record(0, 1).await;
+    assert_eq!(told(&mut follower).await, [1], "at once");
+    alone.pass(1_000).await;
+    assert_eq!(alone.scans(), 0);
+}
