@@ -30,6 +30,7 @@ mod narrowed;
 mod offer;
 mod own;
 mod progress;
+mod recalls;
 mod refusal;
 mod request;
 mod revision;

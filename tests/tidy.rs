@@ -77,7 +77,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "objects", "store", "tool"]),
     ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "store", "tool"]),
     ("http", &["account", "base", "call", "capability", "catalog", "event", "front", "money", "operate", "replica", "store", "tool"]),
-    ("mcp", &["base", "call", "catalog", "config", "front", "money", "store", "tool"]),
+    ("mcp", &["base", "call", "catalog", "config", "front", "money", "replica", "store", "tool"]),
     ("web", &["account", "base", "front", "money", "tool"]),
     (
         "app",

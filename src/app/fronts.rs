@@ -141,6 +141,7 @@ fn mcp(rooms: &Rooms, shared: &Arc<Shared>) -> mcp::Services {
         receipts: Arc::clone(&rooms.receipts),
         desk: Arc::clone(&rooms.desk),
         gate: Arc::clone(&rooms.gate),
+        replica: Arc::clone(&rooms.replica),
         store: Arc::clone(&rooms.store),
         clock: rooms.clock.clone(),
         base_url: rooms.base_url.clone(),

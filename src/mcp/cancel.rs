@@ -3,22 +3,26 @@
 //! The call that it means is found by its session and its id. A session is no more than a name: 128 random bits, given with the
 //! answer to `initialize` and kept nowhere, which a client repeats with each request. Only who was given it can so take back
 //! what runs under it. An address or a credential would not do instead: clients count their ids from one, and two of them may
-//! come through one proxy or spend one credit.
+//! come through one proxy or spend one credit. A call that another replica of the host runs is found there by the same name.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use axum::http::{HeaderMap, HeaderValue};
 use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
 
-use super::revision::sole;
+use super::{recalls::Recallable, revision::sole};
 use crate::front::names::MCP_SESSION;
 
 /// Calls that can be taken back at a time. Those beyond it run to their end.
 const MAX_CALLS: usize = 65_536;
+
+/// How far the clock of another replica may be behind.
+const AHEAD: Duration = Duration::from_secs(1);
 
 /// Longest id of a call that can be taken back, in bytes.
 const MAX_ID: usize = 128;
@@ -37,8 +41,12 @@ impl Session {
 
     /// The one that a request names. What cannot be ours is none.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        Self::read(sole(headers, MCP_SESSION.as_str())?)
+    }
+
+    fn read(text: &str) -> Option<Self> {
         let mut bits = [0; 16];
-        hex::decode_to_slice(sole(headers, MCP_SESSION.as_str())?, &mut bits).ok()?;
+        hex::decode_to_slice(text, &mut bits).ok()?;
         Some(Self(bits))
     }
 
@@ -50,7 +58,13 @@ impl Session {
 /// The calls under way that their callers can take back.
 #[derive(Debug, Default)]
 pub(super) struct Cancellable {
-    calls: Mutex<HashMap<(Session, RequestId), CancellationToken>>,
+    calls: Mutex<HashMap<(Session, RequestId), Begun>>,
+}
+
+#[derive(Debug, Clone)]
+struct Begun {
+    cancel: CancellationToken,
+    at: Instant,
 }
 
 /// A call that can be taken back until this is dropped.
@@ -63,7 +77,7 @@ pub(super) struct Held {
 impl Cancellable {
     /// `None` for an id that is in use already, and for more than there is room for.
     pub(super) fn hold(self: &Arc<Self>, session: Session, id: &RequestId) -> Option<Held> {
-        if matches!(id, RequestId::String(text) if text.len() > MAX_ID) {
+        if is_long(id) {
             return None;
         }
         let (key, cancel) = ((session, id.clone()), CancellationToken::new());
@@ -73,23 +87,50 @@ impl Cancellable {
         }
         match calls.entry(key.clone()) {
             Entry::Occupied(_) => return None,
-            Entry::Vacant(place) => place.insert(cancel.clone()),
+            Entry::Vacant(place) => place.insert(Begun { cancel: cancel.clone(), at: Instant::now() }),
         };
         drop(calls);
         Some(Held { calls: Arc::clone(self), key, cancel })
     }
 
-    /// Takes a call back. One that has ended, or never was, is nothing to complain of.
-    pub(super) fn cancel(&self, session: Session, id: RequestId) {
-        let cancel = self.calls().get(&(session, id)).cloned();
-        if let Some(cancel) = cancel {
-            cancel.cancel();
-        }
+    /// Takes a call back; false where none is held, since it has ended, never was, or runs elsewhere.
+    pub(super) fn cancel(&self, session: Session, id: RequestId) -> bool {
+        self.cancel_begun(&(session, id), |_| true)
     }
 
-    fn calls(&self) -> MutexGuard<'_, HashMap<(Session, RequestId), CancellationToken>> {
+    fn cancel_begun(&self, key: &(Session, RequestId), is_meant: impl FnOnce(&Begun) -> bool) -> bool {
+        let begun = self.calls().get(key).filter(|begun| is_meant(begun)).cloned();
+        begun.map(|begun| begun.cancel.cancel()).is_some()
+    }
+
+    /// What replicas call a call by among them; `None` for an id that none holds.
+    pub(super) fn name(session: Session, id: &RequestId) -> Option<String> {
+        let id = Some(id).filter(|id| !is_long(id)).and_then(|id| serde_json::to_string(id).ok())?;
+        Some(format!("{}/{id}", hex::encode(session.0)))
+    }
+
+    fn calls(&self) -> MutexGuard<'_, HashMap<(Session, RequestId), Begun>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Recallable for Cancellable {
+    fn any(&self) -> bool {
+        !self.calls().is_empty()
+    }
+
+    /// A client may have named an earlier one by the same id.
+    fn recall(&self, name: &str, ago: Duration) -> bool {
+        let Some((session, id)) = name.split_once('/') else { return false };
+        match (Session::read(session), serde_json::from_str(id)) {
+            (Some(session), Ok(id)) => self.cancel_begun(&(session, id), |begun| begun.at.elapsed() + AHEAD >= ago),
+            _ => false,
+        }
+    }
+}
+
+fn is_long(id: &RequestId) -> bool {
+    matches!(id, RequestId::String(text) if text.len() > MAX_ID)
 }
 
 impl Drop for Held {
@@ -106,12 +147,15 @@ mod tests {
     fn a_call_is_taken_back_by_its_own_session_and_id_alone() {
         let (calls, session, other) = (Arc::new(Cancellable::default()), Session::new().unwrap(), Session::new().unwrap());
         let held = calls.hold(session, &RequestId::Number(1)).unwrap();
-        calls.cancel(other, RequestId::Number(1));
-        calls.cancel(session, RequestId::Number(2));
-        calls.cancel(session, RequestId::String("1".into()));
+        for (session, id) in [(other, RequestId::Number(1)), (session, RequestId::Number(2)), (session, RequestId::String("1".into()))] {
+            assert!(!calls.cancel(session, id));
+        }
         assert!(!held.cancel.is_cancelled());
         assert!(calls.hold(session, &RequestId::Number(1)).is_none(), "an id is one call's");
-        calls.cancel(session, RequestId::Number(1));
+        let recall = |session, ago| calls.recall(&Cancellable::name(session, &RequestId::Number(1)).unwrap(), ago);
+        assert!(!recall(other, Duration::ZERO) && !calls.recall("task_1", Duration::ZERO));
+        assert!(!recall(session, Duration::from_secs(20)), "that was asked for before it began");
+        assert!(recall(session, Duration::ZERO));
         assert!(held.cancel.is_cancelled());
         drop(held);
         assert!(calls.calls().is_empty());
@@ -121,7 +165,8 @@ mod tests {
     #[test]
     fn what_calls_are_found_by_is_bounded() {
         let (calls, session) = (Arc::new(Cancellable::default()), Session::new().unwrap());
-        assert!(calls.hold(session, &RequestId::String("x".repeat(MAX_ID + 1).into())).is_none());
+        let long = RequestId::String("x".repeat(MAX_ID + 1).into());
+        assert!(calls.hold(session, &long).is_none() && Cancellable::name(session, &long).is_none());
         let held: Vec<_> = (0..=MAX_CALLS as i64).filter_map(|id| calls.hold(session, &RequestId::Number(id))).collect();
         assert_eq!(held.len(), MAX_CALLS);
         drop(held);

@@ -1,11 +1,16 @@
 //! What all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use rmcp::model::MetaObject;
 use serde_json::{Value, json};
 
-use super::{cancel::Cancellable, services::Services, tasks::Tasks};
+use super::{
+    cancel::Cancellable,
+    recalls::{Recallable, Recalls},
+    services::Services,
+    tasks::Tasks,
+};
 
 /// What the server says it is, and where in a result's `_meta`.
 pub(super) const NAME: &str = "tollhouse";
@@ -17,6 +22,7 @@ pub(super) struct Front {
     pub(super) services: Services,
     pub(super) tasks: Arc<Tasks>,
     pub(super) cancellable: Arc<Cancellable>,
+    pub(super) recalls: Arc<Recalls>,
     /// Who answers, for the results of 2026-07-28.
     named: Value,
 }
@@ -24,8 +30,11 @@ pub(super) struct Front {
 impl Front {
     /// Must be called inside a tokio runtime.
     pub(super) fn new(services: Services) -> Self {
-        let tasks = Tasks::new(&services);
-        Self { services, tasks, cancellable: Arc::default(), named: json!({ "name": NAME, "version": VERSION }) }
+        let recalls = Recalls::new(Arc::clone(&services.store), services.clock.clone());
+        let (tasks, cancellable) = (Tasks::new(&services, Arc::clone(&recalls)), Arc::<Cancellable>::default());
+        let running: [Weak<dyn Recallable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancellable) as _];
+        recalls.heed(running);
+        Self { services, tasks, cancellable, recalls, named: json!({ "name": NAME, "version": VERSION }) }
     }
 
     /// Puts the server's name into a result's `_meta`.

@@ -6,7 +6,11 @@ use axum::http::HeaderMap;
 use rmcp::model::{ProtocolVersion, RequestId};
 use serde::Deserialize;
 
-use super::{cancel::Session, front::Front, revision::sole};
+use super::{
+    cancel::{Cancellable, Session},
+    front::Front,
+    revision::sole,
+};
 
 /// Largest message that is heeded on its way to rmcp, in bytes: greetings and cancellations are small.
 pub(super) const MAX_HEEDED_BYTES: usize = 64 << 10;
@@ -57,7 +61,11 @@ pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
     if method == CANCELLED
         && let (Some(session), Some(id)) = (Session::of(headers), params.and_then(|params| params.request_id))
     {
-        front.cancellable.cancel(session, id);
+        if !front.cancellable.cancel(session, id.clone())
+            && let Some(name) = Cancellable::name(session, &id)
+        {
+            front.recalls.tell_of_unsure(name);
+        }
     }
     match &*method {
         "initialize" => Asks::ToBegin,

@@ -9,6 +9,7 @@ use crate::{
     catalog::Catalog,
     front::Shared,
     money::Gate,
+    replica::Replica,
     store::Store,
 };
 
@@ -28,6 +29,8 @@ pub struct Services {
     pub desk: Arc<QuoteDesk>,
     /// Knows how the payment of a task ended whose process is gone.
     pub gate: Arc<Gate>,
+    /// Who runs which task.
+    pub replica: Arc<Replica>,
     /// Where tasks are kept.
     pub store: Arc<dyn Store>,
     /// The time of tasks.

@@ -1,8 +1,8 @@
 //! Long-running calls as tasks (extension `io.modelcontextprotocol/tasks`), kept in the store.
 //!
 //! A task's id is 128 random bits behind its time, and who shows it may see and cancel the task: callers have no other
-//! name. The process that runs a task says so every [`BEAT`]; a task whose process has fallen silent ends as its
-//! payment says: settled, the answer is there; released, nothing was taken and nothing is run again.
+//! name. A task is held by the replica that runs it, and is told by each; one whose replica is gone ends as its payment says:
+//! settled, the answer is there; released, nothing was taken and nothing is run again.
 
 mod record;
 
@@ -15,10 +15,7 @@ use std::{
 
 use rmcp::{ErrorData, model::CreateTaskResult};
 use serde_json::value::to_raw_value;
-use tokio::{
-    sync::mpsc,
-    time::{Instant, interval_at},
-};
+use tokio::sync::mpsc;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
@@ -30,21 +27,21 @@ use super::{
     answer::{self, ToolAnswer},
     begun::Begun,
     offer::Dialect,
+    recalls::{Recallable, Recalls},
     revision::Era,
     services::Services,
 };
 use crate::{
-    base::{aside::aside, clock::Clock, id::CallId},
+    base::{aside::aside, clock::Clock},
     call::{CallError, Done, Progress},
     front::Fault,
     money::{Ended, Gate},
+    replica::Replica,
     store::{Batch, Direction, Durability, Row, Store, StoreError, update},
 };
 
-/// How often the process that runs a task says that it lives.
-const BEAT: Duration = Duration::from_secs(2);
-/// Silence after which a process counts as gone.
-const SILENCE: Duration = Duration::from_secs(8);
+/// Time to the next try after the end of a task could not be stored.
+const RETRY: Duration = Duration::from_secs(2);
 /// How long a call may take to start before its client gets a task for it anyway.
 const START: Duration = Duration::from_secs(5);
 /// Time between two looks for tasks to forget.
@@ -61,8 +58,8 @@ pub(super) struct Tasks {
     gate: Arc<Gate>,
     background: TaskTracker,
     base_url: String,
-    /// Of this process.
-    holder: String,
+    replica: Arc<Replica>,
+    recalls: Arc<Recalls>,
     running: Mutex<HashMap<String, Running>>,
 }
 
@@ -88,15 +85,15 @@ pub(super) enum Started {
 
 impl Tasks {
     /// Must be called inside a tokio runtime.
-    pub(super) fn new(services: &Services) -> Arc<Self> {
-        let holder = CallId::generate().to_string();
+    pub(super) fn new(services: &Services, recalls: Arc<Recalls>) -> Arc<Self> {
         let tasks = Arc::new(Self {
             store: Arc::clone(&services.store),
             clock: services.clock.clone(),
             gate: Arc::clone(&services.gate),
             background: services.shared.background.clone(),
             base_url: services.base_url.clone(),
-            holder,
+            replica: Arc::clone(&services.replica),
+            recalls,
             running: Mutex::default(),
         });
         let weak = Arc::downgrade(&tasks);
@@ -129,8 +126,8 @@ impl Tasks {
         };
         let now = self.clock.now();
         let id = new_id()?;
-        let record =
-            Record { holder: self.holder.clone(), payment, state: State::Working, created_at: now, updated_at: now, cancel: false };
+        let holder = self.replica.id().to_string();
+        let record = Record { holder, payment, state: State::Working, created_at: now, updated_at: now };
         // The client must find it at once.
         self.running().insert(id.clone(), Running { cancel: begun.cancel.clone(), said: None });
         let mut batch = Batch::new();
@@ -140,15 +137,14 @@ impl Tasks {
             return Err(error);
         }
         begun.stop.take().map(DropGuard::disarm);
-        let created = CreateTaskResult::new(record.told(&id, Some("running".to_owned())));
+        let created = CreateTaskResult::new(record.told(&id, "running".to_owned()));
         let tasks = Arc::clone(self);
         self.background.spawn(async move { tasks.follow(id, dialect, begun).await });
         Ok(Started::Task(ToolAnswer { response: created.into(), structured: None }))
     }
 
-    /// Waits for the end of a task, and says on the way that it is looked after.
+    /// Waits for the end of a task, and hears on the way what its handler says.
     async fn follow(&self, id: String, dialect: Dialect, mut begun: Begun) {
-        let mut beat = interval_at(Instant::now() + BEAT, BEAT);
         let ended = loop {
             tokio::select! {
                 biased;
@@ -158,7 +154,6 @@ impl Tasks {
                         running.said = Some(heard.message);
                     }
                 }
-                _ = beat.tick() => self.beat(&id).await,
             }
         };
         let state = match ended {
@@ -184,26 +179,9 @@ impl Tasks {
                 Ok(()) => return,
                 Err(error) => {
                     tracing::error!(%error, "the end of a task could not be stored yet");
-                    tokio::time::sleep(BEAT).await;
+                    tokio::time::sleep(RETRY).await;
                 }
             }
-        }
-    }
-
-    async fn beat(&self, id: &str) {
-        let beaten = async {
-            let Some(row) = self.read(id).await? else { return Ok(()) };
-            if row.value.cancel
-                && let Some(running) = self.running().get(id)
-            {
-                running.cancel.cancel();
-            }
-            let record = Record { updated_at: self.clock.now(), ..row.value.clone() };
-            self.replace(&row, &record, Durability::Buffered).await
-        };
-        match beaten.await {
-            Ok(()) | Err(StoreError::Conflict) => {}
-            Err(error) => tracing::warn!(%error, "a task could not say that it lives"),
         }
     }
 
@@ -216,12 +194,14 @@ impl Tasks {
         let Some(row) = self.read(id).await? else { return Ok(None) };
         let mut record = row.value.clone();
         if record.state.is_working()
-            && record.holder != self.holder
+            && !record.is_held_by(self.replica.id())
             && let Some(state) = self.orphan(&record).await?
         {
             record = Record { state, updated_at: self.clock.now(), ..record };
-            match self.replace(&row, &record, Durability::Durable).await {
-                Ok(()) => {}
+            let mut batch = Batch::new();
+            batch.replace(&TASKS, &row, &record);
+            match batch.commit(&*self.store, Durability::Durable).await {
+                Ok(_) => {}
                 // Somebody else found its end, or it lives.
                 Err(StoreError::Conflict) => match self.read(id).await? {
                     Some(now) => record = now.value,
@@ -230,13 +210,13 @@ impl Tasks {
                 Err(error) => return Err(error),
             }
         }
-        let said = self.running().get(id).map(|running| running.said.clone().unwrap_or_else(|| "running".to_owned()));
-        Ok(Some(Looked::of(id, record, said)))
+        let said = self.running().get(id).and_then(|running| running.said.clone());
+        Ok(Some(Looked::of(id, record, said.unwrap_or_else(|| "running".to_owned()))))
     }
 
-    /// How a task ended whose process is not this one; `None` while it may still be running or settling.
+    /// How a task ended whose replica is not this one; `None` while it may still be running or settling.
     async fn orphan(&self, record: &Record) -> Result<Option<State>, StoreError> {
-        let silent = self.clock.now().0.saturating_sub(record.updated_at.0) > u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
+        let lives = self.replica.living().await?.has(record.holder().as_ref());
         let ended = match &record.payment {
             Some(payment) => self.gate.ended(payment).await?,
             None => Ended::Without,
@@ -249,7 +229,7 @@ impl Tasks {
                 Some(completed(answer::done(&done, &self.base_url, dialect)))
             }
             Ended::Open | Ended::NotYet => None,
-            Ended::Without if silent => {
+            Ended::Without if !lives => {
                 let message = match &record.payment {
                     Some(payment) => format!(
                         "the host was restarted while the call ran; nothing was charged, and payment `{payment}` is good for another call"
@@ -268,23 +248,14 @@ impl Tasks {
     ///
     /// The store's.
     pub(super) async fn cancel(&self, id: &str) -> Result<bool, StoreError> {
-        if let Some(running) = self.running().get(id) {
-            running.cancel.cancel();
+        if self.recall(id, Duration::ZERO) {
             return Ok(true);
         }
-        if !is_id(id) {
-            return Ok(false);
+        let Some(row) = self.read(id).await? else { return Ok(false) };
+        if row.value.state.is_working() {
+            self.recalls.tell(id).await?;
         }
-        let cancelling = update(&*self.store, Durability::Durable, |mut tx| async move {
-            let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.clock.now())) else {
-                return tx.answer(false);
-            };
-            if row.value.state.is_working() && !row.value.cancel {
-                tx.replace(&TASKS, &row, &Record { cancel: true, ..row.value.clone() });
-            }
-            tx.answer::<_, StoreError>(true)
-        });
-        cancelling.await
+        Ok(true)
     }
 
     /// Whether there is a task with this id.
@@ -301,12 +272,6 @@ impl Tasks {
             return Ok(None);
         }
         Ok(TASKS.row(&*self.store, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.clock.now())))
-    }
-
-    async fn replace(&self, row: &Row<String, Record>, record: &Record, durability: Durability) -> Result<(), StoreError> {
-        let mut batch = Batch::new();
-        batch.replace(&TASKS, row, record);
-        batch.commit(&*self.store, durability).await.map(|_| ())
     }
 
     /// Forgets tasks past their time. Ids sort by time.
@@ -326,6 +291,17 @@ impl Tasks {
 
     fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recallable for Tasks {
+    fn any(&self) -> bool {
+        !self.running().is_empty()
+    }
+
+    /// No other task has its id.
+    fn recall(&self, id: &str, _ago: Duration) -> bool {
+        self.running().get(id).map(|running| running.cancel.cancel()).is_some()
     }
 }
 

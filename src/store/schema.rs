@@ -152,6 +152,8 @@ tables! {
     AUDIT: Audit "", (Timestamp, AuditId) => "Entry", Until("the settings' age or count");
     /// Long-running MCP calls.
     TASKS: Tasks "", String => "Record", Until("its time to live");
+    /// Names of MCP calls that were taken back at another replica than the one that runs them.
+    MCP_RECALLS: Meta "mcp-recalls/", (Timestamp, String) => "()", Until("a minute has gone by, or the call is found");
     /// Calls, in packs: by endpoint, time, a name, and the number of the pack.
     CALLS: Calls "", (Ended<EndpointId>, Timestamp, RequestId, u32) => "Pack", Until("the settings' age or count");
     /// What happened in a stretch of time: by endpoint, length of the stretch, its start, and the process.

@@ -10,7 +10,10 @@ use serde_json::{
 };
 
 use crate::{
-    base::{clock::Timestamp, id::CallId},
+    base::{
+        clock::Timestamp,
+        id::{CallId, ReplicaId},
+    },
     money::PaymentId,
     store::{StoreError, Table, schema},
 };
@@ -23,14 +26,12 @@ const POLL: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Record {
+    /// The id of the replica that runs it. Older versions have put another one here: theirs are gone.
     pub(super) holder: String,
     pub(super) payment: Option<PaymentId>,
     pub(super) state: State,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    /// Asked for by a client of another process.
-    #[serde(default)]
-    pub(super) cancel: bool,
 }
 crate::store::json_values!(Record);
 
@@ -49,13 +50,22 @@ pub(super) enum State {
 }
 
 impl Record {
+    /// Who runs it.
+    pub(super) fn holder(&self) -> Option<ReplicaId> {
+        self.holder.parse().ok()
+    }
+
+    pub(super) fn is_held_by(&self, replica: &ReplicaId) -> bool {
+        self.holder == replica.as_str()
+    }
+
     /// Whether it is past its time.
     pub(super) fn is_expired(&self, now: Timestamp) -> bool {
         now.0.saturating_sub(self.created_at.0) > kept_ms()
     }
 
-    /// As it is told, its end left out.
-    pub(super) fn told(&self, id: &str, said: Option<String>) -> Task {
+    /// As it is told, its end left out; `said` is of one that runs.
+    pub(super) fn told(&self, id: &str, said: String) -> Task {
         let status = match self.state {
             State::Working => TaskStatus::Working,
             State::Completed(_) => TaskStatus::Completed,
@@ -65,10 +75,7 @@ impl Record {
         let task = Task::new(id, status, self.created_at.to_string(), self.updated_at.to_string())
             .with_ttl_ms(kept_ms())
             .with_poll_interval_ms(u64::try_from(POLL.as_millis()).unwrap_or(u64::MAX));
-        match said {
-            Some(said) if self.state.is_working() => task.with_status_message(said),
-            Some(_) | None => task,
-        }
+        if self.state.is_working() { task.with_status_message(said) } else { task }
     }
 }
 
@@ -95,7 +102,7 @@ struct WithResult {
 }
 
 impl Looked {
-    pub(super) fn of(id: &str, record: Record, said: Option<String>) -> Self {
+    pub(super) fn of(id: &str, record: Record, said: String) -> Self {
         let task = record.told(id, said);
         let (payload, result) = match record.state {
             State::Working => (TaskPayload::Working, None),
