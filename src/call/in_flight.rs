@@ -4,10 +4,10 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 
 use super::{
     done::{Done, Shared},
@@ -23,8 +23,9 @@ pub(super) fn patience(wall_ms: u64) -> Duration {
     Duration::from_millis(wall_ms) + JOIN_PATIENCE
 }
 
-/// Time between two looks at a payment that another replica is running.
-const JOIN_POLL: Duration = Duration::from_millis(100);
+/// Time until the second look at a payment that another replica is running, and between two looks at the most: it doubles from the
+/// one to the other.
+const JOIN_POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
 /// Told once how the call ended.
 type End = watch::Sender<Option<Shared>>;
@@ -44,7 +45,7 @@ impl InFlight {
     /// Waits for the call that has the payment, and shares its end: here for as long as it takes, on another replica for as
     /// long as there is `patience`.
     pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> Shared {
-        let began = Instant::now();
+        let (began, (mut poll, longest)) = (Instant::now(), JOIN_POLL);
         loop {
             let joined = self.calls().get(payment).map(End::subscribe);
             // A call whose task ended without an end: the record says what became of the payment.
@@ -62,7 +63,8 @@ impl InFlight {
             if began.elapsed() > patience {
                 return Err(Arc::new(CallError::Joined(payment.clone())));
             }
-            tokio::time::sleep(JOIN_POLL).await;
+            tokio::time::sleep(poll).await;
+            poll = longest.min(poll * 2);
         }
     }
 

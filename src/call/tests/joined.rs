@@ -60,6 +60,21 @@ async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
     assert_eq!((in_flight::patience(0), in_flight::patience(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_short_call_of_another_replica_is_waited_for_about_as_long_as_it_takes() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.01).await;
+    let Ok(Admit::Run(admission)) = bench.gate.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
+    let (in_flight, payment, began) = (InFlight::default(), admission.id().clone(), tokio::time::Instant::now());
+    let ends = async {
+        tokio::time::sleep(Duration::from_millis(25)).await;
+        admission.release().await;
+    };
+    let (ended, ()) = tokio::join!(in_flight.join(&bench.gate, &payment, LONG), ends);
+    assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "{ended:?}");
+    assert!(began.elapsed() < Duration::from_millis(40), "{:?}", began.elapsed());
+}
+
 #[tokio::test]
 async fn a_call_that_its_caller_takes_back_goes_on_for_who_joined_it() {
     let in_flight = InFlight::default();
