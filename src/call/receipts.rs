@@ -1,8 +1,12 @@
 //! Receipts as everyone may see them, wherever they are at the moment.
+//!
+//! That of a free call is written behind its answer. Where others share the store, who asks another host for it may be faster: so one
+//! that may be on its way there is waited for, a tenth of a second at most.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
+use tollhouse_protocol::limits::Limits;
 
 use super::write_behind::WriteBehind;
 use crate::{
@@ -10,6 +14,13 @@ use crate::{
     money::receipt::{self, FreeReceipts, Signer},
     store::{Store, StoreError},
 };
+
+/// How long a receipt that another host may be writing is waited for before each further look: what is written behind an answer
+/// is gathered for a fortieth of a second.
+const WAITS: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(30), Duration::from_millis(50)];
+
+/// How much later than its call's longest run a receipt may be written, in milliseconds.
+const WRITTEN_WITHIN_MS: u64 = 10_000;
 
 /// Finds receipts: those that are yet to be written, and those of free and of paid calls.
 pub struct Receipts {
@@ -42,14 +53,27 @@ impl Receipts {
         if let Some(waiting) = self.write_behind.receipt(&id) {
             return self.signer.present(&waiting).map(Some);
         }
-        // Free ones of an older version move from the second place to the first.
-        let stored = match self.free.get(&id).await? {
-            Some(free) => Some(free),
-            None => match receipt::paid(&*self.store, &id).await? {
-                Some(stored) => Some(stored),
-                None => self.free.get(&id).await?,
-            },
-        };
+        let mut stored = self.stored(&id).await?;
+        if stored.is_none() && self.free.is_of_late(&id, Limits::ceilings().wall_ms + WRITTEN_WITHIN_MS) {
+            for wait in WAITS {
+                tokio::time::sleep(wait).await;
+                stored = self.stored(&id).await?;
+                if stored.is_some() {
+                    break;
+                }
+            }
+        }
         stored.map(|stored| self.signer.present(&stored)).transpose()
+    }
+
+    /// Free ones of an older version move from the second place to the first.
+    async fn stored(&self, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.free.get(id).await? {
+            Some(free) => Ok(Some(free)),
+            None => match receipt::paid(&*self.store, id).await? {
+                Some(stored) => Ok(Some(stored)),
+                None => self.free.get(id).await,
+            },
+        }
     }
 }

@@ -2,6 +2,7 @@
 //! both, and who does not hear of the other sells nothing.
 
 mod feeds;
+mod receipts;
 mod tasks;
 
 use std::{path::Path, sync::Arc, time::Duration};

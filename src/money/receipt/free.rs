@@ -33,6 +33,8 @@ use crate::{
 const WINDOW_MS: u64 = 10;
 /// How often what is too much is looked for.
 const TURN: Duration = Duration::from_secs(1);
+/// How far the clock of another host may be ahead, in milliseconds.
+const AHEAD_MS: u64 = 1_000;
 /// Packs read or removed at once.
 const SOME: usize = 256;
 /// Receipts of an older version that are looked at in one go.
@@ -160,6 +162,13 @@ impl FreeReceipts {
                 return Ok(Some(found.value.to_vec()));
             }
         }
+    }
+
+    /// Whether another host of the store may have made the receipt, within so many milliseconds before now.
+    #[must_use]
+    pub fn is_of_late(&self, id: &ReceiptId, millis: u64) -> bool {
+        let (made_at, now) = (id.made_at(), self.clock.now());
+        self.store.is_shared() && made_at <= now.plus_millis(AHEAD_MS) && now <= made_at.plus_millis(millis)
     }
 
     /// How many there are.
