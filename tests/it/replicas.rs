@@ -1,6 +1,7 @@
 //! Two hosts of one store, in one process: what is changed at one holds at the other once that is answered, one payment buys one run of
 //! both, and who does not hear of the other sells nothing.
 
+mod credits;
 mod feeds;
 mod receipts;
 mod tasks;
