@@ -284,8 +284,8 @@ impl App {
             mcp,
         };
         let app = Arc::new(Self { rooms, shared: Arc::new(shared) });
-        let followed = Arc::clone(&app.rooms.catalog);
-        app.rooms.replica.follow(followed).await.map_err(StartError::Replica)?;
+        app.rooms.replica.follow(Arc::clone(&app.rooms.catalog) as _).await.map_err(StartError::Replica)?;
+        app.rooms.exchange(&app.shared.limits);
         app.settle_open();
         app.sweep();
         app.rescan();

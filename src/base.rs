@@ -12,3 +12,4 @@ pub(crate) mod queues;
 pub mod rate;
 pub mod share;
 pub(crate) mod unseen;
+pub mod uses;

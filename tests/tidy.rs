@@ -75,7 +75,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("call", &["account", "base", "capability", "catalog", "event", "money", "replica", "store", "tool"]),
     ("operate", &["base"]),
     ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "objects", "store", "tool"]),
-    ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "store", "tool"]),
+    ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "replica", "store", "tool"]),
     ("http", &["account", "base", "call", "capability", "catalog", "event", "front", "money", "operate", "replica", "store", "tool"]),
     ("mcp", &["base", "call", "catalog", "config", "front", "money", "replica", "store", "tool"]),
     ("web", &["account", "base", "front", "money", "tool"]),

@@ -11,6 +11,7 @@ use crate::{
     capability::{CapabilityServices, secret::Secrets},
     catalog::{Catalog, safety::Scanner},
     event::Events,
+    front::Limits,
     mcp::Mcp,
     money::{
         Gate, Ledger, Terms,
@@ -95,4 +96,12 @@ pub(super) struct Rooms {
     pub(super) progress: Duration,
     /// The MCP front's settings, as they work out here.
     pub(super) mcp: Arc<Mcp>,
+}
+
+impl Rooms {
+    /// Has what is counted of callers count at every host of the store.
+    pub(super) fn exchange(&self, limits: &Limits) {
+        let tallies = limits.tallies().into_iter().chain(self.mcp.tallies());
+        self.replica.exchange(self.clock.clone(), tallies.collect());
+    }
 }

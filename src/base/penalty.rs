@@ -1,12 +1,15 @@
 //! How often a key, such as a client's address, may fail before it waits.
 
 use std::{
-    collections::HashMap,
     hash::Hash,
     num::NonZeroU32,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::uses::{self, Tally, Uses, name, named};
 
 /// The time that the budget of a key is for.
 pub const WINDOW: Duration = Duration::from_secs(60);
@@ -20,15 +23,14 @@ pub struct Penalties<K> {
     per_minute: NonZeroU32,
     /// Within how long all is forgiven, however much a key has failed at once.
     longest: Duration,
-    /// Key → when its budget is whole again.
-    keys: Mutex<HashMap<K, Instant>>,
+    uses: Mutex<Uses<K>>,
 }
 
 impl<K: Hash + Eq + Clone> Penalties<K> {
     /// `per_minute` failures of each key; all are forgiven after `longest`.
     #[must_use]
     pub fn new(per_minute: NonZeroU32, longest: Duration) -> Self {
-        Self { per_minute, longest, keys: Mutex::default() }
+        Self { per_minute, longest, uses: Mutex::default() }
     }
 
     /// What a key may fail in a minute.
@@ -39,40 +41,37 @@ impl<K: Hash + Eq + Clone> Penalties<K> {
 
     /// How long the key waits from `now` on until one failure is forgiven, if it has failed too often.
     pub fn wait(&self, key: &K, now: Instant) -> Option<Duration> {
-        let whole_at = self.keys().get(key).copied()?;
-        let wait = (whole_at + self.interval()).saturating_duration_since(now).saturating_sub(WINDOW);
+        let behind = self.uses().behind(key, now);
+        let wait = (behind + self.interval()).saturating_sub(WINDOW);
         (!wait.is_zero()).then_some(wait)
     }
 
     /// Whether the key has failures that are not forgiven by `now`.
     pub fn has_failed(&self, key: &K, now: Instant) -> bool {
-        self.keys().get(key).is_some_and(|whole_at| *whole_at > now)
+        !self.uses().behind(key, now).is_zero()
     }
 
     /// Remembers that the key has failed.
     pub fn count(&self, key: K, now: Instant) {
-        let mut keys = self.keys();
-        if keys.len() >= MAX_KEYS && !keys.contains_key(&key) {
-            keys.retain(|_, whole_at| *whole_at > now);
-            if keys.len() >= MAX_KEYS
-                && let Some(least) = keys.iter().min_by_key(|(_, whole_at)| **whole_at).map(|(key, _)| key.clone())
-            {
-                keys.remove(&least);
-            }
-        }
-        let whole_at = keys.entry(key).or_insert(now);
-        *whole_at = ((*whole_at).max(now) + self.interval()).min(now + self.longest);
+        let mut uses = self.uses();
+        let behind = self.behind(&mut uses, &key, 1, now);
+        uses.use_here(&key, 1, now, behind, WINDOW / 10);
+    }
+
+    /// How far behind the key is once it has failed so often more, with room for it.
+    fn behind(&self, uses: &mut Uses<K>, key: &K, failed: u32, now: Instant) -> Duration {
+        uses.make_room(key, MAX_KEYS, now);
+        (uses.behind(key, now) + self.interval().saturating_mul(failed)).min(self.longest)
     }
 
     /// Forgives the key everything.
     pub fn forgive(&self, key: &K) {
-        self.keys().remove(key);
+        self.uses().forget(key);
     }
 
     /// Forgets keys whose budget is whole, so that memory stays flat.
     pub fn forget_quiet(&self) {
-        let now = Instant::now();
-        self.keys().retain(|_, whole_at| *whole_at > now);
+        self.uses().forget_quiet(uses::now());
     }
 
     /// The time in which one failure is forgiven.
@@ -80,8 +79,23 @@ impl<K: Hash + Eq + Clone> Penalties<K> {
         WINDOW / self.per_minute.get()
     }
 
-    fn keys(&self) -> MutexGuard<'_, HashMap<K, Instant>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    fn uses(&self) -> MutexGuard<'_, Uses<K>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Tally for Penalties<K> {
+    fn take_used(&self, most: usize) -> Vec<(String, u64)> {
+        let failed = self.uses().take(most);
+        failed.into_iter().filter_map(|(key, failed)| Some((name(&key)?, failed))).collect()
+    }
+
+    fn used_elsewhere(&self, name: &str, failed: u64) {
+        if let Some(key) = named(name) {
+            let (now, mut uses) = (uses::now(), self.uses());
+            let behind = self.behind(&mut uses, &key, u32::try_from(failed).unwrap_or(u32::MAX), now);
+            uses.use_elsewhere(key, now, behind);
+        }
     }
 }
 
@@ -122,11 +136,24 @@ mod tests {
     }
 
     #[test]
+    fn what_failed_elsewhere_is_waited_for_here_too() {
+        let (one, other) = (penalties(10), penalties(10));
+        assert_eq!(one.take_used(9), []);
+        (0..10).for_each(|_| one.count(1, uses::now()));
+        let told = one.take_used(9);
+        assert_eq!(told, [("1".to_owned(), 10)]);
+        other.used_elsewhere(&told[0].0, told[0].1);
+        assert!(other.wait(&1, uses::now()).is_some() && other.wait(&2, uses::now()).is_none());
+        other.used_elsewhere("1", u64::MAX);
+        assert!(other.wait(&1, uses::now()).unwrap() <= Duration::from_secs(60 * 60));
+    }
+
+    #[test]
     fn many_keys_do_not_fill_the_memory_nor_push_out_who_fails_most() {
         let (penalties, now) = (penalties(2), Instant::now());
         (0..3).for_each(|_| penalties.count(0, now));
         (1..MAX_KEYS as u32 + 100).for_each(|key| penalties.count(key, now));
-        assert_eq!(penalties.keys().len(), MAX_KEYS);
+        assert_eq!(penalties.uses().len(), MAX_KEYS);
         assert!(penalties.wait(&0, now).is_some());
     }
 }

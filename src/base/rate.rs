@@ -4,23 +4,26 @@ use std::{
     collections::HashMap,
     hash::Hash,
     num::NonZeroU32,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
-use governor::{
-    DefaultKeyedRateLimiter, Quota, RateLimiter,
-    clock::{Clock as _, DefaultClock},
-};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::uses::{Tally, Uses, name, named, now};
 
 /// Requests that a key may make at once, as a multiple of those it may make in a second.
 const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
+const NANOS: u64 = 1_000_000_000;
+
 /// Requests per second of each key (GCRA).
 #[derive(Debug)]
-pub struct Rate<K: Hash + Eq + Clone> {
-    limiter: DefaultKeyedRateLimiter<K>,
-    clock: DefaultClock,
+pub struct Rate<K> {
     per_second: NonZeroU32,
+    /// The time in which all that a key may do at once comes back.
+    whole: Duration,
+    uses: Mutex<Uses<K>>,
 }
 
 impl<K: Hash + Eq + Clone> Rate<K> {
@@ -33,8 +36,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
     /// The same, with so many at once instead.
     #[must_use]
     pub fn with_burst(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
-        let limiter = RateLimiter::keyed(Quota::per_second(per_second).allow_burst(burst));
-        Self { limiter, clock: DefaultClock::default(), per_second }
+        Self { per_second, whole: time_of(burst.get().into(), per_second), uses: Mutex::default() }
     }
 
     /// What one key may do in a second.
@@ -45,19 +47,55 @@ impl<K: Hash + Eq + Clone> Rate<K> {
 
     /// Seconds until the key may ask again, if it may not now.
     pub fn wait(&self, key: &K) -> Option<u64> {
-        let not_until = self.limiter.check_key(key).err()?;
-        Some(not_until.wait_time_from(self.clock.now()).as_secs() + 1)
+        self.admit(key, NonZeroU32::MIN, now()).err().map(|wait| wait.as_secs() + 1)
     }
 
     /// Takes `some` of what the key may do, if it may do as much now.
     pub fn take(&self, key: &K, some: NonZeroU32) -> bool {
-        self.limiter.check_key_n(key, some).is_ok_and(|taken| taken.is_ok())
+        self.admit(key, some, now()).is_ok()
+    }
+
+    /// Takes `some`, or says how long that has to wait.
+    fn admit(&self, key: &K, some: NonZeroU32, now: Instant) -> Result<(), Duration> {
+        let mut uses = self.uses();
+        let behind = uses.behind(key, now) + time_of(some.get().into(), self.per_second);
+        match behind.checked_sub(self.whole).filter(|wait| !wait.is_zero()) {
+            Some(wait) => Err(wait),
+            None => {
+                uses.use_here(key, some.get().into(), now, behind, self.whole / 10);
+                Ok(())
+            }
+        }
     }
 
     /// Forgets keys that have been quiet, so that memory stays flat.
     pub fn forget_quiet(&self) {
-        self.limiter.retain_recent();
+        self.uses().forget_quiet(now());
     }
+
+    fn uses(&self) -> MutexGuard<'_, Uses<K>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Tally for Rate<K> {
+    fn take_used(&self, most: usize) -> Vec<(String, u64)> {
+        let used = self.uses().take(most);
+        used.into_iter().filter_map(|(key, used)| Some((name(&key)?, used))).collect()
+    }
+
+    fn used_elsewhere(&self, name: &str, used: u64) {
+        if let Some(key) = named(name) {
+            let (now, mut uses) = (now(), self.uses());
+            let behind = uses.behind(&key, now) + time_of(used, self.per_second);
+            uses.use_elsewhere(key, now, behind);
+        }
+    }
+}
+
+/// The time in which `some` come back.
+fn time_of(some: u64, per_second: NonZeroU32) -> Duration {
+    Duration::from_nanos(some.saturating_mul(NANOS) / u64::from(per_second.get()))
 }
 
 /// So many at once of each key.
@@ -115,6 +153,58 @@ impl<K: Hash + Eq + Clone> Drop for Permit<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn rate(per_second: u32, burst: u32) -> Rate<u8> {
+        Rate::with_burst(NonZeroU32::new(per_second).unwrap(), NonZeroU32::new(burst).unwrap())
+    }
+
+    fn some(some: u32) -> NonZeroU32 {
+        NonZeroU32::new(some).unwrap()
+    }
+
+    #[test]
+    fn a_key_may_do_so_much_at_once_and_then_as_much_as_comes_back() {
+        let (rate, begun) = (rate(10, 20), Instant::now());
+        for _ in 0..20 {
+            assert_eq!(rate.admit(&1, some(1), begun), Ok(()));
+        }
+        assert_eq!(rate.admit(&1, some(1), begun), Err(Duration::from_millis(100)));
+        assert_eq!(rate.admit(&2, some(20), begun), Ok(()), "another key");
+        assert_eq!(rate.admit(&3, some(21), begun), Err(Duration::from_millis(100)), "more than there ever is");
+        let later = begun + Duration::from_millis(300);
+        assert_eq!(rate.admit(&1, some(4), later), Err(Duration::from_millis(100)));
+        assert_eq!(rate.admit(&1, some(3), later), Ok(()));
+        assert!(rate.take(&4, some(20)) && !rate.take(&4, some(20)));
+        assert_eq!((rate.wait(&4), rate.wait(&5)), (Some(1), None));
+        rate.uses().forget_quiet(begun + Duration::from_secs(60));
+        assert_eq!(rate.uses().len(), 0);
+    }
+
+    #[test]
+    fn rates_of_many_and_of_few_are_kept_to() {
+        let (many, begun) = (rate(u32::MAX, u32::MAX), Instant::now());
+        assert_eq!(many.admit(&1, some(u32::MAX), begun), Ok(()));
+        assert!(many.admit(&1, some(u32::MAX), begun + Duration::from_millis(999)).is_err());
+        assert_eq!(many.admit(&1, some(u32::MAX), begun + Duration::from_secs(1)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_used_elsewhere_counts_here_too() {
+        let (one, other, now) = (rate(10, 20), rate(10, 20), now());
+        assert_eq!(one.take_used(10), [], "nobody has asked before");
+        assert_eq!(one.admit(&1, some(2), now), Ok(()));
+        assert_eq!(one.take_used(10), [], "it is no more than a tenth");
+        assert_eq!(one.admit(&1, some(18), now), Ok(()));
+        assert_eq!(one.admit(&2, some(10), now), Ok(()));
+        assert_eq!(one.take_used(1), [("1".to_owned(), 20)]);
+        assert_eq!(one.take_used(10), [("2".to_owned(), 10)]);
+        assert_eq!(one.take_used(10), []);
+        other.used_elsewhere("1", 200);
+        other.used_elsewhere("no key", 200);
+        assert!(!other.take(&1, some(1)) && other.take(&2, some(20)));
+        assert_eq!(other.take_used(10), [], "what others have used is not told them");
+        assert!(other.wait(&1).is_some_and(|wait| wait > 10), "it has used ten times as much as it may at once");
+    }
 
     #[test]
     fn each_key_has_its_permits_and_nothing_is_left_of_them() {

@@ -25,7 +25,10 @@ use super::{
     payment::{bearer, credit},
 };
 use crate::{
-    base::penalty::{Penalties, WINDOW},
+    base::{
+        penalty::{Penalties, WINDOW},
+        uses::Tally,
+    },
     money::CredentialObserver,
 };
 
@@ -34,12 +37,17 @@ const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// Wrong credentials of each client address. Of IPv6, a /64 is one address.
 #[derive(Debug)]
-pub(super) struct Failures(Penalties<IpAddr>);
+pub(super) struct Failures(Arc<Penalties<IpAddr>>);
 
 impl Failures {
     /// `per_minute` failures of each address, at once or spread.
     pub(super) fn new(per_minute: NonZeroU32) -> Self {
-        Self(Penalties::new(per_minute, LONGEST))
+        Self(Arc::new(Penalties::new(per_minute, LONGEST)))
+    }
+
+    /// What is counted.
+    pub(super) fn tally(&self) -> Arc<dyn Tally> {
+        Arc::clone(&self.0) as _
     }
 
     /// Forgets addresses whose budget is whole, so that memory stays flat.

@@ -12,16 +12,18 @@ use crate::{
     base::{
         rate::Rate,
         share::{Shares, Turn},
+        uses::Tally,
     },
     call::CallError,
     money::Offered,
+    replica::Tallies,
 };
 
 /// The limits of each client address.
 #[derive(Debug)]
 pub struct Limits {
     /// Requests.
-    rate: Option<Rate<IpAddr>>,
+    rate: Option<Arc<Rate<IpAddr>>>,
     /// Of the processor.
     shares: Arc<Shares>,
     /// Wrong credentials.
@@ -32,7 +34,15 @@ impl Limits {
     /// So many requests per second and wrong credentials per minute; `None` is no limit.
     #[must_use]
     pub fn new(requests: Option<NonZeroU32>, failures: Option<NonZeroU32>, shares: Arc<Shares>) -> Self {
-        Self { rate: requests.map(Rate::new), shares, failures: failures.map(|per_minute| Arc::new(Failures::new(per_minute))) }
+        let failures = failures.map(|per_minute| Arc::new(Failures::new(per_minute)));
+        Self { rate: requests.map(Rate::new).map(Arc::new), shares, failures }
+    }
+
+    /// What is counted of addresses that may come to other hosts as well.
+    #[must_use]
+    pub fn tallies(&self) -> Tallies {
+        let rate = self.rate.iter().map(|rate| ("address", Arc::clone(rate) as Arc<dyn Tally>));
+        rate.chain(self.failures.iter().map(|failures| ("credentials", failures.tally()))).collect()
     }
 
     /// Forgets addresses that have been quiet, so that memory stays flat.

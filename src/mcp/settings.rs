@@ -7,14 +7,20 @@ use std::{
     time::Duration,
 };
 
-use crate::{base::rate::Rate, config::McpSettings, front::AllowedOrigins, tool::Slug};
+use crate::{
+    base::{rate::Rate, uses::Tally},
+    config::McpSettings,
+    front::AllowedOrigins,
+    replica::Tallies,
+    tool::Slug,
+};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]
 pub struct Mcp {
     pub(super) origins: Arc<AllowedOrigins>,
     /// Calls of each address and tool.
-    pub(super) rate: Option<Rate<(IpAddr, String)>>,
+    pub(super) rate: Option<Arc<Rate<(IpAddr, String)>>>,
     /// Members of a batch.
     pub(super) batch: usize,
     /// Time between two progress notifications.
@@ -52,7 +58,7 @@ impl Mcp {
         };
         Self {
             origins: Arc::new(AllowedOrigins::new(&hosts, origins.as_deref())),
-            rate: settings.rate_limit.map(Rate::new),
+            rate: settings.rate_limit.map(Rate::new).map(Arc::new),
             batch: settings.batch,
             progress: settings.progress,
             underscores: settings.conformance_tools.is_some(),
@@ -68,6 +74,12 @@ impl Mcp {
     /// The slug of the tool that is called `name`.
     pub(super) fn slug_of<'a>(&self, name: &'a str) -> Cow<'a, str> {
         if self.underscores { Cow::Owned(name.replace('_', "-")) } else { Cow::Borrowed(name) }
+    }
+
+    /// What is counted of callers who may come to other hosts as well.
+    #[must_use]
+    pub fn tallies(&self) -> Tallies {
+        self.rate.iter().map(|rate| ("mcp", Arc::clone(rate) as Arc<dyn Tally>)).collect()
     }
 
     /// Forgets callers that have been quiet, so that memory stays flat.

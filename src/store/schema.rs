@@ -64,6 +64,8 @@ tables! {
     FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
     /// Who serves a store that several processes share, and until when it is sure that they do.
     REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
+    /// What callers have used of their rates, and failed, by the stretch of time and the key: counted by all who share the store.
+    USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Handlers' sources, by the hash that is their version.

@@ -3,6 +3,7 @@
 
 mod credits;
 mod feeds;
+mod rates;
 mod receipts;
 mod tasks;
 
@@ -26,6 +27,9 @@ const BASE_URL: &str = "http://tools.example";
 
 /// How long a change may take to hold everywhere, while all are there: it is heard of each tenth of a second.
 const HEARD_WITHIN: Duration = Duration::from_secs(2);
+
+/// Wrong credentials that an address may show in a minute.
+const AUTH_FAILURES: usize = 6;
 
 /// Hosts of one store.
 struct Hosts {
@@ -84,6 +88,8 @@ fn settings(data: &Path) -> Settings {
     let tools = data.join("no-tools");
     std::fs::create_dir_all(&tools).unwrap();
     let words = ["serve", "--data", data.to_str().unwrap(), "--tools", tools.to_str().unwrap(), "--sandbox-spares", "0"];
+    let failures = AUTH_FAILURES.to_string();
+    let words = words.into_iter().chain(["--auth-failures", &failures]);
     let given = Flags::augment_args(Command::new("serve")).get_matches_from(words);
     Flags::from_arg_matches(&given).unwrap().resolve().unwrap()
 }

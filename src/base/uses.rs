@@ -1,0 +1,135 @@
+//! What keys have used of what comes back with time (GCRA), here and where others count the same.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    time::{Duration, Instant},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// Longest name of a key that others are told, in bytes.
+const MAX_NAME: usize = 512;
+
+/// What a room counts of keys that others count too.
+pub trait Tally: Send + Sync + 'static {
+    /// What keys have used here that was not told yet, of those that have used more than a tenth of what they may at once: at most
+    /// `most` of them. Nothing that was used before this was asked for the first time.
+    fn take_used(&self, most: usize) -> Vec<(String, u64)>;
+
+    /// Has the key of this name have used so much more, elsewhere.
+    fn used_elsewhere(&self, name: &str, used: u64);
+}
+
+/// What keys have used, and when all of it has come back.
+#[derive(Debug)]
+pub(super) struct Uses<K> {
+    keys: HashMap<K, Use>,
+    /// Those that have something to tell, where anybody asks.
+    untold: Option<Vec<K>>,
+}
+
+#[derive(Debug)]
+struct Use {
+    whole_at: Instant,
+    untold: u64,
+    /// Whether it is among those that have something to tell.
+    is_listed: bool,
+}
+
+/// The time that is gone by: tests pause it.
+pub(super) fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+impl<K> Default for Uses<K> {
+    fn default() -> Self {
+        Self { keys: HashMap::new(), untold: None }
+    }
+}
+
+impl<K: Hash + Eq + Clone> Uses<K> {
+    /// How long it takes from `now` on until all that the key has used has come back.
+    pub(super) fn behind(&self, key: &K, now: Instant) -> Duration {
+        self.keys.get(key).map_or(Duration::ZERO, |used| used.whole_at.saturating_duration_since(now))
+    }
+
+    /// The key has used `some`, all of which has come back after `behind`. It is told once that is more than `least`.
+    pub(super) fn use_here(&mut self, key: &K, some: u64, now: Instant, behind: Duration, least: Duration) {
+        let used = self.keys.entry(key.clone()).or_insert_with(|| Use::at(now));
+        if used.whole_at <= now {
+            // What it used before has come back, to all who were not told.
+            used.untold = 0;
+        }
+        (used.whole_at, used.untold) = (now + behind, used.untold + some);
+        if let Some(untold) = &mut self.untold
+            && behind > least
+            && !used.is_listed
+        {
+            used.is_listed = true;
+            untold.push(key.clone());
+        }
+    }
+
+    /// So much was used of the key elsewhere that all of it has come back after `behind`.
+    pub(super) fn use_elsewhere(&mut self, key: K, now: Instant, behind: Duration) {
+        self.keys.entry(key).or_insert_with(|| Use::at(now)).whole_at = now + behind;
+    }
+
+    /// As [`Tally::take_used`], by keys.
+    pub(super) fn take(&mut self, most: usize) -> Vec<(K, u64)> {
+        let Self { keys, untold } = self;
+        let untold = untold.get_or_insert_default();
+        let some = untold.drain(..untold.len().min(most));
+        let told = some.filter_map(|key| {
+            let used = keys.get_mut(&key)?;
+            used.is_listed = false;
+            Some((key, std::mem::take(&mut used.untold)))
+        });
+        told.collect()
+    }
+
+    /// Makes room for a key among `most`: whoever is least behind is forgotten.
+    pub(super) fn make_room(&mut self, key: &K, most: usize, now: Instant) {
+        if self.keys.len() < most || self.keys.contains_key(key) {
+            return;
+        }
+        self.forget_quiet(now);
+        if self.keys.len() >= most
+            && let Some(least) = self.keys.iter().min_by_key(|(_, used)| used.whole_at).map(|(key, _)| key.clone())
+        {
+            self.keys.remove(&least);
+        }
+    }
+
+    /// Forgets what the key has used.
+    pub(super) fn forget(&mut self, key: &K) {
+        self.keys.remove(key);
+    }
+
+    /// Forgets keys all of whose use has come back.
+    pub(super) fn forget_quiet(&mut self, now: Instant) {
+        self.keys.retain(|_, used| used.whole_at > now);
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+}
+
+impl Use {
+    fn at(now: Instant) -> Self {
+        Self { whole_at: now, untold: 0, is_listed: false }
+    }
+}
+
+/// What others know a key by; `None` where that would be too long.
+pub(super) fn name(key: &impl Serialize) -> Option<String> {
+    serde_json::to_string(key).ok().filter(|name| name.len() <= MAX_NAME)
+}
+
+/// The key of this name.
+pub(super) fn named<K: DeserializeOwned>(name: &str) -> Option<K> {
+    serde_json::from_str(name).ok()
+}

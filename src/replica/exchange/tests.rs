@@ -1,0 +1,135 @@
+use std::{num::NonZeroU32, time::Instant};
+
+use super::*;
+use crate::{
+    base::{clock::Timestamp, penalty::Penalties, rate::Rate},
+    store::{faulty::FaultyStore, memory::MemoryStore},
+};
+
+const NOW: Timestamp = Timestamp(1_800_000_000_000);
+
+type Shared = Arc<FaultyStore<MemoryStore>>;
+
+fn shared() -> (Shared, Clock) {
+    let clock = Clock::fixed(NOW);
+    (Arc::new(FaultyStore::new(MemoryStore::shared(clock.clone()))), clock)
+}
+
+/// A replica of the store that counts requests and failures.
+struct Counting {
+    replica: Arc<Replica>,
+    rate: Arc<Rate<u8>>,
+    failures: Arc<Penalties<u8>>,
+}
+
+impl Counting {
+    fn of(store: &Shared, clock: &Clock) -> Self {
+        let replica = Replica::new(Arc::clone(store) as _);
+        let rate = Arc::new(Rate::new(NonZeroU32::new(50).unwrap()));
+        let failures = Arc::new(Penalties::new(NonZeroU32::new(10).unwrap(), Duration::from_secs(3_600)));
+        replica.exchange(clock.clone(), vec![("rate", Arc::clone(&rate) as _), ("failures", Arc::clone(&failures) as _)]);
+        Self { replica, rate, failures }
+    }
+
+    fn is_locked(&self, key: u8) -> bool {
+        self.failures.wait(&key, now()).is_some()
+    }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
+/// Lets so many milliseconds go by, and does something in each.
+async fn pass(clock: &Clock, millis: u64, mut each: impl FnMut()) {
+    for _ in 0..millis {
+        each();
+        clock.set(clock.now().plus_millis(1));
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn sums(store: &Shared) -> usize {
+    USED.rows().count(&**store, &USED.rows().all(), 1_000).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_let_through_no_more_than_one_may_and_what_passes_before_they_hear_of_each_other() {
+    let (store, clock) = shared();
+    let replicas = [(); 3].map(|()| Counting::of(&store, &clock));
+    pass(&clock, 300, || {}).await;
+    let (mut let_through, mut of_few) = (0, 0);
+    let mut asked = 0_u32;
+    pass(&clock, 20_000, || {
+        let all = replicas.iter().filter(|one| one.rate.wait(&1).is_none()).count();
+        let_through += all;
+        // Another key, that asks each of them for less than it may.
+        asked += 1;
+        if asked.is_multiple_of(100) {
+            of_few += usize::from(replicas[(asked / 100) as usize % 3].rate.wait(&2).is_none());
+        }
+    })
+    .await;
+    // A hundred at once, fifty a second from then on; what the other two let through at first they make up for.
+    assert!((1_000..=100 + 20 * 50 + 3 * 50).contains(&let_through), "{let_through}");
+    assert_eq!(of_few, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_locked_out_at_one_is_at_the_others_within_half_a_second() {
+    let (store, clock) = shared();
+    let [one, other] = [(); 2].map(|()| Counting::of(&store, &clock));
+    pass(&clock, 300, || {}).await;
+    (0..10).for_each(|_| one.failures.count(7, now()));
+    assert!(one.is_locked(7) && !other.is_locked(7));
+    pass(&clock, 500, || {}).await;
+    assert!(other.is_locked(7) && !other.is_locked(8));
+    // Nothing comes back to it as if others had failed as well.
+    let wait = one.failures.wait(&7, now()).unwrap();
+    pass(&clock, 5_000, || {}).await;
+    assert!(one.failures.wait(&7, now()).unwrap() < wait);
+    pass(&clock, 2_000, || {}).await;
+    assert!(!one.is_locked(7) && !other.is_locked(7));
+    // Who begins later has not heard of it; and who hears of nothing for a while goes on by itself.
+    let third = Counting::of(&store, &clock);
+    store.fail_reads();
+    pass(&clock, 1_000, || {}).await;
+    assert!(!third.is_locked(7));
+    (0..10).for_each(|_| one.failures.count(9, now()));
+    pass(&clock, 1_000, || {}).await;
+    assert!(one.is_locked(9) && !other.is_locked(9));
+    store.heal();
+    pass(&clock, 500, || {}).await;
+    assert!(other.is_locked(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sums_go_by_themselves_and_who_counts_nothing_writes_nothing() {
+    let (store, clock) = shared();
+    let [one, _other] = [(); 2].map(|()| Counting::of(&store, &clock));
+    pass(&clock, 1_000, || {}).await;
+    assert_eq!((store.commits(), sums(&store).await), (0, 0));
+    (0..3).for_each(|_| one.failures.count(7, now()));
+    pass(&clock, 500, || {}).await;
+    assert_eq!((store.commits(), sums(&store).await), (1, 1));
+    pass(&clock, 3 * STRETCH_MS + 1_000, || {}).await;
+    assert_eq!(sums(&store).await, 0);
+    let commits = store.commits();
+    let ended = Arc::downgrade(&one.replica);
+    drop(one.replica);
+    assert_eq!(ended.strong_count(), 0);
+    (0..3).for_each(|_| one.failures.count(7, now()));
+    pass(&clock, 1_000, || {}).await;
+    assert_eq!(store.commits(), commits, "nobody is left to tell for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_store_is_of_one_process_nothing_is_told() {
+    let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));
+    let one = Counting::of(&store, &clock);
+    store.fail_reads();
+    (0..10).for_each(|_| one.failures.count(7, now()));
+    pass(&clock, 1_000, || {}).await;
+    assert!(one.is_locked(7));
+    assert_eq!((store.commits(), one.failures.take_used(9)), (0, vec![]));
+}
