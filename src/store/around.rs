@@ -62,18 +62,39 @@ impl<S: Around> Store for S {
     }
 }
 
-/// A store of several hosts, on which another one does something right before one's scan.
+/// A store of several hosts, on which another one does something right before one's scan, or one's commit.
 pub(crate) struct Meanwhile<S> {
     inner: Arc<S>,
-    /// Left to pass before that.
+    /// Left to pass before that; as many as there can be where it is not before one.
     scans: AtomicUsize,
+    commits: AtomicUsize,
     does: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
 impl<S: Store> Meanwhile<S> {
     /// Before the scan with this number, from 1 on.
     pub(crate) fn before_scan(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
-        Arc::new(Self { inner, scans: AtomicUsize::new(number), does: Mutex::new(Some(Box::pin(does))) })
+        Self::before(number, usize::MAX, inner, does)
+    }
+
+    /// Before the commit with this number, from 1 on: what it writes was decided by what was there until then.
+    pub(crate) fn before_commit(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        Self::before(usize::MAX, number, inner, does)
+    }
+
+    fn before(scans: usize, commits: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        let [scans, commits] = [scans, commits].map(AtomicUsize::new);
+        Arc::new(Self { inner, scans, commits, does: Mutex::new(Some(Box::pin(does))) })
+    }
+
+    /// Has the other one do it, if this is the last to pass before that.
+    async fn pass(&self, left: &AtomicUsize) {
+        if left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let does = self.does.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(does) = does {
+                does.await;
+            }
+        }
     }
 }
 
@@ -84,16 +105,12 @@ impl<S: Store> Around for Meanwhile<S> {
     }
 
     async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        if self.scans.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let does = self.does.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(does) = does {
-                does.await;
-            }
-        }
+        self.pass(&self.scans).await;
         self.inner.scan(space, range, limit, direction).await
     }
 
     async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.pass(&self.commits).await;
         self.inner.apply(batch, durability).await
     }
 }

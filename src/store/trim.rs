@@ -58,3 +58,31 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(Some(Trimmed { stored, removed }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::store::{around::Meanwhile, memory::MemoryStore, schema};
+
+    const ROWS: Table<String, String> = schema::RETIRED_SLUGS.holding();
+
+    /// All but the last three.
+    async fn trim(store: &(impl Store + ?Sized)) -> Option<Trimmed> {
+        ROWS.trim(store, &ROWS.all(), 3, None).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn of_two_that_take_the_same_rows_away_at_once_one_says_so() {
+        let memory = Arc::new(MemoryStore::new());
+        for n in 10..20 {
+            ROWS.put(&n.to_string(), &String::new()).commit(&*memory, Durability::Buffered).await.unwrap();
+        }
+        let other = Arc::clone(&memory);
+        let meanwhile = async move { assert_eq!(trim(&*other).await, Some(Trimmed { stored: 10, removed: 7 })) };
+        let store = Meanwhile::before_commit(1, Arc::clone(&memory), meanwhile);
+        assert_eq!(trim(&*store).await, None, "none of what it meant to take away was left");
+        assert_eq!(ROWS.count(&*memory, &ROWS.all(), usize::MAX).await.unwrap(), 3);
+    }
+}
