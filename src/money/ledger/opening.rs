@@ -51,14 +51,18 @@ pub async fn opened(store: &dyn Store) -> Result<Option<Opened>, StoreError> {
 ///
 /// The store's; the next start goes on.
 pub async fn open(store: &dyn Store, clock: &Clock) -> Result<(), StoreError> {
-    if opened(store).await?.is_some() {
-        return Ok(());
-    }
     let opening = Opening { store, at: clock.now() };
-    opening.credits().await?;
-    opening.builders().await?;
-    opening.packets().await?;
-    OPENED.put(&(), &Opened { at: opening.at }).commit(store, Durability::Durable).await?;
+    loop {
+        if opened(store).await?.is_some() {
+            return Ok(());
+        }
+        match opening.all().await {
+            Ok(()) => break,
+            // Another host of the store is at it, or is done, and moves money already.
+            Err(StoreError::Conflict) => {}
+            Err(error) => return Err(error),
+        }
+    }
     if POSTINGS.first(store, &POSTINGS.all()).await?.is_some() {
         tracing::info!("the ledger was opened with what was there before it");
     }
@@ -71,6 +75,19 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
+    async fn all(&self) -> Result<(), StoreError> {
+        self.credits().await?;
+        self.builders().await?;
+        self.packets().await?;
+        self.commit(OPENED.put(&(), &Opened { at: self.at }), Durability::Durable).await
+    }
+
+    /// Commits what is entered, unless the ledger is open: from then on what it would enter has postings of its own.
+    async fn commit(&self, mut batch: Batch, durability: Durability) -> Result<(), StoreError> {
+        batch.absent(&OPENED, &());
+        batch.commit(self.store, durability).await.map(drop)
+    }
+
     /// The balances of credits, and what was taken of revoked ones. A record that was entered says no balance any more.
     async fn credits(&self) -> Result<(), StoreError> {
         let mut range = CREDITS.all();
@@ -89,7 +106,7 @@ impl Opening<'_> {
                     batch.append(self.entered(Dollars::Revoked(row.key.clone()), revoked).stored());
                 }
             }
-            batch.commit(self.store, Durability::Buffered).await?;
+            self.commit(batch, Durability::Buffered).await?;
         }
     }
 
@@ -134,7 +151,7 @@ impl Opening<'_> {
         if POSTINGS.get(self.store, &posting.cause().key()).await?.is_some() {
             return Ok(());
         }
-        posting.stored().commit(self.store, Durability::Buffered).await.map(drop)
+        self.commit(posting.stored(), Durability::Buffered).await
     }
 
     fn entered(&self, account: Dollars, amount: MicroUsd) -> Posting {
