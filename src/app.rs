@@ -449,9 +449,7 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
 /// The store that the settings name.
 async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
     if let Some(database) = &settings.database {
-        let store = PostgresStore::open(database.clone()).await.map_err(StartError::Database)?;
-        store.take().await.map_err(StartError::Database)?;
-        return Ok(Arc::new(store));
+        return Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?));
     }
     Ok(Arc::new(SledStore::open(settings.data.join("store"), settings.store.clone()).map_err(StartError::Store)?))
 }

@@ -152,8 +152,9 @@ impl Replica {
         }
     }
 
-    /// Takes a lease from now on, in place of the one before.
-    async fn renew(&self, durability: Durability) -> Result<(), StoreError> {
+    /// Takes a lease from now on, in place of the one before. On disk: of one that a crash of the store took back others would see the
+    /// end before its holder does.
+    async fn renew(&self) -> Result<(), StoreError> {
         let asked = Instant::now();
         let now = self.store.now().await?;
         let until = now.plus_millis(LEASE_MS);
@@ -163,7 +164,7 @@ impl Replica {
             until_ms: until.0,
             applied: self.applied.load(Ordering::SeqCst),
         };
-        REPLICAS.put(&self.id, &lease).commit(&*self.store, durability).await?;
+        REPLICAS.put(&self.id, &lease).commit(&*self.store, Durability::Durable).await?;
         let mut contact = self.contact();
         let since = contact.lease.filter(|before| before.until > now).map_or(now, |before| before.since);
         contact.lease = Some(Held { asked, until, since });

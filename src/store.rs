@@ -108,6 +108,15 @@ pub enum Durability {
     Durable,
 }
 
+impl Durability {
+    /// Of a commit that its process goes on from without looking again. A store that ends with its process loses nothing that the process
+    /// has built on; one that others share may crash without it, and take back what was buffered.
+    #[must_use]
+    pub fn built_on(store: &(impl Store + ?Sized)) -> Self {
+        if store.is_shared() { Self::Durable } else { Self::Buffered }
+    }
+}
+
 /// Which end of a range a scan starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {

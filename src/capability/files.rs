@@ -95,7 +95,7 @@ impl Files {
             page.iter().for_each(|(key, _)| _ = batch.delete(&FILES, key));
             batch.delete(&FILES_USAGE, &own);
             let ended = self.0.objects.ends(&mut batch, page.into_iter().filter_map(|(_, entry)| Some(entry?.object)));
-            batch.commit(&*self.0.store, Durability::Buffered).await?;
+            batch.commit(&*self.0.store, Durability::built_on(&*self.0.store)).await?;
             self.0.objects.discard(ended).await;
             if done {
                 return Ok(());
@@ -222,7 +222,8 @@ impl Scoped {
 
     /// Commits an entry of this content at `key`, or its removal; gives what the entry that was there held.
     async fn replace(&self, key: &Key, content: Option<(&Promised, u64)>) -> Result<Ended, OpFailure> {
-        update(&*self.files.store, Durability::Buffered, |tx| self.decide(tx, key, content)).await
+        // The content that it replaces goes after it.
+        update(&*self.files.store, Durability::built_on(&*self.files.store), |tx| self.decide(tx, key, content)).await
     }
 
     async fn decide<'a>(&self, mut tx: Tx<'a>, key: &Key, content: Option<(&Promised, u64)>) -> Result<Decided<'a, Ended>, OpFailure> {

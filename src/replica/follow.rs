@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::Replica;
-use crate::store::{Change, Changes, Durability, StoreError};
+use crate::store::{Change, Changes, StoreError};
 
 /// How often the log of changes is asked.
 const HEAR_EVERY: Duration = Duration::from_millis(100);
@@ -50,7 +50,7 @@ impl Replica {
             return Ok(());
         }
         self.hear(&*followed).await?;
-        self.renew(Durability::Durable).await?;
+        self.renew().await?;
         // What was changed before others saw the lease, and waited for nobody.
         self.hear(&*followed).await?;
         let (replica, followed) = (Arc::downgrade(self), Arc::downgrade(&followed));
@@ -76,7 +76,7 @@ impl Replica {
         let before = self.applied.load(Ordering::SeqCst);
         self.hear(followed).await?;
         if self.applied.load(Ordering::SeqCst) != before || self.is_due() {
-            self.renew(Durability::Buffered).await?;
+            self.renew().await?;
         }
         if sweeps { self.sweep().await } else { Ok(()) }
     }

@@ -93,7 +93,7 @@ async fn nobody_waits_for_a_replica_that_has_left_nor_longer_than_a_lease_for_on
     assert_eq!(begun.elapsed(), LEASE);
     assert!(silent.is_fenced() && !one.is_fenced());
     clock.set(NOW.plus_millis(LEASE_MS - 1));
-    one.renew(Durability::Buffered).await.unwrap();
+    one.renew().await.unwrap();
     clock.set(NOW.plus_millis(LEASE_MS));
     change(&*store).await;
     let begun = Instant::now();
@@ -166,7 +166,7 @@ async fn leases_of_long_ago_are_taken_away() {
     one.sweep().await.unwrap();
     assert_eq!(one.leases().await.unwrap().len(), 2);
     clock.set(NOW.plus_millis(LEASE_MS + KEPT_MS));
-    one.renew(Durability::Buffered).await.unwrap();
+    one.renew().await.unwrap();
     one.sweep().await.unwrap();
     let left: Vec<_> = one.leases().await.unwrap().into_iter().map(|(id, _)| id).collect();
     assert_eq!(left, [one.id().clone()]);

@@ -18,7 +18,6 @@ mod error;
 mod judge;
 mod keeper;
 mod lane;
-mod lease;
 mod open;
 mod pending;
 mod reader;
@@ -42,6 +41,7 @@ use self::{
     shared::Shared,
 };
 use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, room::Room};
+use crate::base::clock::Timestamp;
 
 /// Keys counted at once.
 const COUNTED: usize = 10_000;
@@ -76,16 +76,6 @@ impl PostgresStore {
         }
         tokio::spawn(keeper::run(Arc::clone(&shared)));
         Ok(Self { shared, room: Room::new() })
-    }
-
-    /// Takes the database for this host alone, which waits some seconds for one that was killed. Where the lease is lost, nothing
-    /// is committed any more.
-    ///
-    /// # Errors
-    ///
-    /// [`OpenError::Held`] where another host runs on it.
-    pub async fn take(&self) -> Result<(), OpenError> {
-        lease::take(&self.shared).await
     }
 }
 
@@ -126,9 +116,6 @@ impl Store for PostgresStore {
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         check_sizes(&batch.writes, &batch.adds)?;
-        if self.shared.lease_is_over() {
-            return Err(StoreError::Away("another host may have the database".to_owned()));
-        }
         let Ok(room) = timeout(QUEUED, self.room.of(&batch)).await else { return Err(self.shared.away()) };
         let (ticket, mut answer) = self.shared.pending.push(batch, durability, room);
         let answered = match timeout(QUEUED, &mut answer).await {
@@ -142,6 +129,16 @@ impl Store for PostgresStore {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.shared.readers.ask(|reader| async move { reader.changes(after, limit).await }).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    /// Asked of the database each time: it is asked for once a second, and while a change waits to be heard, and nothing has to be known
+    /// of this host's clock, which may be put back, or stand still with its host.
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        self.shared.readers.ask(|reader| async move { reader.now().await }).await
     }
 
     fn sizes(&self) -> Sizes {

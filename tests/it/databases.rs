@@ -19,8 +19,6 @@ async fn what_was_paid_for_outlives_a_kill_of_the_host_and_one_of_its_database()
     assert_eq!(host.get("/health").await.is(200).json()["stored"]["backend"], "postgres");
     assert!(!host.folder().join("data/store").exists(), "nothing of the store is in the data folder");
 
-    let second = how_it_ends(&server.url()).await;
-    assert!(second.contains("another host runs on the database"), "{second}");
     host.restart().await;
     let again = host.call_paid("pay", &input, &payment).await.is(200);
     assert_eq!((again.json(), again.receipt_id()), (paid.json(), paid.receipt_id()), "one payment, one answer");

@@ -23,6 +23,7 @@ mod calls;
 mod catalog;
 mod chain;
 mod clients;
+mod cluster;
 mod compressed;
 mod connections;
 mod contract;

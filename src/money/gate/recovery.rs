@@ -187,7 +187,7 @@ impl Gate {
         record.updated_ms = self.clock.now().0;
         let mut batch = Batch::new();
         self.end(&mut batch, row, &record);
-        match batch.commit(&*self.store, Durability::Buffered).await {
+        match batch.commit(&*self.store, Durability::built_on(&*self.store)).await {
             Ok(_) => Ok(true),
             Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),

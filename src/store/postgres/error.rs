@@ -32,10 +32,6 @@ pub enum OpenError {
     Refused(#[source] tokio_postgres::Error),
     #[error("the store in the database is of version {found}, and this host knows versions up to {known}: a newer host has to be started")]
     Newer { found: i32, known: i32 },
-    #[error("another host runs on the database; one database is for one host at a time")]
-    Held,
-    #[error("the lease of the database cannot be taken")]
-    Lease(#[source] StoreError),
     #[error("the sizes of spaces cannot be read")]
     Sizes(#[source] StoreError),
 }

@@ -1,20 +1,21 @@
 //! A connection that reads. Many ask over it at once.
 
-use std::{ops::Bound, time::Duration};
+use std::ops::Bound;
 
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
 
 use super::{address::PostgresConfig, error::OpenError, open::connect, sizes::Part};
-use crate::store::{Change, Changes, Direction, KeyRange, MAX_KEY_BYTES, Pairs, Space, changes::numbers};
+use crate::{
+    base::clock::Timestamp,
+    store::{Change, Changes, Direction, KeyRange, MAX_KEY_BYTES, Pairs, Space, changes::numbers},
+};
 
 const GET: &str = "SELECT value FROM tollhouse_row WHERE space = $1 AND key = $2";
 const KEYS: &str = "FROM tollhouse_row WHERE space = $1 AND key >= $2 AND key < $3 ORDER BY key";
 const CHANGES: &str = "SELECT n.number, c.number, c.keys FROM tollhouse_newest AS n \
                        LEFT JOIN tollhouse_change AS c ON c.number > $1 AND c.number <= $2 WHERE n.one ORDER BY c.number";
 const SIZES: &str = "SELECT space, part, entries, bytes, version FROM tollhouse_size";
-
-const CLAIM: &str = "INSERT INTO tollhouse_host AS h (holder, until) VALUES ($1, now() + $2 * interval '1 second') ON CONFLICT (one) \
-                     DO UPDATE SET holder = excluded.holder, until = excluded.until WHERE h.holder = excluded.holder OR h.until < now()";
+const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// A connection that reads.
 pub(super) struct Reader {
@@ -29,7 +30,7 @@ pub(super) struct Reader {
     count: Statement,
     changes: Statement,
     sizes: Statement,
-    claim: Statement,
+    now: Statement,
 }
 
 impl Reader {
@@ -57,11 +58,11 @@ impl Reader {
                 prepare(format!("SELECT count(*) FROM (SELECT 1 {KEYS} LIMIT $4) AS found")).await?,
                 prepare(CHANGES.to_owned()).await?,
                 prepare(SIZES.to_owned()).await?,
-                prepare(CLAIM.to_owned()).await?,
+                prepare(NOW.to_owned()).await?,
             ))
         };
-        let (get, scans, summed, nth, count, changes, sizes, claim) = prepared.await.map_err(OpenError::Refused)?;
-        Ok(Self { client, get, scans, summed, nth, count, changes, sizes, claim })
+        let (get, scans, summed, nth, count, changes, sizes, now) = prepared.await.map_err(OpenError::Refused)?;
+        Ok(Self { client, get, scans, summed, nth, count, changes, sizes, now })
     }
 
     /// Whether nothing more can be asked.
@@ -116,9 +117,10 @@ impl Reader {
         Ok(if whole { Changes { changes, newest, gone: false } } else { Changes::none(newest, true) })
     }
 
-    /// Takes the lease of the database, or keeps it; false where another has it.
-    pub(super) async fn claim(&self, holder: &[u8], lease: Duration) -> Result<bool, Error> {
-        Ok(self.client.execute(&self.claim, &[&holder, &lease.as_secs_f64()]).await? > 0)
+    /// The time by the server's clock.
+    pub(super) async fn now(&self) -> Result<Timestamp, Error> {
+        let millis: i64 = self.client.query_one(&self.now, &[]).await?.try_get(0)?;
+        Ok(Timestamp(millis.try_into().unwrap_or_default()))
     }
 
     /// What spaces hold, in all their parts.

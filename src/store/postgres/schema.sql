@@ -31,13 +31,6 @@ CREATE TABLE tollhouse_change (
     keys bytea NOT NULL
 );
 
--- Whose the database is, and until when.
-CREATE TABLE tollhouse_host (
-    one boolean PRIMARY KEY DEFAULT true CHECK (one),
-    holder bytea NOT NULL,
-    until timestamptz NOT NULL
-) WITH (fillfactor = 20);
-
 -- The sum that is stored as these bytes: ten with a mark, eighteen with a mark, or eight as the first versions wrote them. NULL where it is none.
 CREATE FUNCTION tollhouse_sum_1(stored bytea) RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE

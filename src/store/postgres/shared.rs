@@ -1,11 +1,8 @@
 //! What the tasks of a store share.
 
-use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
-    },
-    time::Instant,
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
 use super::{address::PostgresConfig, error::OpenError, pending::Pending, readers::Readers, sizes::Known};
@@ -21,8 +18,6 @@ pub(super) struct Shared {
     pub(super) syncs: AtomicU64,
     /// Whether anything was committed that may not be on disk yet.
     pub(super) buffered: AtomicBool,
-    /// Until when the database is this host's; `None` where it need not be.
-    lease: Mutex<Option<Instant>>,
     /// Why there was no connection, the last time.
     failed: Mutex<String>,
 }
@@ -36,7 +31,6 @@ impl Shared {
             syncs: AtomicU64::new(0),
             buffered: AtomicBool::new(false),
             config,
-            lease: Mutex::default(),
             failed: Mutex::new("no connection took it in time".to_owned()),
         }
     }
@@ -49,16 +43,6 @@ impl Shared {
     /// What a commit is told that was not sent.
     pub(super) fn away(&self) -> StoreError {
         StoreError::Away(self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone())
-    }
-
-    /// From now on the database has to be this host's, which it is until then.
-    pub(super) fn lease_ends(&self, at: Instant) {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
-    }
-
-    /// Whether the database may be another host's by now.
-    pub(super) fn lease_is_over(&self) -> bool {
-        self.lease.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|end| Instant::now() > end)
     }
 
     /// Remembers that something was committed.

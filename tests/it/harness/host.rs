@@ -123,6 +123,21 @@ impl HostBuilder {
 }
 
 impl Host {
+    /// Another process on the same data folder, as hosts of one database have it where it is mounted.
+    pub async fn beside(&self) -> Self {
+        let mut host = Self {
+            how: self.how.clone(),
+            data: Arc::clone(&self.data),
+            process: None,
+            url: String::new(),
+            admin: String::new(),
+            client: self.client.clone(),
+            doomed: Mutex::default(),
+        };
+        host.run().await;
+        host
+    }
+
     pub async fn start() -> Self {
         Self::builder().start().await
     }
@@ -182,6 +197,16 @@ impl Host {
     /// Tells the host to end, as a service manager does.
     pub fn terminate(&self) {
         process::signal(i32::try_from(self.pid()).unwrap(), Signal::TERM);
+    }
+
+    /// Has the process stand still, as a machine that is suspended does, until it is to go [on](Host::wake).
+    pub fn freeze(&self) {
+        process::signal(i32::try_from(self.pid()).unwrap(), Signal::STOP);
+    }
+
+    /// Has a process go on that stood still.
+    pub fn wake(&self) {
+        process::signal(i32::try_from(self.pid()).unwrap(), Signal::CONT);
     }
 
     /// Kills the process; answers the workers that outlived it.

@@ -136,8 +136,8 @@ impl Ledger {
         Ok(NONCES.get(&*self.store, &nonce_key(asset, from, nonce)).await?)
     }
 
-    /// Moves money and spends the nonce, in one commit. Buffered: the commit that records the
-    /// outcome is durable and takes this one with it.
+    /// Moves money and spends the nonce, in one commit. Where the store ends with its host it need not be on disk: the commit that records
+    /// the outcome takes this one with it.
     pub(in crate::money) async fn transfer(&self, transfer: &Move) -> Result<String, LedgerError> {
         let asset = transfer.asset;
         let nonce = nonce_key(asset, transfer.from, transfer.nonce);
@@ -150,7 +150,7 @@ impl Ledger {
         let mut batch = Batch::new();
         batch.insert(&NONCES, &nonce, &transaction).put(&EXPIRY, &(Timestamp(until), nonce.clone()), &());
         batch.add(&BALANCES, &from, -signed(transfer.micros), Limit::Floor(0)).add(&BALANCES, &to, signed(transfer.micros), FULL);
-        match batch.commit(&*self.store, Durability::Buffered).await {
+        match batch.commit(&*self.store, Durability::built_on(&*self.store)).await {
             Ok(_) => Ok(transaction),
             Err(StoreError::Beyond { limit: Limit::Floor(_), sum, .. }) => {
                 Err(LedgerError::Insufficient { balance: unsigned(sum), wanted: transfer.micros })

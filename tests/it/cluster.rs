@@ -1,0 +1,267 @@
+//! Hosts that share a database are one host: what one has answered holds at all of them, one payment buys one run of all of them, and any
+//! of them, or the database, may be killed or stand still.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::harness::{
+    Answer, Facilitator, Host, HostBuilder, Payer, Payment, Settles, eventually, js, micros, postgres::Postgres, tollhouse,
+};
+
+/// What a tool costs here, in micro-dollars.
+const PRICE: u64 = 1_000;
+
+/// How long it may take until others take up what a host has left: its lease, and their next look, on a machine that has other things to do.
+const TAKEN_UP_WITHIN: Duration = Duration::from_secs(60);
+
+/// Counts its runs, the first of which takes its time.
+const FIRST_WAITS: &str = "export default async (req, ctx) => {
+    const runs = 1 + (await ctx.kv.get('runs') ?? 0);
+    await ctx.kv.set('runs', runs);
+    if (runs === 1) await new Promise((done) => setTimeout(done, 3_000));
+    return { runs };
+};";
+
+/// Hosts of one database, which outlives them.
+struct Cluster {
+    hosts: Vec<Host>,
+    server: Postgres,
+}
+
+impl Cluster {
+    async fn start(count: usize) -> Self {
+        Self::of(Host::builder(), count).await
+    }
+
+    async fn of(how: HostBuilder, count: usize) -> Self {
+        let server = Postgres::start();
+        let how = how.env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+        let mut hosts = vec![how.start().await];
+        while hosts.len() < count {
+            hosts.push(hosts[0].beside().await);
+        }
+        Self { hosts, server }
+    }
+
+    /// Every host with those beside it.
+    fn each(&self) -> impl Iterator<Item = (&Host, impl Iterator<Item = &Host>)> {
+        let beside = |at| self.hosts.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, host)| host);
+        self.hosts.iter().enumerate().map(move |(at, host)| (host, beside(at)))
+    }
+}
+
+/// Sends a payment beside what the test does meanwhile. The host may break off.
+fn sent(host: &Host, slug: &str, payment: &Payment) -> JoinHandle<reqwest::Result<Answer>> {
+    tokio::spawn(Host::try_send(host.paid_request(slug, &json!({}), payment)))
+}
+
+/// Waits until a host says that a payment stands so.
+async fn stands(host: &Host, payment: &Payment, state: &str) {
+    let id = payment.id();
+    eventually(&format!("{id} is {state}"), TAKEN_UP_WITHIN, async || {
+        host.payment(&id).await.filter(|payment| payment["state"] == state).map(drop)
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_host_has_answered_holds_at_all() {
+    let cluster = Cluster::start(3).await;
+    let tool = "/ai/endpoints/shared";
+    let [first, ..] = &cluster.hosts[..] else { unreachable!("there are three") };
+    first.publish(&js("shared", 0.0, "export default (req, ctx) => ({ key: ctx.env.KEY?.length ?? 0 });")).await;
+    let (_, mut key) = first.register("Owner").await;
+    let mut length = 0;
+    for (revision, (host, others)) in cluster.each().enumerate() {
+        let others: Vec<_> = others.collect();
+        let asked = |slug: &'static str, status: u16, length: usize| {
+            join_all(others.iter().map(move |other| async move {
+                let answer = other.call(slug, &json!({})).await.is(status);
+                assert!(status != 200 || answer.json()["key"] == length, "{answer:?}");
+            }))
+        };
+        asked("shared", 200, length).await;
+        host.change("shared", &json!({ "status": "paused" })).await;
+        asked("shared", 409, 0).await;
+        host.change("shared", &json!({ "status": "active" })).await;
+        length += 3;
+        let secret = json!({ "name": "KEY", "value": "k".repeat(length) });
+        host.manage(Method::POST, &format!("{tool}/secrets"), &secret).await.is(200);
+        asked("shared", 200, length).await;
+
+        let rotated = host.as_builder(&key, Method::POST, "/ai/builders/keys", &Value::Null).await.is(200).json();
+        let next = rotated["builderKey"].as_str().unwrap().to_owned();
+        for other in &others {
+            other.as_builder(&key, Method::GET, "/ai/builders/me", &Value::Null).await.fails(401, "unauthorized", "caller");
+            other.as_builder(&next, Method::GET, "/ai/builders/me", &Value::Null).await.is(200);
+        }
+        key = next;
+
+        let policy = |host: &Host, revision: usize| {
+            let set = host.request(Method::PUT, "/ai/admin/policy").header("x-admin-token", &host.admin);
+            set.header("if-match", format!("\"{revision}\"")).json(&json!({ "maxEndpointsPerBuilder": 3 + revision }))
+        };
+        host.send(policy(host, revision)).await.is(200);
+        for other in &others {
+            other.send(policy(other, revision)).await.is(412);
+            assert_eq!(
+                other.manage(Method::GET, "/ai/admin/policy", &Value::Null).await.is(200).has("etag"),
+                format!("\"{}\"", revision + 1)
+            );
+        }
+    }
+    first.manage(Method::DELETE, tool, &Value::Null).await.is(200);
+    for other in &cluster.hosts {
+        other.call("shared", &json!({})).await.fails(404, "unknown_endpoint", "caller");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_authorisation_that_all_hosts_are_shown_at_once_buys_one_run() {
+    const ROUNDS: u64 = 30;
+    let cluster = Cluster::start(3).await;
+    let first = &cluster.hosts[0];
+    let source = "export default async (req, ctx) => {
+        const runs = 1 + (await ctx.kv.get('runs') ?? 0);
+        await ctx.kv.set('runs', runs);
+        return { runs };
+    };";
+    first.publish(&js("twins", 0.001, source)).await;
+    let payer = Payer::funded(first, 1.0).await;
+    let challenge = first.challenge("twins").await;
+    for round in 1..=ROUNDS {
+        let (payment, input) = (payer.pay(&challenge), json!({}));
+        let answers = join_all(cluster.hosts.iter().map(|host| host.call_paid("twins", &input, &payment))).await;
+        let told: Vec<_> = answers.iter().map(|answer| (answer.status, &answer.body, answer.receipt_id())).collect();
+        assert_eq!((told[0].0, answers[0].json()["runs"].as_u64()), (200, Some(round)));
+        assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
+    }
+    for host in &cluster.hosts {
+        assert_eq!(host.balance(&payer.address).await, 1_000_000 - ROUNDS * PRICE);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_host_had_reserved_is_given_back_by_the_others() {
+    let mut cluster = Cluster::start(2).await;
+    cluster.hosts[0].publish(&js("slow", 0.001, FIRST_WAITS)).await;
+    let payer = Payer::funded(&cluster.hosts[0], 1.0).await;
+    let payment = payer.pay(&cluster.hosts[0].challenge("slow").await);
+    let running = sent(&cluster.hosts[0], "slow", &payment);
+    stands(&cluster.hosts[1], &payment, "reserved").await;
+    cluster.hosts[0].kill9();
+    assert!(running.await.unwrap().is_err(), "its connection breaks");
+    let left = &cluster.hosts[1];
+    stands(left, &payment, "released").await;
+    left.call_paid("slow", &json!({}), &payment).await.is(200);
+    assert_eq!(left.balance(&payer.address).await, 1_000_000 - PRICE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_host_was_settling_is_found_out_by_the_others() {
+    let facilitator = Facilitator::start(Settles::Hangs).await;
+    let mut cluster = Cluster::of(Host::builder().settled_by(&facilitator.url), 2).await;
+    cluster.hosts[0].publish(&js("paid", 0.001, "export default () => ({ at: crypto.randomUUID() });")).await;
+    let payment = Payer::new().pay(&cluster.hosts[0].challenge("paid").await);
+    let running = sent(&cluster.hosts[0], "paid", &payment);
+    eventually("the facilitator is asked", TAKEN_UP_WITHIN, async || (facilitator.asked() > 0).then_some(())).await;
+    cluster.hosts[0].kill9();
+    assert!(running.await.unwrap().is_err(), "its connection breaks");
+    facilitator.tell(Settles::Well);
+    let left = &cluster.hosts[1];
+    stands(left, &payment, "settled").await;
+    let answers = [left.call_paid("paid", &json!({}), &payment).await, left.call_paid("paid", &json!({}), &payment).await];
+    assert_eq!(answers[0].clone().is(200).body, answers[1].clone().is(200).body);
+    assert_eq!(left.payment(&payment.id()).await.unwrap()["receiptId"], answers[0].receipt_id());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
+    let cluster = Cluster::start(2).await;
+    let [awake, still] = &cluster.hosts[..] else { unreachable!("there are two") };
+    awake.publish(&js("shared", 0.0, "export default () => ({});")).await;
+    awake.publish(&js("slow", 0.001, FIRST_WAITS)).await;
+    let payer = Payer::funded(awake, 1.0).await;
+    let payment = payer.pay(&awake.challenge("slow").await);
+    still.call("shared", &json!({})).await.is(200);
+    let running = sent(still, "slow", &payment);
+    stands(awake, &payment, "reserved").await;
+    still.freeze();
+    // They wait where it listens, and are the first that it sees when it goes on.
+    let waiting = (0..20).map(|_| tokio::spawn(Host::try_send(still.request(Method::POST, "/tools/shared").json(&json!({})))));
+    let waiting: Vec<_> = waiting.collect();
+    // Answered once it has no lease any more.
+    awake.change("shared", &json!({ "status": "paused" })).await;
+    stands(awake, &payment, "released").await;
+    still.wake();
+    for answer in join_all(waiting).await {
+        let answer = answer.unwrap().unwrap();
+        assert!([409, 503].contains(&answer.status), "sold though it was paused: {answer:?}");
+    }
+    eventually("it has heard", TAKEN_UP_WITHIN, async || (still.call("shared", &json!({})).await.status == 409).then_some(())).await;
+    let late = running.await.unwrap().unwrap();
+    assert_ne!(late.status, 200, "its payment was given back: {late:?}");
+    assert_eq!(awake.balance(&payer.address).await, 1_000_000);
+    still.call_paid("slow", &json!({}), &payment).await.is(200);
+    assert_eq!(awake.balance(&payer.address).await, 1_000_000 - PRICE);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
+    const PAYERS: usize = 4;
+    const EACH: usize = 12;
+    let mut cluster = Cluster::start(2).await;
+    let (_, owner) = cluster.hosts[0].register("Owner").await;
+    let tool = js("pay", 0.001, "export default (req) => ({ n: req.input.n, id: crypto.randomUUID() });");
+    cluster.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    let payer = Payer::funded(&cluster.hosts[0], 1.0).await;
+    let challenge = cluster.hosts[0].challenge("pay").await;
+
+    // Each payment is shown, at one host and the next, until one of them answers it.
+    let (hosts, server) = (&cluster.hosts, &mut cluster.server);
+    let paying = join_all((0..PAYERS).map(async |lane| {
+        let mut paid = Vec::new();
+        for n in 0..EACH {
+            let (payment, input) = (payer.pay(&challenge), json!({ "n": n, "lane": lane }));
+            let mut turns = (0_usize..).map(|turn| &hosts[(lane + n + turn) % hosts.len()]);
+            let answer = eventually("a payment is answered", Duration::from_secs(120), || {
+                let asked = Host::try_send(turns.next().unwrap().paid_request("pay", &input, &payment));
+                async { asked.await.ok().filter(|answer| answer.status == 200) }
+            })
+            .await;
+            paid.push((payment, input, answer));
+        }
+        paid
+    }));
+    let killing = async {
+        for _ in 0..2 {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            server.kill9();
+            server.run();
+        }
+    };
+    let (paid, ()) = tokio::join!(paying, killing);
+
+    let paid: Vec<_> = paid.into_iter().flatten().collect();
+    let mut receipts: Vec<_> = paid.iter().map(|(.., answer)| answer.receipt_id()).collect();
+    receipts.sort_unstable();
+    receipts.dedup();
+    let all = (PAYERS * EACH) as u64;
+    assert_eq!(receipts.len() as u64, all, "a receipt for each");
+    for (host, (payment, input, first)) in hosts.iter().cycle().zip(&paid) {
+        let again = host.call_paid("pay", input, payment).await.is(200);
+        assert_eq!((&again.body, again.receipt_id()), (&first.body, first.receipt_id()));
+        assert_eq!(host.receipt(&first.receipt_id()).await["receiptId"], first.receipt_id());
+    }
+    for host in hosts {
+        assert_eq!(host.balance(&payer.address).await, 1_000_000 - all * PRICE);
+        let totals =
+            host.as_builder(&owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json()["totals"].clone();
+        assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(all), all * PRICE));
+        assert_eq!(host.get("/health").await.is(200).json()["openSettlements"], 0);
+    }
+}
