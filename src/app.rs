@@ -206,7 +206,6 @@ impl App {
         let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.kept.metrics);
         metrics.start();
         let parts = WriteBehindParts {
-            receipts: Arc::clone(&receipts),
             events: Arc::clone(&events),
             sales: Arc::clone(&sales),
             history: Arc::clone(&history),

@@ -172,7 +172,6 @@ impl Bench {
         let history = History::new(Arc::clone(&any), clock.clone(), HistorySettings::default());
         let metrics = Metrics::new(Arc::clone(&any), clock.clone(), MetricsSettings::default());
         let parts = WriteBehindParts {
-            receipts: Arc::clone(&free),
             events: Arc::clone(&events),
             sales: Arc::clone(&sales),
             history: Arc::clone(&history),

@@ -36,7 +36,7 @@ use crate::{
     },
     event::{Events, Kind},
     money::{
-        receipt::{FreeReceipts, Record},
+        receipt::Record,
         sale::{Sale, Sales, Totals},
     },
     store::{self, Durability, Store, StoreError},
@@ -55,7 +55,6 @@ const RETRY: Duration = Duration::from_secs(1);
 /// What is on its way to the store. A crash may lose that of the last half second.
 pub struct WriteBehind {
     store: Arc<dyn Store>,
-    receipts: Arc<FreeReceipts>,
     events: Arc<Events>,
     sales: Arc<Sales>,
     history: Arc<History>,
@@ -70,8 +69,6 @@ pub struct WriteBehind {
 /// Where what is written behind goes.
 #[derive(Debug, Clone)]
 pub struct WriteBehindParts {
-    /// Takes receipts of free calls.
-    pub receipts: Arc<FreeReceipts>,
     /// Tells of calls that ended.
     pub events: Arc<Events>,
     /// Counts them.
@@ -124,9 +121,9 @@ impl WriteBehind {
     }
 
     fn new(store: Arc<dyn Store>, parts: WriteBehindParts) -> Self {
-        let WriteBehindParts { receipts, events, sales, history, metrics } = parts;
+        let WriteBehindParts { events, sales, history, metrics } = parts;
         let (waiting, batch) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { store, receipts, events, sales, history, metrics, waiting, batch, written: Notify::new(), some: Notify::new() }
+        Self { store, events, sales, history, metrics, waiting, batch, written: Notify::new(), some: Notify::new() }
     }
 
     /// Takes what a free call leaves.
@@ -265,7 +262,7 @@ impl WriteBehind {
         }
         let taken = waiting.take();
         drop(waiting);
-        Batch::made_of(taken, &self.receipts, &self.events)
+        Batch::made_of(taken, &self.events)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

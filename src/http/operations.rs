@@ -65,14 +65,14 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         "facilitator": operating.gate.facilitator_status(),
         "facilitators": operating.gate.facilitator_statuses(),
         "openSettlements": operating.gate.open_intents(),
-        "stored": stored(&operating),
+        "stored": stored(&operating).await,
         "disk": operating.disk.usage(),
         "intake": operating.shared.intake.status(),
     }))
 }
 
 /// How many keys there are of each kind, and the bytes of them; of free receipts, how many receipts.
-fn stored(operating: &Operating) -> Value {
+async fn stored(operating: &Operating) -> Value {
     let sizes = operating.store.sizes();
     let told = |size: Size| json!({ "count": size.entries, "bytes": size.bytes });
     let mut kinds: BTreeMap<&str, Size> = BTreeMap::new();
@@ -82,7 +82,7 @@ fn stored(operating: &Operating) -> Value {
         *sum = Size { entries: sum.entries + size.entries, bytes: sum.bytes + size.bytes };
     }
     let mut stored: serde_json::Map<_, _> = kinds.into_iter().map(|(kind, size)| (kind.to_owned(), told(size))).collect();
-    stored.insert("freeReceipts".to_owned(), told(operating.receipts.size()));
+    stored.insert("freeReceipts".to_owned(), told(operating.receipts.size().await));
     stored.insert("backend".to_owned(), json!(sizes.backend));
     // False while a store of an older version is being counted.
     stored.insert("complete".to_owned(), json!(sizes.complete));

@@ -54,12 +54,16 @@ tables! {
     SHIPPED: Meta "catalogue-shipped", () => "String", Forever;
     /// The version of the rules that all endpoints were scanned by.
     SCANNED_BY: Meta "content-policy-version", () => "String", Forever;
-    /// Receipts of free calls that calls added.
-    FREE_ADDED: Meta "free-receipts/added", () => "Tally", Forever;
-    /// Receipts of free calls that sorting added.
-    FREE_SORTED: Meta "free-receipts/sorted", () => "Tally", Forever;
-    /// Receipts of free calls that were removed.
-    FREE_REMOVED: Meta "free-receipts/removed", () => "Tally", Forever;
+    /// How many receipts of free calls there are.
+    FREE_COUNT: Meta "free-receipts/count", () => "a sum", Forever;
+    /// Their bytes.
+    FREE_BYTES: Meta "free-receipts/bytes", () => "a sum", Forever;
+    /// Receipts of free calls that calls added, as one process counted them that had the store to itself.
+    FREE_ADDED: Meta "free-receipts/added", () => "Tally", Until("the next start");
+    /// The same of those that sorting added.
+    FREE_SORTED: Meta "free-receipts/sorted", () => "Tally", Until("the next start");
+    /// The same of those that were removed.
+    FREE_REMOVED: Meta "free-receipts/removed", () => "Tally", Until("the next start");
     /// How far sorting has come.
     FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
     /// Who serves a store that several processes share, and until when it is sure that they do.

@@ -27,12 +27,12 @@ pub(super) struct Batch {
 
 impl Batch {
     /// The rows of what was taken; `None` where that is nothing.
-    pub(super) fn made_of(taken: Taken, free: &FreeReceipts, told: &Events) -> Option<Self> {
+    pub(super) fn made_of(taken: Taken, told: &Events) -> Option<Self> {
         let Taken { receipts, stored, mut events, calls, calls_left_out, dropped, sales } = taken;
         for (endpoint, calls) in calls_left_out {
             tracing::warn!(endpoint.id = %endpoint, calls, "records of calls were left out: the store could not keep up");
         }
-        let mut rows = free.stored(receipts.iter().zip(stored.iter().map(Bytes::as_ref)));
+        let mut rows = FreeReceipts::stored(receipts.iter().zip(stored.iter().map(Bytes::as_ref)));
         let (records, calls) = History::stored(calls);
         rows.append(records);
         for (owner, count) in dropped {

@@ -10,10 +10,7 @@ use crate::{
     },
     call::{HistorySettings, MetricsSettings},
     event::{EventQuery, EventSettings},
-    money::{
-        receipt::{Draft, FreeReceiptSettings},
-        sale::Detail,
-    },
+    money::{receipt::Draft, sale::Detail},
     store::{
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
@@ -23,15 +20,14 @@ use crate::{
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-async fn write_behind() -> (WriteBehind, Arc<FaultyStore<MemoryStore>>) {
+fn write_behind() -> (WriteBehind, Arc<FaultyStore<MemoryStore>>) {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let any: Arc<dyn Store> = Arc::clone(&store) as _;
     let events = Arc::new(Events::new(Arc::clone(&any), Clock::fixed(NOW), EventSettings::default()));
     let sales = Sales::new(Arc::clone(&any));
-    let receipts = FreeReceipts::open(Arc::clone(&any), Clock::fixed(NOW), FreeReceiptSettings::default()).await.unwrap();
     let history = History::new(Arc::clone(&any), Clock::fixed(NOW), HistorySettings::default());
     let metrics = Metrics::new(Arc::clone(&any), Clock::fixed(NOW), MetricsSettings::default());
-    (WriteBehind::new(any, WriteBehindParts { receipts, events, sales, history, metrics }), store)
+    (WriteBehind::new(any, WriteBehindParts { events, sales, history, metrics }), store)
 }
 
 fn failure(owner: &Owner, endpoint: &EndpointId) -> Failed {
@@ -76,7 +72,7 @@ fn free(n: usize) -> Closing {
 
 #[tokio::test]
 async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_for_ever() {
-    let (write_behind, _store) = write_behind().await;
+    let (write_behind, _store) = write_behind();
     for n in 0..MAX_WAITING {
         write_behind.succeeded(free(n)).await.unwrap();
     }
@@ -93,7 +89,7 @@ async fn a_store_that_takes_nothing_keeps_no_free_call_waiting_for_ever() {
 async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
     let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
     for faults in [vec![], vec![Fault::Before], vec![Fault::After], vec![Fault::Lost, Fault::After], vec![Fault::After, Fault::Before]] {
-        let (write_behind, store) = write_behind().await;
+        let (write_behind, store) = write_behind();
         for (n, fault) in (1..).zip(&faults) {
             store.fail_nth(n, *fault);
         }
@@ -116,7 +112,7 @@ async fn a_batch_counts_once_whatever_becomes_of_its_commits() {
 
 #[tokio::test]
 async fn failures_beyond_what_may_wait_are_counted_and_told() {
-    let (write_behind, _store) = write_behind().await;
+    let (write_behind, _store) = write_behind();
     let (owner, endpoint) = (Owner::Builder(BuilderId::generate()), EndpointId::generate());
     for _ in 0..MAX_FAILED + 7 {
         write_behind.failed(failure(&owner, &endpoint));
@@ -140,7 +136,7 @@ async fn failures_beyond_what_may_wait_are_counted_and_told() {
 
 #[tokio::test]
 async fn what_must_not_be_lost_is_written_before_the_answer_or_refused() {
-    let (write_behind, store) = write_behind().await;
+    let (write_behind, store) = write_behind();
     let event = write_behind.events.event(Kind::CallFailed, None, json!({}));
     let rows = Events::stored(&Owner::Platform, &event);
     store.fail_nth(1, Fault::Before);
@@ -152,7 +148,7 @@ async fn what_must_not_be_lost_is_written_before_the_answer_or_refused() {
 
 #[tokio::test]
 async fn records_of_calls_wait_up_to_forty_thousand() {
-    let (write_behind, _store) = write_behind().await;
+    let (write_behind, _store) = write_behind();
     let record = record();
     let endpoint = EndpointId::generate();
     for _ in 0..40_001 {
@@ -170,7 +166,7 @@ async fn records_of_calls_wait_up_to_forty_thousand() {
 
 #[tokio::test]
 async fn receipts_that_are_stored_take_nothing_of_their_owners_share() {
-    let (write_behind, _store) = write_behind().await;
+    let (write_behind, _store) = write_behind();
     let [first, second] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));
     let takes = |owner: &Owner, n| write_behind.succeeded(Closing { owner: owner.clone(), ..free(n) }).now_or_never().is_some();
     assert!((0..MAX_WAITING).all(|n| takes(&first, n)));
@@ -188,7 +184,7 @@ async fn receipts_that_are_stored_take_nothing_of_their_owners_share() {
 
 #[tokio::test]
 async fn flood_of_one_owner_costs_another_no_receipt_event_or_record() {
-    let (write_behind, _store) = write_behind().await;
+    let (write_behind, _store) = write_behind();
     let [greedy, other] = [(); 2].map(|()| Owner::Builder(BuilderId::generate()));
     let [flood, own] = [(); 2].map(|()| EndpointId::generate());
     let of = |owner: &Owner, n| Closing { owner: owner.clone(), ..free(n) };

@@ -2,13 +2,13 @@
 //!
 //! They are the most there are, so they lie in packs, those of one [`WINDOW_MS`] of the time in their ids together,
 //! which is how one of them is found. What is too old or too many goes in whole packs, the oldest
-//! first, a few at a time. How many there are is never looked up: it is what was added less what was removed,
-//! two numbers with one writer each, written in the commits that add and remove.
+//! first, a few at a time. How many there are is never counted: the commits that add and remove say by how many, whichever of
+//! the hosts of a store they come from.
 
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -23,7 +23,7 @@ use crate::{
         id::{ReceiptId, RequestId},
     },
     store::{
-        Batch, Direction, Durability, Formatted, Size, Store, StoreError, Table, keep_up,
+        Batch, Counter, Direction, Durability, Formatted, Limit, Size, Store, StoreError, Table,
         pack::{Item, Pack, packs},
         schema,
     },
@@ -31,8 +31,6 @@ use crate::{
 
 /// Receipts of this much of time, in milliseconds, may share a pack. A reader unpacks those of one window.
 const WINDOW_MS: u64 = 10;
-/// How often what is too much is looked for.
-const TURN: Duration = Duration::from_secs(1);
 /// How far the clock of another host may be ahead, in milliseconds.
 const AHEAD_MS: u64 = 1_000;
 /// Packs read or removed at once.
@@ -43,7 +41,9 @@ const SORT: usize = 250;
 const SORT_PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) const FREE_RECEIPTS: Table<(u64, RequestId, u32), Pack> = schema::FREE_RECEIPTS.holding();
-/// What was added by calls, added by sorting, and removed.
+const COUNT: Counter<()> = schema::FREE_COUNT.counting();
+const BYTES: Counter<()> = schema::FREE_BYTES.counting();
+/// What an older version added by calls, added by sorting, and removed.
 const ADDED: Table<(), Tally> = schema::FREE_ADDED.holding();
 const SORTED: Table<(), Tally> = schema::FREE_SORTED.holding();
 const REMOVED: Table<(), Tally> = schema::FREE_REMOVED.holding();
@@ -67,19 +67,18 @@ impl Default for FreeReceiptSettings {
     }
 }
 
-/// The receipts of free calls. One value of this process, for it counts what it adds.
+/// The receipts of free calls.
 pub struct FreeReceipts {
     store: Arc<dyn Store>,
     clock: Clock,
     settings: FreeReceiptSettings,
-    added: Mutex<Tally>,
-    sorted: Mutex<Tally>,
-    removed: Mutex<Tally>,
+    /// How many there were, the last time that the store said so.
+    known: Mutex<Size>,
     /// Whether an older version may have left some among the others.
     unsorted: AtomicBool,
 }
 
-/// Receipts, and the bytes of them, that were added or removed since the first start.
+/// Receipts, and the bytes of them.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Tally {
     receipts: u64,
@@ -114,34 +113,22 @@ impl FreeReceipts {
     ///
     /// The store's.
     pub async fn open(store: Arc<dyn Store>, clock: Clock, settings: FreeReceiptSettings) -> Result<Arc<Self>, StoreError> {
-        let [added, sorted, removed] = [ADDED.get(&*store, &()).await?, SORTED.get(&*store, &()).await?, REMOVED.get(&*store, &()).await?];
-        let [added, sorted, removed] = [added, sorted, removed].map(Option::unwrap_or_default);
+        take_over_tallies(&*store).await?;
         let unsorted = AtomicBool::new(PLACE.get(&*store, &()).await? != Some(SortedTo::Everywhere));
-        let [added, sorted, removed] = [added, sorted, removed].map(Mutex::new);
-        Ok(Arc::new(Self { store, clock, settings, added, sorted, removed, unsorted }))
+        Ok(Arc::new(Self { store, clock, settings, known: Mutex::default(), unsorted }))
     }
 
-    /// Starts the task that removes what is too much; it ends when nobody holds the value any more. Must be called
-    /// inside a tokio runtime.
-    pub fn start(self: &Arc<Self>) {
-        keep_up(self, TURN, "removing old receipts of free calls", |free, _| async move { free.turn().await });
-    }
-
-    /// What stores `receipts`, each an id and a record. The next ones must be asked for after their commit.
+    /// What stores `receipts`, each an id and a record.
     #[must_use]
-    pub fn stored<'a>(&self, receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Batch {
-        Self::add(receipts, &mut lock(&self.added), &ADDED)
-    }
-
-    fn add<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>, sum: &mut Tally, table: &Table<(), Tally>) -> Batch {
-        let mut batch = Batch::new();
+    pub fn stored<'a>(receipts: impl Iterator<Item = (&'a ReceiptId, &'a [u8])>) -> Batch {
+        let (mut batch, mut sum) = (Batch::new(), Tally::default());
         for one in in_packs(receipts) {
             sum.receipts += one.tally.receipts;
             sum.bytes += one.tally.bytes;
             batch.put(&FREE_RECEIPTS, &one.key, &one.value);
         }
         if !batch.changes_nothing() {
-            batch.put(table, &(), sum);
+            count(&mut batch, sum.receipts.into(), sum.bytes.into());
         }
         batch
     }
@@ -171,14 +158,19 @@ impl FreeReceipts {
         self.store.is_shared() && made_at <= now.plus_millis(AHEAD_MS) && now <= made_at.plus_millis(millis)
     }
 
-    /// How many there are.
-    #[must_use]
-    pub fn size(&self) -> Size {
-        let (added, sorted, removed) = (*lock(&self.added), *lock(&self.sorted), *lock(&self.removed));
-        Size {
-            entries: (added.receipts + sorted.receipts).saturating_sub(removed.receipts),
-            bytes: (added.bytes + sorted.bytes).saturating_sub(removed.bytes),
+    /// How many there are; while the store is away, how many there were.
+    pub async fn size(&self) -> Size {
+        let asked = self.stored_size().await;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(size) = asked {
+            *known = size;
         }
+        *known
+    }
+
+    async fn stored_size(&self) -> Result<Size, StoreError> {
+        let sum = async |counter: &Counter<()>| Ok(u64::try_from(counter.get(&*self.store, &()).await?).unwrap_or_default());
+        Ok(Size { entries: sum(&COUNT).await?, bytes: sum(&BYTES).await? })
     }
 
     /// Removes what is too old or too many, once what an older version left is sorted.
@@ -197,13 +189,13 @@ impl FreeReceipts {
     /// Removes some packs. False when there is nothing more to remove.
     async fn remove_some(&self) -> Result<bool, StoreError> {
         let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms) / WINDOW_MS;
-        let mut excess = self.size().entries.saturating_sub(self.settings.count);
+        let mut excess = self.stored_size().await?.entries.saturating_sub(self.settings.count);
         let all = FREE_RECEIPTS.all();
         let range = if excess == 0 { all.before(&oldest) } else { all };
         let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
-        // Only this task removes.
-        let mut sum = *lock(&self.removed);
-        let mut batch = Batch::new();
+        let (mut batch, mut sum) = (Batch::new(), Tally::default());
+        // Whoever removes any takes the first.
+        packs.iter().take(1).for_each(|first| _ = batch.holds(&FREE_RECEIPTS, first));
         for pack in packs {
             let old = pack.key.0 < oldest;
             let receipts = pack.value.items().count() as u64;
@@ -219,18 +211,21 @@ impl FreeReceipts {
         if batch.changes_nothing() {
             return Ok(false);
         }
-        batch.put(&REMOVED, &(), &sum);
-        batch.commit(&*self.store, Durability::Buffered).await?;
-        *lock(&self.removed) = sum;
-        Ok(true)
+        count(&mut batch, -i128::from(sum.receipts), -i128::from(sum.bytes));
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => Ok(true),
+            // Another host of the store is at it.
+            Err(StoreError::Conflict) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Takes the receipts of free calls out of those of paid ones, among which older versions put them. Goes on
     /// where it was cut off.
     async fn sort(&self) -> Result<(), StoreError> {
-        let mut place = PLACE.get(&*self.store, &()).await?;
-        while place != Some(SortedTo::Everywhere) {
-            let range = match &place {
+        let mut row = PLACE.row(&*self.store, &()).await?;
+        while row.as_ref().is_none_or(|row| row.value != SortedTo::Everywhere) {
+            let range = match row.as_ref().map(|row| &row.value) {
                 Some(SortedTo::Receipt(last)) => RECEIPTS.all().after(last),
                 Some(SortedTo::Everywhere) | None => RECEIPTS.all(),
             };
@@ -239,13 +234,18 @@ impl FreeReceipts {
             let free: Vec<_> = some.into_iter().filter(|row| is_free(&row.value.0)).collect();
             let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms);
             let kept = free.iter().filter(|row| row.key.made_at().0 >= oldest);
-            let mut sum = *lock(&self.sorted);
-            let mut batch = Self::add(kept.map(|row| (&row.key, &row.value.0[..])), &mut sum, &SORTED);
+            let mut batch = Self::stored(kept.map(|row| (&row.key, &row.value.0[..])));
             free.iter().for_each(|row| _ = batch.sweep(&RECEIPTS, row));
-            batch.put(&PLACE, &(), &next);
-            batch.commit(&*self.store, Durability::Buffered).await?;
-            *lock(&self.sorted) = sum;
-            place = Some(next);
+            match &row {
+                Some(row) => batch.replace(&PLACE, row, &next),
+                None => batch.insert(&PLACE, &(), &next),
+            };
+            row = match batch.commit(&*self.store, Durability::Buffered).await {
+                Ok(_) => Some(PLACE.own((), next)),
+                // Another host of the store sorts too, and is further.
+                Err(StoreError::Conflict) => PLACE.row(&*self.store, &()).await?,
+                Err(error) => return Err(error),
+            };
             tokio::time::sleep(SORT_PAUSE).await;
         }
         self.unsorted.store(false, Ordering::Relaxed);
@@ -292,8 +292,31 @@ fn window(id: &ReceiptId) -> u64 {
     id.made_at().0 / WINDOW_MS
 }
 
-fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+/// Says by how many there are more, or less.
+fn count(batch: &mut Batch, receipts: i128, bytes: i128) {
+    const ANY: Limit = Limit::Floor(i128::MIN);
+    batch.add(&COUNT, &(), receipts, ANY).add(&BYTES, &(), bytes, ANY);
+}
+
+/// Goes on from what an older version counted.
+async fn take_over_tallies(store: &dyn Store) -> Result<(), StoreError> {
+    let (mut batch, mut sums) = (Batch::new(), [0; 2]);
+    for (table, sign) in [(&ADDED, 1), (&SORTED, 1), (&REMOVED, -1)] {
+        if let Some(row) = table.row(store, &()).await? {
+            sums[0] += sign * i128::from(row.value.receipts);
+            sums[1] += sign * i128::from(row.value.bytes);
+            batch.remove(table, &row);
+        }
+    }
+    if batch.changes_nothing() {
+        return Ok(());
+    }
+    count(&mut batch, sums[0], sums[1]);
+    match batch.commit(store, Durability::Durable).await {
+        // Another host of the store was faster.
+        Ok(_) | Err(StoreError::Conflict) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -88,6 +88,8 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(POLICY, ()), "policy");
     assert_eq!(stored(SHIPPED, ()), "catalogue-shipped");
     assert_eq!(stored(SCANNED_BY, ()), "content-policy-version");
+    assert_eq!(stored(FREE_COUNT, ()), "free-receipts/count");
+    assert_eq!(stored(FREE_BYTES, ()), "free-receipts/bytes");
     assert_eq!(stored(FREE_ADDED, ()), "free-receipts/added");
     assert_eq!(stored(FREE_SORTED, ()), "free-receipts/sorted");
     assert_eq!(stored(FREE_REMOVED, ()), "free-receipts/removed");
