@@ -1,6 +1,7 @@
 //! The host put together: the only place that names concrete types.
 
 mod fronts;
+mod jobs;
 mod rooms;
 
 use std::{
@@ -60,7 +61,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 
 /// A host.
 pub struct App {
-    rooms: Rooms,
+    rooms: Arc<Rooms>,
     shared: Arc<Shared>,
 }
 
@@ -149,7 +150,6 @@ impl App {
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();
         let audit = Arc::new(Audit::new(Arc::clone(&store), clock.clone(), settings.kept.audit));
-        audit.start();
         ledger::open(&*store, &clock).await.map_err(StartError::Ledger)?;
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
@@ -174,7 +174,6 @@ impl App {
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
-        sessions.start();
         let mcp = Arc::new(Mcp::new(&settings.mcp, settings.listen, &base_url));
         let parts = CatalogParts {
             clock: clock.clone(),
@@ -189,18 +188,10 @@ impl App {
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;
         let catalog = Arc::new(catalog.map_err(StartError::Catalog)?);
-        let shipped = catalog
-            .ship(settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref()))
-            .await
-            .map_err(StartError::Catalog)?;
-        if shipped > 0 {
-            tracing::info!(tools = shipped, "published the shipped catalogue");
-        }
         let readiness = ReadinessClient::new(services.guard().clone(), &base_url).map_err(StartError::Guard)?;
         let runner = Runner::new(pool.clone(), Arc::clone(&services), readiness.clone());
         let receipts =
             FreeReceipts::open(Arc::clone(&store), clock.clone(), settings.kept.free_receipts).await.map_err(StartError::Receipts)?;
-        receipts.start();
         let history = History::new(Arc::clone(&store), clock.clone(), settings.kept.history);
         history.start();
         let metrics = Metrics::new(Arc::clone(&store), clock.clone(), settings.kept.metrics);
@@ -282,12 +273,15 @@ impl App {
             progress: settings.http.progress,
             mcp,
         };
-        let app = Arc::new(Self { rooms, shared: Arc::new(shared) });
+        let app = Arc::new(Self { rooms: Arc::new(rooms), shared: Arc::new(shared) });
         app.rooms.replica.follow(Arc::clone(&app.rooms.catalog) as _).await.map_err(StartError::Replica)?;
         app.rooms.exchange(&app.shared.limits);
+        let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
+        jobs::ship(&app.rooms, tools).await.map_err(StartError::Catalog)?;
+        jobs::start(&app.rooms);
         app.settle_open();
         app.sweep();
-        app.rescan();
+        jobs::rescan(&app.rooms);
         Ok(app)
     }
 
@@ -325,16 +319,6 @@ impl App {
         self.rooms.replica.leave().await;
     }
 
-    /// Scans builders' endpoints in the background if the rules have changed. The end of the host does not wait for it.
-    fn rescan(&self) {
-        let catalog = Arc::clone(&self.rooms.catalog);
-        tokio::spawn(async move {
-            if let Err(error) = catalog.rescan_if_due().await {
-                tracing::error!(%error, "endpoints could not be scanned by the rules in force; the next start tries again");
-            }
-        });
-    }
-
     /// Forgets who has been quiet, for as long as the host lives.
     fn sweep(self: &Arc<Self>) {
         let app = Arc::downgrade(self);
@@ -345,9 +329,6 @@ impl App {
                 app.shared.limits.forget_quiet();
                 app.rooms.mcp.forget_quiet();
                 app.rooms.gate.forget_quiet();
-                if let Err(error) = app.rooms.gate.credits().forget_days().await {
-                    tracing::warn!(%error, "what was spent on days long gone could not be forgotten");
-                }
             }
         });
     }
@@ -360,10 +341,6 @@ impl App {
             while let Some(app) = app.upgrade() {
                 if let Err(error) = app.rooms.gate.tick().await {
                     tracing::error!(%error, "open settlements could not be looked at");
-                } else if let Some(ledger) = app.rooms.ledger.as_ref().filter(|_| app.rooms.gate.open_intents() == 0)
-                    && let Err(error) = ledger.forget(app.rooms.clock.now()).await
-                {
-                    tracing::error!(%error, "nonces that expired could not be forgotten");
                 }
                 drop(app);
                 tokio::time::sleep(SWEEP).await;

@@ -8,12 +8,14 @@
 //! - hears each tenth of a second what others have changed of what it holds in memory ([`Replica::follow`]), and says how far it has
 //!   heeded that, for whose change is answered once all have ([`Replica::told`]);
 //! - tells others what it counts of keys that they count too, and hears theirs ([`Replica::exchange`]);
+//! - does alone what one of them is to do at a time ([`Replica::alone`]);
 //! - is [fenced](Replica::is_fenced) when it has not heard for two seconds, or holds no lease: what it holds in memory may be of yesterday.
 //!
 //! A replica's id is of one life of its process, and never taken up again: there is no second number that tells lives apart.
 
 mod exchange;
 mod follow;
+mod jobs;
 mod lease;
 mod told;
 
@@ -29,7 +31,7 @@ use std::{
 use tokio::{task::JoinHandle, time::Instant};
 
 use self::lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS};
-pub use self::{exchange::Tallies, follow::Followed, lease::Living};
+pub use self::{exchange::Tallies, follow::Followed, jobs::Turn, lease::Living};
 use crate::{
     base::{clock::Timestamp, id::ReplicaId},
     store::{Batch, Direction, Durability, Store, StoreError},

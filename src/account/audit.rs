@@ -9,7 +9,7 @@ mod entry;
 mod list;
 mod trim;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc};
 
 use self::entry::AUDIT;
 pub use self::{
@@ -21,11 +21,8 @@ use crate::{
         clock::{Clock, Timestamp},
         id::AuditId,
     },
-    store::{Durability, Space, Store, StoreError, keep_up},
+    store::{Durability, Space, Store, StoreError},
 };
-
-/// How often entries that are too old or too many are looked for.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// How many entries are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,12 +80,6 @@ impl Audit {
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
         entry.outcome = Some(ActionOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
-    }
-
-    /// Starts the task that removes old entries; it ends when nobody holds the trail any more. Must be called inside a
-    /// tokio runtime.
-    pub fn start(self: &Arc<Self>) {
-        keep_up(self, SWEEP_EVERY, "sweeping the audit trail", |audit, _| async move { audit.sweep().await });
     }
 
     /// Removes what is too old or too many.

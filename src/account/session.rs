@@ -5,7 +5,7 @@
 
 mod token;
 
-use std::{cmp::Reverse, fmt, sync::Arc, time::Duration};
+use std::{cmp::Reverse, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 pub use self::token::{SessionName, Token};
 use crate::{
     base::clock::{Clock, Timestamp},
-    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, keep_up, schema, update},
+    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema, update},
 };
 
 const SESSIONS: Table<SessionKey, Session> = schema::SESSIONS.holding();
@@ -26,8 +26,6 @@ type SessionKey = (Ended<String>, String);
 const SEEN_EVERY_MS: u64 = 60_000;
 /// How long a link to sign in by is good for, in milliseconds.
 const LINK_MS: u64 = 60_000;
-/// How often those that ended are removed.
-const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
 /// Sessions read at once.
 const PAGE: usize = 500;
 /// Most characters of what a browser calls itself.
@@ -261,11 +259,6 @@ impl Sessions {
     /// The store's.
     pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
         SESSIONS.clear(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), u64::MAX).await.map(|_| ())
-    }
-
-    /// Starts the task that removes sessions that ended; it ends when nobody holds them any more. Must be called inside a tokio runtime.
-    pub fn start(self: &Arc<Self>) {
-        keep_up(self, SWEEP_EVERY, "removing sessions that ended", |sessions, _| async move { sessions.sweep().await });
     }
 
     /// Removes those that ended.

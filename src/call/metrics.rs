@@ -39,8 +39,8 @@ const CALL_METRICS: Table<Key, Bucket> = schema::CALL_METRICS.holding();
 
 /// How often the buckets that changed are written.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Every so many times, those that are too old are removed.
-const SWEEP_EVERY: u64 = 3_600;
+/// Every so many times, calls weigh less.
+const FADE_EVERY: u64 = 3_600;
 /// Buckets of one commit, and read or removed at once.
 const SOME: usize = 500;
 /// What a call weighs when it is made, in [`Metrics::called`].
@@ -142,13 +142,15 @@ impl Metrics {
         Arc::new(Self { store, clock, settings, name, adding, writing, kept })
     }
 
-    /// Starts what writes, sweeps and counts; it ends when nobody holds the metrics any more. Must be called inside a
+    /// Starts what writes and counts; it ends when nobody holds the metrics any more. Must be called inside a
     /// tokio runtime.
     pub fn start(self: &Arc<Self>) {
         self.start_counting();
         keep_up(self, WRITE_EVERY, "metrics of calls", |metrics, turn| async move {
-            let swept = if turn.is_multiple_of(SWEEP_EVERY) { metrics.sweep().await } else { Ok(()) };
-            swept.and(metrics.write().await)
+            if turn.is_multiple_of(FADE_EVERY) {
+                metrics.fade();
+            }
+            metrics.write().await
         });
     }
 
@@ -245,7 +247,6 @@ impl Metrics {
     ///
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        self.fade();
         let mut rest = CALL_METRICS.all();
         while let Some((own, ..)) = CALL_METRICS.first(&*self.store, &rest).await? {
             rest = rest.behind(&own);

@@ -28,7 +28,7 @@ pub use self::{entry::LogEntry, place::LogPlace, settings::LogSettings};
 use self::{
     place::LOGS,
     waiting::{Line, Waiting},
-    writer::Writer,
+    writer::{Writer, remove_until},
 };
 use crate::{
     base::{
@@ -154,7 +154,7 @@ impl Logs {
     ///
     /// Those of the store.
     pub async fn after(&self, endpoint: &EndpointId, place: &LogPlace, limit: usize) -> Result<Vec<Followed>, StoreError> {
-        let from = place.clone().max(LogPlace::start_of(Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))));
+        let from = place.clone().max(LogPlace::start_of(self.settings.oldest(&self.clock)));
         stored_after(&*self.store, endpoint.clone(), from, limit).await
     }
 
@@ -164,7 +164,7 @@ impl Logs {
     ///
     /// Those of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &LogQuery) -> Result<Option<LogPage>, StoreError> {
-        let oldest = Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms)).max(query.since.unwrap_or(Timestamp(0)));
+        let oldest = self.settings.oldest(&self.clock).max(query.since.unwrap_or(Timestamp(0)));
         let own = Counted(endpoint.clone());
         let mut range = LOGS.under(&own).from(&(own.clone(), oldest));
         if let Some(cursor) = &query.cursor {
@@ -191,6 +191,20 @@ impl Logs {
                 return Ok(Some(page));
             }
         }
+    }
+
+    /// Removes the lines of all endpoints that are too old.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the rest is tried again the next time.
+    pub async fn sweep(&self) -> Result<(), StoreError> {
+        let mut rest = LOGS.all();
+        while let Some((own, ..)) = LOGS.first(&*self.store, &rest).await? {
+            rest = rest.behind(&own);
+            remove_until(&*self.store, &own.0, self.settings.oldest(&self.clock)).await?;
+        }
+        Ok(())
     }
 
     /// Removes every line of `endpoint`.

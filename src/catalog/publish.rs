@@ -18,6 +18,7 @@ use crate::{
     base::{clock::Timestamp, id::EndpointId},
     capability::Granted,
     event::{Events, Kind},
+    replica::Turn,
     store::{Batch, Durability, Ended, Table, schema},
     tool::{Capabilities, Endpoint, Owner, Review, Slug, Version, told},
 };
@@ -31,12 +32,13 @@ const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 pub(super) const MAX_RETIRED: usize = 1_000;
 
 impl Catalog {
-    /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before.
+    /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before. Says so as long as it is this
+    /// host's `turn` to do it.
     ///
     /// # Errors
     ///
     /// A tool that does not publish.
-    pub async fn ship(&self, folder: Option<&Path>) -> Result<usize, PublishError> {
+    pub async fn ship(&self, folder: Option<&Path>, turn: &Turn) -> Result<usize, PublishError> {
         if SHIPPED.get(&*self.store, &()).await?.is_some() {
             return Ok(0);
         }
@@ -50,7 +52,9 @@ impl Catalog {
                 Err(error) => return Err(PublishError::Shipped(format!("{slug}: {error}"))),
             }
         }
-        SHIPPED.put(&(), &self.clock.now().to_string()).commit(&*self.store, Durability::Durable).await?;
+        let mut batch = SHIPPED.put(&(), &self.clock.now().to_string());
+        turn.holds(&mut batch);
+        batch.commit(&*self.store, Durability::Durable).await?;
         Ok(count)
     }
 

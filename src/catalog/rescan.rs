@@ -7,10 +7,12 @@ use super::{
     By, Catalog, PublishError,
     change::content_differs,
     commit::{Change, transitions},
+    safety,
     scan::{hold, open_outcome},
 };
 use crate::{
     event::Kind,
+    replica::Turn,
     store::{Batch, Durability, Table, schema},
     tool::{ContentSafety, HoldKind, Owner, finding::ScanOutcome},
 };
@@ -31,17 +33,21 @@ pub struct Rescanned {
 }
 
 impl Catalog {
-    /// Scans all builders' endpoints if they were not by the rules in force.
+    /// Scans all builders' endpoints if they were not by the rules in force, nor by later ones: those of another host of the store, of
+    /// a later version. Says so as long as it is this host's `turn` to do it.
     ///
     /// # Errors
     ///
     /// Those of [`Catalog::rescan`].
-    pub async fn rescan_if_due(&self) -> Result<(), PublishError> {
-        let scanned_by = SCANNED_BY.get(&*self.store, &()).await?;
-        if scanned_by.as_deref() == Some(self.scanner.policy_version()) {
+    pub async fn rescan_if_due(&self, turn: &Turn) -> Result<(), PublishError> {
+        let ours = self.scanner.policy_version();
+        if SCANNED_BY.get(&*self.store, &()).await?.is_some_and(|by| by == ours || safety::revision(&by) > safety::revision(ours)) {
             return Ok(());
         }
-        let found = self.rescan().await?;
+        let found = self.rescan_all().await?;
+        let mut batch = SCANNED_BY.put(&(), &ours.to_owned());
+        turn.holds(&mut batch);
+        batch.commit(&*self.store, Durability::Durable).await?;
         tracing::info!(
             scanned.endpoints = found.endpoints,
             scanned.review = found.review,
@@ -57,6 +63,12 @@ impl Catalog {
     ///
     /// The store's; what was scanned by then is recorded.
     pub async fn rescan(&self) -> Result<Rescanned, PublishError> {
+        let found = self.rescan_all().await?;
+        SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
+        Ok(found)
+    }
+
+    async fn rescan_all(&self) -> Result<Rescanned, PublishError> {
         let mut found = Rescanned::default();
         let slugs: Vec<_> =
             self.all().values().filter(|live| live.endpoint.owner != Owner::Platform).map(|live| live.endpoint.slug.clone()).collect();
@@ -77,7 +89,6 @@ impl Catalog {
                 Err(error) => return Err(error),
             }
         }
-        SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
         Ok(found)
     }
 

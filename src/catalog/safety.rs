@@ -72,5 +72,11 @@ impl Scanner {
     }
 }
 
+/// Of a [version](Scanner::policy_version) the part that grows from one to the next; operators' lists have no order.
+#[must_use]
+pub fn revision(policy_version: &str) -> &str {
+    policy_version.split('+').next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests;

@@ -7,18 +7,13 @@ use crate::store::{StoreError, Trimmed, keep_up};
 
 /// How often events that are too many are looked for.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
-/// Every so many times, those that are too old as well.
-const SWEEP_EVERY: u64 = 3_600;
 
 impl Events {
-    /// Starts the tasks that remove old events, and tell what other hosts store; they end when nobody holds the events any more. Must
+    /// Starts the tasks that remove what are too many, and tell what other hosts store; they end when nobody holds the events any more. Must
     /// be called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         self.pull();
-        keep_up(self, TRIM_EVERY, "sweeping events", |events, turn| async move {
-            let swept = if turn.is_multiple_of(SWEEP_EVERY) { events.sweep().await } else { Ok(()) };
-            swept.and(events.trim().await)
-        });
+        keep_up(self, TRIM_EVERY, "removing events that are too many", |events, _| async move { events.trim().await });
     }
 
     /// Starts to tell what other hosts store.

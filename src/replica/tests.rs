@@ -182,5 +182,57 @@ async fn where_the_store_is_of_one_process_nothing_is_done_and_nobody_else_lives
     assert!(!one.is_fenced());
     let living = one.living().await.unwrap();
     assert!(living.has(Some(one.id())) && !living.has(Some(Replica::new(Arc::clone(&store) as _).id())) && !living.has(None));
+    for _ in 0..2 {
+        let hour = Duration::from_secs(3_600);
+        assert_eq!(
+            one.alone("job", hour, |_| async { Ok::<_, StoreError>(1) }).await.unwrap(),
+            Some(1),
+            "who is alone knows when it is due"
+        );
+    }
     assert_eq!(store.commits(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_is_done_by_one_replica_at_a_time_and_not_before_it_is_due_again() {
+    const EVERY: Duration = Duration::from_secs(60);
+    let (store, clock) = shared();
+    let ((one, _ours), (other, _theirs)) = (replica(&store).await, replica(&store).await);
+    let does = async |replica: &Replica, done: Result<(), StoreError>| replica.alone("job", EVERY, |_| async { done }).await;
+    let done = one.alone("job", EVERY, |_| async {
+        assert_eq!(does(&other, Ok(())).await?, None, "somebody is at it");
+        Ok::<_, StoreError>(())
+    });
+    assert_eq!(done.await.unwrap(), Some(()));
+    for (later, replica, done) in [(59_999, &one, None), (59_999, &other, None), (60_000, &other, Some(())), (60_000, &one, None)] {
+        clock.set(NOW.plus_millis(later));
+        assert_eq!(does(replica, Ok(())).await.unwrap(), done, "after {later} ms");
+    }
+    clock.set(NOW.plus_millis(120_000));
+    does(&one, Err(StoreError::Conflict)).await.unwrap_err();
+    assert_eq!(does(&other, Ok(())).await.unwrap(), Some(()), "what failed is due at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_of_a_replica_that_is_gone_is_taken_and_what_comes_late_of_it_does_not_happen() {
+    let (store, clock) = shared();
+    let ((one, _ours), (gone, theirs)) = (replica(&store).await, replica(&store).await);
+    let late = gone.take_turn("job").await.unwrap().unwrap();
+    drop(theirs);
+    clock.set(NOW.plus_millis(LEASE_MS - 1));
+    one.renew().await.unwrap();
+    assert!(one.take_turn("job").await.unwrap().is_none(), "its lease is not over");
+    clock.set(NOW.plus_millis(LEASE_MS));
+    let taken = one.take_turn("job").await.unwrap().unwrap();
+    let happens = async |turn: &Turn| {
+        let mut batch = Batch::new();
+        batch.writes.push(crate::store::Write::put(Space::Meta, "effect", "done"));
+        turn.holds(&mut batch);
+        batch.commit(&*store, Durability::Buffered).await.map(drop)
+    };
+    assert!(matches!(happens(&late).await, Err(StoreError::Conflict)));
+    happens(&taken).await.unwrap();
+    gone.end_turn(late, Duration::from_secs(3_600)).await.unwrap();
+    one.end_turn(taken, Duration::ZERO).await.unwrap();
+    assert!(one.take_turn("job").await.unwrap().is_some(), "when it is due again says who has taken it");
 }

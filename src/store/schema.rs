@@ -70,6 +70,8 @@ tables! {
     REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
     /// What callers have used of their rates, and failed, by the stretch of time and the key: counted by all who share the store.
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
+    /// What one of those does at a time: when it is due, and who has it.
+    JOBS: Meta "jobs/", String => "Job", Forever;
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Handlers' sources, by the hash that is their version.

@@ -10,13 +10,11 @@ use crate::{
 
 /// How often calls that are too many are looked for.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
-/// Every so many times, those that are too old as well.
-const SWEEP_EVERY: u64 = 3_600;
 /// Packs read or removed at once.
 const SOME: usize = 256;
 
 impl History {
-    /// Starts the tasks that remove old calls, and tell what other hosts store; they end when nobody holds the history any more. Must be
+    /// Starts the tasks that remove what are too many, and tell what other hosts store; they end when nobody holds the history any more. Must be
     /// called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         let store = Arc::clone(&self.store);
@@ -30,10 +28,7 @@ impl History {
                 }
             },
         );
-        keep_up(self, TRIM_EVERY, "removing old calls", |history, turn| async move {
-            let swept = if turn.is_multiple_of(SWEEP_EVERY) { history.sweep().await } else { Ok(()) };
-            swept.and(history.trim().await)
-        });
+        keep_up(self, TRIM_EVERY, "removing calls that are too many", |history, _| async move { history.trim().await });
     }
 
     /// Removes what endpoints have beyond the count.

@@ -237,11 +237,11 @@ async fn paid_calls_weigh_less_from_hour_to_hour_and_are_forgotten() {
     bench.call(NOW, 1.0, 2_500, None);
     assert_eq!(weight(), Some(2 * CALL));
     for _ in 0..24 {
-        bench.metrics.sweep().await.unwrap();
+        bench.metrics.fade();
     }
     assert!((CALL * 8 / 10..CALL * 11 / 10).contains(&weight().unwrap()), "about half after a day: {:?}", weight());
     for _ in 0..10 * 24 {
-        bench.metrics.sweep().await.unwrap();
+        bench.metrics.fade();
     }
     assert_eq!(weight(), None);
 }

@@ -2,6 +2,8 @@
 
 use std::num::NonZeroU32;
 
+use crate::base::clock::{Clock, Timestamp};
+
 /// How much of a log is kept, and how much may wait to be written.
 #[derive(Debug, Clone)]
 pub struct LogSettings {
@@ -24,6 +26,13 @@ pub(super) const BURST: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
 /// As many endpoints of one owner may write as fast as one may.
 pub(super) const OWNER: NonZeroU32 = NonZeroU32::new(4).unwrap();
+
+impl LogSettings {
+    /// Lines from before then are not kept.
+    pub(super) fn oldest(&self, clock: &Clock) -> Timestamp {
+        Timestamp(clock.now().0.saturating_sub(self.age_ms))
+    }
+}
 
 impl Default for LogSettings {
     fn default() -> Self {

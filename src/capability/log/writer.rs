@@ -29,8 +29,8 @@ const TRIM_EVERY: u64 = 500;
 const TRIM_BYTES: usize = 1 << 20;
 /// Least time between two lines that tell how many were dropped.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How often lines that have grown too old are looked for in all logs.
-const SWEEP_EVERY: Duration = Duration::from_secs(3_600);
+/// How often it is forgotten who has written.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 
 pub(super) struct Writer {
     store: Arc<dyn Store>,
@@ -57,7 +57,7 @@ impl Writer {
 
     pub(super) async fn run(mut self) {
         let waiting = Arc::clone(&self.waiting);
-        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        let mut forget = tokio::time::interval(FORGET_EVERY);
         loop {
             let untold = waiting.has_untold();
             tokio::select! {
@@ -67,9 +67,7 @@ impl Writer {
                     }
                 }
                 () = tokio::time::sleep_until(self.tell_from), if untold => {}
-                _ = sweep.tick() => {
-                    let swept = Self::sweep(&self.store, self.oldest()).await;
-                    tried("sweeping old log lines", swept);
+                _ = forget.tick() => {
                     self.untrimmed.clear();
                     waiting.forget_quiet();
                 }
@@ -156,7 +154,7 @@ impl Writer {
 
     /// Removes lines that are too old, and of the others the oldest beyond what is kept.
     async fn trim(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        remove_until(&self.store, endpoint, self.oldest()).await?;
+        remove_until(&*self.store, endpoint, self.settings.oldest(&self.clock)).await?;
         let (mut kept, mut place) = (Written::default(), None);
         let mut range = LOGS.under(&Counted(endpoint.clone())).within(TRIM_BYTES);
         loop {
@@ -175,20 +173,6 @@ impl Writer {
             range = place.iter().fold(range, |range, place| range.before(place));
         }
     }
-
-    /// Removes the lines of all endpoints that are older than `oldest`.
-    async fn sweep(store: &Arc<dyn Store>, oldest: Timestamp) -> Result<(), StoreError> {
-        let mut rest = LOGS.all();
-        while let Some((own, ..)) = LOGS.first(&**store, &rest).await? {
-            rest = rest.behind(&own);
-            remove_until(store, &own.0, oldest).await?;
-        }
-        Ok(())
-    }
-
-    fn oldest(&self) -> Timestamp {
-        Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
-    }
 }
 
 fn tried(what: &str, result: Result<(), StoreError>) {
@@ -198,7 +182,7 @@ fn tried(what: &str, result: Result<(), StoreError>) {
 }
 
 /// Removes the lines that are older than `oldest`.
-async fn remove_until(store: &Arc<dyn Store>, endpoint: &EndpointId, oldest: Timestamp) -> Result<(), StoreError> {
+pub(super) async fn remove_until(store: &dyn Store, endpoint: &EndpointId, oldest: Timestamp) -> Result<(), StoreError> {
     let own = Counted(endpoint.clone());
-    LOGS.clear(&**store, &LOGS.under(&own).before(&(own, oldest)), u64::MAX).await.map(|_| ())
+    LOGS.clear(store, &LOGS.under(&own).before(&(own, oldest)), u64::MAX).await.map(|_| ())
 }

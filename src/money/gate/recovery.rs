@@ -1,7 +1,7 @@
 //! What is left open: resolved at the start and on a timer, and given back where nothing was taken. What is over:
 //! forgotten when nothing can be asked of it any more.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
@@ -18,6 +18,9 @@ use crate::{
 
 /// Open settlements, and payments with something to forget, looked at in one go.
 const BATCH: usize = 256;
+
+/// How often payments are looked for that have something to forget.
+const FORGET_EVERY: Duration = Duration::from_secs(5);
 
 impl Gate {
     /// Takes up what those have left who run no more: reservations are released, and settlements are due for [`Gate::tick`]. Asks nobody
@@ -85,7 +88,7 @@ impl Gate {
     pub async fn tick(self: &Arc<Self>) -> Result<(), StoreError> {
         self.give_back_orphans().await;
         self.ask().await?;
-        self.forget().await
+        self.replica.alone("payments", FORGET_EVERY, |_| self.forget()).await.map(drop)
     }
 
     pub(super) async fn open_records(&self) -> Result<Vec<Row<PaymentId, Record>>, StoreError> {
@@ -98,6 +101,17 @@ impl Gate {
             }
         }
         Ok(records)
+    }
+
+    /// When the oldest of the settlements began that are open, at whichever replica; now where none is.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn settling_since(&self) -> Result<Timestamp, StoreError> {
+        let now = self.clock.now();
+        let open = self.open_records().await?.into_iter().filter(|row| row.value.state == State::Settling);
+        Ok(open.map(|row| Timestamp(row.value.updated_ms)).min().map_or(now, |oldest| oldest.min(now)))
     }
 
     /// Forgets what is due.

@@ -13,29 +13,21 @@ use crate::store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, upda
 const FOLD: usize = 1_000;
 /// How long the first row of an owner waits for others, so that a busy owner's roll-ups are written seldom.
 const GATHER: Duration = Duration::from_millis(500);
-/// How often all owners are looked through for rows that nobody announced: of a crash, or of other replicas.
-const SWEEP: Duration = Duration::from_secs(600);
 
 impl Sales {
-    /// Starts the folding task; it ends when nobody holds the sales any more. Must be called inside a tokio runtime.
+    /// Starts the task that folds what was sold here; it ends when nobody holds the sales any more. Must be called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         let sales = Arc::downgrade(self);
         tokio::spawn(async move {
-            let mut sweep = tokio::time::interval(SWEEP);
             loop {
-                let sweeps = {
+                {
                     let Some(sales) = Weak::upgrade(&sales) else { return };
-                    tokio::select! {
-                        _ = sweep.tick() => true,
-                        _ = tokio::time::timeout(GATHER, sales.some.notified()) => false,
-                    }
-                };
-                if !sweeps {
-                    tokio::time::sleep(GATHER).await;
+                    // Looked at now and then whether anybody holds them still.
+                    _ = tokio::time::timeout(GATHER, sales.some.notified()).await;
                 }
+                tokio::time::sleep(GATHER).await;
                 let Some(sales) = Weak::upgrade(&sales) else { return };
-                let folded = if sweeps { sales.fold_all().await } else { sales.fold_sold().await };
-                if let Err(error) = folded {
+                if let Err(error) = sales.fold_sold().await {
                     tracing::warn!(%error, "sales could not be folded; they are counted all the same");
                 }
             }
@@ -54,7 +46,7 @@ impl Sales {
         Ok(())
     }
 
-    /// Folds the rows of all owners.
+    /// Folds the rows of all owners: also those that nobody announced, of a crash.
     ///
     /// # Errors
     ///

@@ -164,14 +164,14 @@ impl Ledger {
         }
     }
 
-    /// Forgets the nonces of authorisations that expired long before `now`. Not while settlements are open: their end is
-    /// found out by the nonce.
+    /// Forgets the nonces of authorisations that expired long before `since`: when the oldest of the settlements began that are open, at
+    /// whichever host of the store, for their end is found out by the nonce.
     ///
     /// # Errors
     ///
     /// The store's; the rest is forgotten the next time.
-    pub async fn forget(&self, now: Timestamp) -> Result<(), StoreError> {
-        let due = EXPIRY.all().before(&now);
+    pub async fn forget(&self, since: Timestamp) -> Result<(), StoreError> {
+        let due = EXPIRY.all().before(&since);
         loop {
             let page = EXPIRY.page(&*self.store, &due, BATCH, Direction::Forward).await?;
             if page.is_empty() {

@@ -1,0 +1,93 @@
+//! Jobs: what is done every so often for all hosts of a store, by one of them at a time.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use super::rooms::Rooms;
+use crate::{
+    catalog::PublishError,
+    store::{StoreError, keep_up},
+};
+
+/// How often a host looks whether a job is due that is done more seldom, where others may have done it, or be gone.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// How often it looks whether the tools are shipped that another one is at.
+const SHIPS_EVERY: Duration = Duration::from_millis(250);
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Starts all of them; they end when nobody holds the host any more. Called once the host follows the others of its store.
+pub(super) fn start(rooms: &Arc<Rooms>) {
+    job(rooms, "free-receipts", SECOND, "removing old receipts of free calls", |rooms| async move { rooms.free_receipts.turn().await });
+    job(rooms, "credit-days", 5 * SECOND, "forgetting what was spent on days long gone", |rooms| async move {
+        rooms.gate.credits().forget_days().await
+    });
+    job(rooms, "nonces", 5 * SECOND, "forgetting nonces that expired", |rooms| async move {
+        let Some(ledger) = &rooms.ledger else { return Ok(()) };
+        ledger.forget(rooms.gate.settling_since().await?).await
+    });
+    job(rooms, "audit", MINUTE, "sweeping the audit trail", |rooms| async move { rooms.audit.sweep().await });
+    job(rooms, "sales", 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_all().await });
+    job(rooms, "events", HOUR, "sweeping events", |rooms| async move { rooms.events.sweep().await });
+    job(rooms, "calls", HOUR, "removing old calls", |rooms| async move { rooms.history.sweep().await });
+    job(rooms, "call-metrics", HOUR, "removing old metrics of calls", |rooms| async move { rooms.metrics.sweep().await });
+    job(rooms, "logs", HOUR, "sweeping logs", |rooms| async move { rooms.capabilities.logs().sweep().await });
+    job(rooms, "sessions", HOUR, "removing sessions that ended", |rooms| async move { rooms.sessions.sweep().await });
+    if rooms.store.is_shared() {
+        // A host alone completes them as it starts, and nobody else can have begun one.
+        job(rooms, "payouts", 10 * MINUTE, "completing payouts", |rooms| async move {
+            if let Err(error) = rooms.payouts.resume().await {
+                tracing::error!(%error, "a payout that was cut off could not go on; it is tried again");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Has `work` done at once, and again `every` so often.
+fn job<Work, Doing>(rooms: &Arc<Rooms>, name: &'static str, every: Duration, what: &'static str, work: Work)
+where
+    Work: Fn(Arc<Rooms>) -> Doing + Send + 'static,
+    Doing: Future<Output = Result<(), StoreError>> + Send,
+{
+    let look = if rooms.store.is_shared() { every.min(LOOK_EVERY) } else { every };
+    keep_up(rooms, look, what, move |rooms, _| {
+        let (replica, doing) = (Arc::clone(&rooms.replica), work(rooms));
+        async move { replica.alone(name, every, |_| doing).await.map(drop) }
+    });
+}
+
+/// Publishes the shipped tools, or those in `folder`, unless that was done. Where another host of the store is at it, waits until it is
+/// done, and heard of.
+pub(super) async fn ship(rooms: &Rooms, folder: Option<&Path>) -> Result<(), PublishError> {
+    let Rooms { catalog, replica, .. } = rooms;
+    let mut waited = false;
+    let tools = loop {
+        match replica.alone("ship", Duration::ZERO, |turn| async move { catalog.ship(folder, &turn).await }).await? {
+            Some(tools) => break tools,
+            None => waited = true,
+        }
+        tokio::time::sleep(SHIPS_EVERY).await;
+    };
+    if tools > 0 {
+        tracing::info!(tools, "published the shipped catalogue");
+    }
+    if waited {
+        replica.told().await;
+    }
+    Ok(())
+}
+
+/// Scans builders' endpoints in the background if the rules have changed, and no other host of the store is at it. The end of the host
+/// does not wait for it.
+pub(super) fn rescan(rooms: &Rooms) {
+    let (catalog, replica) = (Arc::clone(&rooms.catalog), Arc::clone(&rooms.replica));
+    tokio::spawn(async move {
+        let scanned = replica.alone("rescan", Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await }).await;
+        if let Err(error) = scanned {
+            tracing::error!(%error, "endpoints could not be scanned by the rules in force; the next start tries again");
+        }
+    });
+}
