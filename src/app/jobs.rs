@@ -36,6 +36,9 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
     job(rooms, "logs", HOUR, "sweeping logs", |rooms| async move { rooms.capabilities.logs().sweep().await });
     job(rooms, "sessions", HOUR, "removing sessions that ended", |rooms| async move { rooms.sessions.sweep().await });
     if rooms.store.is_shared() {
+        job(rooms, "versions", HOUR, "removing versions that nobody has", |rooms| async move {
+            rooms.catalog.forget_versions().await.map_err(|error| StoreError::Away(error.to_string()))
+        });
         // A host alone completes them as it starts, and nobody else can have begun one.
         job(rooms, "payouts", 10 * MINUTE, "completing payouts", |rooms| async move {
             if let Err(error) = rooms.payouts.resume().await {

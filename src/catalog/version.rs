@@ -9,13 +9,30 @@ use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
 
 use super::{Catalog, HandlerDraft, PublishError, bundle::bundle, scan::VERSION_OWNERS};
 use crate::{
-    base::aside::{aside, length},
-    store::{Batch, Table, schema},
+    base::{
+        aside::{aside, length},
+        clock::Timestamp,
+    },
+    store::{Batch, Durability, StoreError, Table, schema},
     tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
 };
 
 const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
 crate::store::json_values!(StoredVersion);
+
+const LET_GO: Table<String, LetGo> = schema::VERSIONS_LET_GO.holding();
+crate::store::postcard_values!(LetGo);
+
+/// How long a version stays that a host of several let go of, in milliseconds: longer than any of them may not have heard of an endpoint.
+const LET_GO_MS: u64 = 60_000;
+/// Versions looked at in one go.
+const SOME: usize = 256;
+
+/// That a host knows no endpoint that has a version. Whoever publishes it once more takes it away.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LetGo {
+    at: Timestamp,
+}
 
 /// What a version answers with, as stored under its hash.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,7 +68,10 @@ impl Prepared {
 
     /// What keeps it.
     pub(super) fn kept(&self) -> Batch {
-        self.stored.as_ref().map(|stored| VERSIONS.put(&self.version, stored)).unwrap_or_default()
+        let Some(stored) = &self.stored else { return Batch::new() };
+        let mut batch = VERSIONS.put(&self.version, stored);
+        batch.delete(&LET_GO, &self.version);
+        batch
     }
 }
 
@@ -87,21 +107,58 @@ impl Catalog {
     /// needs. For who holds the lock of changes until they are committed.
     pub(super) async fn let_go(&self, before: &Endpoint, after: Option<&Endpoint>) -> Result<Batch, PublishError> {
         let still: HashSet<_> = after.into_iter().flat_map(Endpoint::needs).collect();
-        let mut gone: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
-        if gone.is_empty() {
-            return Ok(Batch::new());
+        let gone: HashSet<_> = before.needs().filter(|version| !still.contains(version)).map(str::to_owned).collect();
+        let (mut batch, at) = (Batch::new(), self.clock.now());
+        for version in self.unneeded(gone, Some(before.slug.clone())).await? {
+            match self.store.is_shared() {
+                // Another host may have an endpoint with it that is not heard of here yet.
+                true => batch.put(&LET_GO, &version, &LetGo { at }),
+                false => batch.delete(&VERSIONS, &version).delete(&VERSION_OWNERS, &version),
+            };
         }
-        let (all, slug) = (self.all(), before.slug.clone());
-        // Of ten thousand endpoints with fifty versions each it takes a while.
-        let gone = tokio::task::spawn_blocking(move || {
-            let others = all.values().map(|live| &live.endpoint).filter(|other| other.slug != slug);
-            others.flat_map(Endpoint::needs).for_each(|version| _ = gone.remove(version));
-            gone
-        });
-        let gone = gone.await.map_err(|error| PublishError::Corrupt(error.to_string()))?;
-        let mut batch = Batch::new();
-        gone.iter().for_each(|version| _ = batch.delete(&VERSIONS, version).delete(&VERSION_OWNERS, version));
         Ok(batch)
+    }
+
+    /// Removes the versions that hosts of a shared store let go of, and nobody has since. For who hears of the others.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the rest is removed the next time.
+    pub async fn forget_versions(&self) -> Result<(), PublishError> {
+        let (now, mut range) = (self.clock.now(), LET_GO.all());
+        while let Some((page, rest)) = LET_GO.sound(&*self.store, &range, SOME).await? {
+            range = rest;
+            let old: Vec<_> = page.into_iter().filter(|row| row.value.at.plus_millis(LET_GO_MS) <= now).collect();
+            let gone = self.unneeded(old.iter().map(|row| row.key.clone()).collect(), None).await?;
+            for row in &old {
+                let mut batch = Batch::new();
+                batch.remove(&LET_GO, row);
+                if gone.contains(&row.key) {
+                    batch.delete(&VERSIONS, &row.key).delete(&VERSION_OWNERS, &row.key);
+                }
+                match batch.commit(&*self.store, Durability::Buffered).await {
+                    // Somebody publishes it at this moment.
+                    Ok(_) | Err(StoreError::Conflict) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Those of `versions` that no endpoint needs which is shown here, but for the one at `slug`.
+    async fn unneeded(&self, mut versions: HashSet<String>, slug: Option<Slug>) -> Result<HashSet<String>, PublishError> {
+        if versions.is_empty() {
+            return Ok(versions);
+        }
+        let all = self.all();
+        // Of ten thousand endpoints with fifty versions each it takes a while.
+        let unneeded = tokio::task::spawn_blocking(move || {
+            let others = all.values().map(|live| &live.endpoint).filter(|other| Some(&other.slug) != slug.as_ref());
+            others.flat_map(Endpoint::needs).for_each(|version| _ = versions.remove(version));
+            versions
+        });
+        unneeded.await.map_err(|error| PublishError::Corrupt(error.to_string()))
     }
 
     /// Refuses schemas that are sure to cost too much, on a thread for such work.

@@ -78,6 +78,8 @@ tables! {
     VERSIONS: Versions "", String => "StoredVersion", With("the endpoints that have the version");
     /// Who uploaded a version first.
     VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
+    /// Versions that no endpoint has any more, as far as one of the hosts knows that share a store, and since when.
+    VERSIONS_LET_GO: Meta "versions-let-go/", String => "LetGo", Until("all hosts have heard of who has them still");
     /// Who had the slug of a deleted endpoint.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
     /// Slugs of an owner's deleted endpoints, by the owner.

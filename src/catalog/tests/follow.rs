@@ -184,3 +184,41 @@ async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
     assert_eq!(catalog.find("tool").unwrap().endpoint.title, "Two", "what is stored counts");
     assert_eq!(retitle("Three").await.unwrap(), "Three");
 }
+
+#[tokio::test]
+async fn a_version_that_one_host_lets_go_of_stays_for_what_another_has_published_with_it() {
+    let (one, other, _folders) = two().await;
+    let made = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    let (version, later) = (made.endpoint.version.clone(), one.clock.now().plus_millis(120_000));
+    let is_kept = async || one.uploaded(&version).await.unwrap().is_some();
+    other.create(draft("another"), Owner::Platform, By::Admin).await.unwrap();
+    one.delete("tool", None, By::Admin).await.unwrap();
+    assert!(is_kept().await, "it is not known here who else has it");
+    [&one, &other].iter().for_each(|catalog| catalog.clock.set(later));
+    hears(&one).await;
+    one.forget_versions().await.unwrap();
+    assert!(is_kept().await, "another has it");
+    // Published again after it was let go of, before it is removed.
+    other.delete("another", None, By::Admin).await.unwrap();
+    other.create(draft("third"), Owner::Platform, By::Admin).await.unwrap();
+    other.delete("third", None, By::Admin).await.unwrap();
+    let late = later.plus_millis(120_000);
+    [&one, &other].iter().for_each(|catalog| catalog.clock.set(late));
+    hears(&one).await;
+    one.forget_versions().await.unwrap();
+    assert!(!is_kept().await, "nobody has it");
+}
+
+#[tokio::test]
+async fn what_later_rules_have_scanned_those_of_an_older_version_do_not() {
+    const BY: crate::store::Table<(), String> = crate::store::schema::SCANNED_BY.holding();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (catalog, _folder) = catalog_of(Arc::clone(&store)).await;
+    let (catalog, replica) = (&*catalog, Replica::new(Arc::clone(&store)));
+    let ours = catalog.scanner.policy_version();
+    for (before, after) in [("9999-01-01+0a0b0c0d", "9999-01-01+0a0b0c0d"), ("2000-01-01", ours), (ours, ours)] {
+        BY.put(&(), &before.to_owned()).commit(&*store, Durability::Buffered).await.unwrap();
+        replica.alone("rescan", std::time::Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await }).await.unwrap();
+        assert_eq!(BY.get(&*store, &()).await.unwrap().as_deref(), Some(after), "scanned by {before} before");
+    }
+}
