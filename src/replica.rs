@@ -17,6 +17,7 @@ mod exchange;
 mod follow;
 mod jobs;
 mod lease;
+mod seen;
 mod told;
 
 use std::{
@@ -31,7 +32,7 @@ use std::{
 use tokio::{task::JoinHandle, time::Instant};
 
 use self::lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS};
-pub use self::{exchange::Tallies, follow::Followed, jobs::Turn, lease::Living};
+pub use self::{exchange::Tallies, follow::Followed, jobs::Turn, lease::Living, seen::Seen};
 use crate::{
     base::{clock::Timestamp, id::ReplicaId},
     store::{Batch, Direction, Durability, Store, StoreError},

@@ -17,6 +17,9 @@ use crate::{
 /// How long a commit may take of a host that is ready: a disk that hangs refuses nothing, and does nothing.
 const COMMITS_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long the store may take to say who else serves it.
+const SEEN_WITHIN: Duration = Duration::from_secs(1);
+
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -57,9 +60,12 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault>
 
 /// What is in force: the sandbox's jail and numbers, who settles. What there is: in the store by kind, and on the disk.
 async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
+    let replicas = tokio::time::timeout(SEEN_WITHIN, operating.replica.seen()).await;
     Json(json!({
         "ok": true,
         "version": env!("CARGO_PKG_VERSION"),
+        // Null while the store is away.
+        "replicas": replicas.ok().and_then(Result::ok),
         "sandbox": operating.pool.status(),
         "payment": operating.gate.describe(),
         "facilitator": operating.gate.facilitator_status(),

@@ -14,6 +14,7 @@ use crate::web::{
         state::state,
         table::{Column, table},
         text,
+        time::moment,
     },
     visitor::{Refused, with_query},
 };
@@ -77,6 +78,10 @@ fn view(health: &Value, runtime: &Value) -> Markup {
         }
         section aria-labelledby="tools" { h2 #tools { "By tool, since the start" } (renewed(&format!("{PATH}?rows={TOOLS}"), by_tool(runtime))) }
         section aria-labelledby="money" { h2 #money { "Settlement" } (settlement(health)) }
+        @let hosts = entries(health, "replicas");
+        @if hosts.iter().any(|host| host["leaseUntil"].is_string()) {
+            section aria-labelledby="hosts" { h2 #hosts { "Hosts of the store" } (replicas(hosts)) }
+        }
         section aria-labelledby="kept" { h2 #kept { "What is kept" } (kept(health)) }
     }
 }
@@ -160,6 +165,30 @@ fn settlement(health: &Value) -> Markup {
     }
 }
 
+/// Who else serves the store.
+fn replicas(hosts: &[Value]) -> Markup {
+    let row = |host: &Value| {
+        let about = if host["own"] == true {
+            "this one"
+        } else if host["lives"] == true {
+            "serves"
+        } else {
+            "ended"
+        };
+        [
+            html! { code { (text::words(said(host, "id"))) } },
+            html! { (about) },
+            html! { (text::words(said(host, "version"))) },
+            moment(&host["startedAt"]),
+            moment(&host["leaseUntil"]),
+            html! { (host["behind"]) },
+        ]
+    };
+    let [host, state, version, since, until] = ["Host", "State", "Version", "Since", "Lease until"].map(Column::Words);
+    let columns = [host, state, version, since, until, Column::Number("Changes not heard")];
+    table("Hosts of the store", columns, hosts.iter().map(row))
+}
+
 fn kept(health: &Value) -> Markup {
     let kinds = health["stored"].as_object().into_iter().flatten().filter(|(_, kind)| kind.is_object());
     let rows = kinds.map(|(name, kind)| [html! { (name) }, html! { (kind["count"]) }, html! { (bytes(&kind["bytes"])) }]);
@@ -196,6 +225,17 @@ mod tests {
         let told = jail(&sandbox).into_string();
         assert!(told.contains("seccomp") && told.contains("in force") && told.contains("missing") && told.contains("&lt;no&gt;"), "{told}");
         assert!(told.contains("1 of 2 layers.") && told.find("landlock") < told.find("seccomp"), "what is missing comes first: {told}");
+    }
+
+    #[test]
+    fn hosts_of_a_store_are_told_with_how_they_stand() {
+        let host = |id: &str, lives, own| {
+            json!({ "id": id, "version": "0.1.0", "startedAt": "2026-11-21T09:58:03.120Z", "leaseUntil": "2026-11-21T09:58:06.120Z",
+                "lives": lives, "behind": 7, "own": own })
+        };
+        let told = replicas(&[host("rpl_<a>", true, true), host("rpl_b", true, false), host("rpl_c", false, false)]).into_string();
+        assert!(told.contains("rpl_&lt;a&gt;") && told.contains("2026-11-21 09:58:06 UTC") && told.contains(">7<"), "{told}");
+        assert!(["this one", "serves", "ended"].iter().all(|state| told.contains(state)), "{told}");
     }
 
     #[test]
