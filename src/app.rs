@@ -2,6 +2,7 @@
 
 mod fronts;
 mod jobs;
+mod keys;
 mod rooms;
 
 use std::{
@@ -15,6 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 use tollhouse_pool::{Pool, PoolConfig};
 
+pub use self::keys::KeysError;
 use self::rooms::Rooms;
 use crate::{
     account::{
@@ -30,7 +32,7 @@ use crate::{
     },
     capability::{
         CapabilityServices, Guard, GuardSettings,
-        secret::{KeyError, Keyring, Rotated, SecretError, Secrets},
+        secret::{Rotated, SecretError, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
     config::{Hidden, SandboxSettings, SecretSettings, Settings},
@@ -42,7 +44,7 @@ use crate::{
         Site, TableRoutes,
         ledger::{self, Check, Found},
         payout::Payouts,
-        receipt::{FreeReceipts, Signer},
+        receipt::{FreeReceipts, PublishedKeys},
         refund::Refunds,
         sale::Sales,
     },
@@ -89,10 +91,8 @@ pub enum StartError {
     Sandbox(#[source] tollhouse_pool::PoolError),
     #[error("the outgoing client cannot be set up")]
     Guard(#[source] crate::capability::guard::GuardError),
-    #[error("the receipt key does not read")]
-    Key(#[source] crate::money::receipt::KeyError),
-    #[error("the master key of secrets does not read")]
-    MasterKey(#[source] KeyError),
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     #[error("the secrets could not be read")]
     Secrets(#[source] crate::store::StoreError),
     #[error("the master key was not rotated")]
@@ -136,15 +136,13 @@ impl App {
         let clock = Clock::default();
         let replica = Replica::new(Arc::clone(&store));
         replica.begin().await.map_err(StartError::Replica)?;
-        let admin = AdminToken::open(settings.account.admin_token.as_deref(), &data.join("admin-token")).map_err(StartError::AdminToken)?;
-        if Signer::is_lost(data, &*store).await.map_err(StartError::Receipts)? {
-            tracing::error!(
-                file = %data.join("receipt-key.pem").display(),
-                "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
-                 that this host publishes; restore the file from a backup"
-            );
-        }
-        let signer = Arc::new(Signer::open(data).map_err(StartError::Key)?.telling(settings.money.offer_format));
+        let admin = AdminToken::open(settings.account.admin_token.as_ref().map(Hidden::expose), &data.join("admin-token"))
+            .map_err(StartError::AdminToken)?;
+        let signer = keys::signer(&settings.secrets, data, &*store).await?;
+        let ring = keys::ring(&settings.secrets, data)?;
+        keys::agree(&replica, &signer, &ring).await?;
+        let signer = Arc::new(signer.telling(settings.money.offer_format));
+        let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
         let config = payment_config(settings);
         let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
@@ -167,7 +165,6 @@ impl App {
         if !settings.sandbox.strict.is_empty() {
             pool.ready().await.map_err(StartError::Sandbox)?;
         }
-        let ring = keyring(&settings.secrets, data)?;
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, &replica, Arc::clone(&secrets)).await?;
@@ -265,6 +262,7 @@ impl App {
             pool,
             capabilities: services,
             signer,
+            receipt_keys: Arc::new(receipt_keys),
             disk: Disk::start(data),
             store,
             replica,
@@ -449,14 +447,8 @@ pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotate
     let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
     let clock = Clock::default();
     let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
-    let secrets = Secrets::open(store, clock, events, keyring(keys, data)?).await.map_err(StartError::Secrets)?;
+    let secrets = Secrets::open(store, clock, events, keys::ring(keys, data)?).await.map_err(StartError::Secrets)?;
     secrets.rotate().await.map_err(StartError::Rotation)
-}
-
-fn keyring(keys: &SecretSettings, data: &Path) -> Result<Keyring, StartError> {
-    let text = |key: &Option<Hidden>| key.as_ref().map(|key| key.expose().to_owned());
-    Keyring::open(text(&keys.master_key).as_deref(), text(&keys.master_key_old).as_deref(), &data.join("master-key"))
-        .map_err(StartError::MasterKey)
 }
 
 async fn services(

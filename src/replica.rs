@@ -16,6 +16,7 @@
 mod exchange;
 mod follow;
 mod jobs;
+mod keys;
 mod lease;
 mod seen;
 mod told;
@@ -32,7 +33,14 @@ use std::{
 use tokio::{task::JoinHandle, time::Instant};
 
 use self::lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS};
-pub use self::{exchange::Tallies, follow::Followed, jobs::Turn, lease::Living, seen::Seen};
+pub use self::{
+    exchange::Tallies,
+    follow::Followed,
+    jobs::Turn,
+    keys::{MASTER_KEY, RECEIPT_KEY},
+    lease::Living,
+    seen::Seen,
+};
 use crate::{
     base::{clock::Timestamp, id::ReplicaId},
     store::{Batch, Direction, Durability, Store, StoreError},

@@ -34,7 +34,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let rotated = match args.url {
         Some(url) => remote(url, args.admin_token.ok_or("set TOLLHOUSE_ADMIN_TOKEN")?).await?,
         None => {
-            let keys = SecretSettings { master_key: args.master_key, master_key_old: args.master_key_old };
+            let keys = SecretSettings { master_key: args.master_key, master_key_old: args.master_key_old, ..SecretSettings::default() };
             let data = args.data.unwrap_or_else(|| PathBuf::from("data"));
             serde_json::to_value(app::rotate_secrets(&data, &keys).await?)?
         }

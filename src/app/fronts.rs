@@ -72,7 +72,7 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
         proving: Arc::new(Proving {
             receipts: receipts(),
             gate: gate(),
-            signer: Arc::clone(&rooms.signer),
+            keys: Arc::clone(&rooms.receipt_keys),
             refunds: Arc::clone(&rooms.refunds),
         }),
         ledger: rooms.ledger.clone(),
@@ -119,7 +119,13 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             replica: Arc::clone(&rooms.replica),
             clock: clock(),
         }),
-        sealing: Arc::new(Sealing { secrets: Arc::clone(&rooms.secrets), catalog: catalog(), builders: builders(), pool: pool() }),
+        sealing: Arc::new(Sealing {
+            secrets: Arc::clone(&rooms.secrets),
+            catalog: catalog(),
+            builders: builders(),
+            pool: pool(),
+            replica: Arc::clone(&rooms.replica),
+        }),
         operating: Arc::new(Operating {
             shared: shared(),
             store: Arc::clone(&rooms.store),

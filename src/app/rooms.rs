@@ -16,7 +16,7 @@ use crate::{
     money::{
         Gate, Ledger, Terms,
         payout::Payouts,
-        receipt::{FreeReceipts, Signer},
+        receipt::{FreeReceipts, PublishedKeys, Signer},
         refund::Refunds,
         sale::{FeeBps, Sales},
     },
@@ -82,6 +82,8 @@ pub(super) struct Rooms {
     pub(super) capabilities: Arc<CapabilityServices>,
     /// Signs receipts and packets.
     pub(super) signer: Arc<Signer>,
+    /// What is signed is checked with them.
+    pub(super) receipt_keys: Arc<PublishedKeys>,
     /// Of the data folder.
     pub(super) disk: Arc<Disk>,
     /// Everything that lasts.

@@ -1,8 +1,11 @@
 //! Who the admin is, and what it costs to become a builder.
 
-use std::num::{NonZeroU8, NonZeroU32};
+use std::{
+    num::{NonZeroU8, NonZeroU32},
+    path::PathBuf,
+};
 
-use super::layered::flags;
+use super::{error::SettingsError, layered::flags, secret::Hidden};
 use crate::{account::session::SessionSettings, tool::MicroUsd};
 
 /// Milliseconds of an hour.
@@ -16,7 +19,10 @@ flags! {
 pub struct AccountFlags {
     /// Admin token [default: made on first start, in the file `admin-token` of the data folder]
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
-    pub admin_token: Option<String>,
+    pub admin_token: Option<Hidden>,
+    /// File with it
+    #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN_FILE")]
+    pub admin_token_file: Option<PathBuf>,
     /// What it costs to become a builder, in USD; 0 is nothing [default: 1]
     #[arg(long, env = "TOLLHOUSE_REGISTRATION_PRICE_USD", value_parser = usd)]
     pub registration_price_usd: Option<MicroUsd>,
@@ -36,7 +42,7 @@ pub struct AccountFlags {
 #[derive(Debug, Clone)]
 pub struct AccountSettings {
     /// Default: made on first start, and kept in the data folder.
-    pub admin_token: Option<String>,
+    pub admin_token: Option<Hidden>,
     /// What it costs to become a builder.
     pub registration_price: MicroUsd,
     /// How long people stay signed in.
@@ -44,17 +50,17 @@ pub struct AccountSettings {
 }
 
 impl AccountFlags {
-    pub(super) fn resolve(self) -> AccountSettings {
+    pub(super) fn resolve(self) -> Result<AccountSettings, SettingsError> {
         let sessions = SessionSettings::default();
-        AccountSettings {
-            admin_token: self.admin_token,
+        Ok(AccountSettings {
+            admin_token: Hidden::given_or_in(self.admin_token, self.admin_token_file.as_deref())?,
             registration_price: self.registration_price_usd.unwrap_or(REGISTRATION_PRICE),
             sessions: SessionSettings {
                 idle_ms: self.session_idle_hours.map_or(sessions.idle_ms, |hours| u64::from(hours.get()) * HOUR),
                 age_ms: self.session_days.map_or(sessions.age_ms, |days| u64::from(days.get()) * 24 * HOUR),
                 most: self.sessions.map_or(sessions.most, |most| most.get().into()),
             },
-        }
+        })
     }
 }
 

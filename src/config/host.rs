@@ -62,14 +62,7 @@ impl HostFlags {
     /// Where the store is, if it is in a database.
     pub(super) fn database(&self) -> Result<Option<PostgresConfig>, SettingsError> {
         let Some(address) = &self.store else { return Ok(None) };
-        let password = match (&self.store_password, &self.store_password_file) {
-            (Some(password), _) => Some(password.clone()),
-            (None, Some(path)) => {
-                let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.clone(), source })?;
-                Some(Hidden::from(text.trim_end_matches(['\r', '\n']).to_owned()))
-            }
-            (None, None) => None,
-        };
+        let password = Hidden::given_or_in(self.store_password.clone(), self.store_password_file.as_deref())?;
         Ok(Some(PostgresConfig::new(address.expose(), password.as_ref().map(Hidden::expose))?))
     }
 

@@ -1,6 +1,6 @@
 //! Who verifies and settles payments, where they go, and what the host keeps.
 
-use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::ValueEnum as _;
 
@@ -135,15 +135,10 @@ impl MoneyFlags {
     pub(super) fn resolve(self, listen: SocketAddr) -> Result<MoneySettings, SettingsError> {
         let networks = self.networks()?;
         let kind_where = |is: fn(FacilitatorKind) -> bool| networks.iter().map(|network| network.facilitator).find(|kind| is(*kind));
-        let gas_key = match (&self.gas_key, &self.gas_key_file, kind_where(FacilitatorKind::sends)) {
-            (Some(key), _, _) => Some(key.clone()),
-            (None, Some(path), _) => {
-                let text = fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.clone(), source })?;
-                Some(Hidden::from(text))
-            }
-            (None, None, Some(kind)) => return Err(SettingsError::NoGasKey(kind)),
-            (None, None, None) => None,
-        };
+        let gas_key = Hidden::given_or_in(self.gas_key.clone(), self.gas_key_file.as_deref())?;
+        if let (None, Some(kind)) = (&gas_key, kind_where(FacilitatorKind::sends)) {
+            return Err(SettingsError::NoGasKey(kind));
+        }
         let plays = kind_where(FacilitatorKind::plays).is_some();
         if plays && kind_where(|kind| !kind.plays()).is_some() {
             return Err(SettingsError::PlayAndRealMoney);

@@ -1,8 +1,13 @@
 //! The master keys of secrets.
 
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
 use serde::Deserialize;
 
-use super::layered::flags;
+use super::{error::SettingsError, layered::flags};
 
 flags! {
 /// Of secrets.
@@ -10,24 +15,39 @@ pub struct SecretFlags {
     /// Master key of secrets, 32 bytes in base64 or hex, or several with the current one first [default: made on first start, in the file `master-key` of the data folder]
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
     pub master_key: Option<Hidden>,
+    /// File with it
+    #[arg(long, env = "TOLLHOUSE_MASTER_KEY_FILE")]
+    pub master_key_file: Option<PathBuf>,
     /// Master keys that only open what is sealed under them still, comma-separated
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY_OLD", hide_env_values = true)]
     pub master_key_old: Option<Hidden>,
+    /// Key that signs receipts, Ed25519 as PKCS#8 in PEM [default: made on first start, in the file `receipt-key.pem` of the data folder]
+    #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY", hide_env_values = true)]
+    pub receipt_key: Option<Hidden>,
+    /// File with it
+    #[arg(long, env = "TOLLHOUSE_RECEIPT_KEY_FILE")]
+    pub receipt_key_file: Option<PathBuf>,
 }
 }
 
-/// The master keys of secrets, where they are given.
+/// The keys of the host, where they are given.
 #[derive(Debug, Clone, Default)]
 pub struct SecretSettings {
     /// The one that seals, or several with it first. Default: the file in the data folder.
     pub master_key: Option<Hidden>,
     /// Those that only open what is sealed under them still.
     pub master_key_old: Option<Hidden>,
+    /// The one that signs receipts. Default: the file in the data folder.
+    pub receipt_key: Option<Hidden>,
 }
 
 impl SecretFlags {
-    pub(super) fn resolve(self) -> SecretSettings {
-        SecretSettings { master_key: self.master_key, master_key_old: self.master_key_old }
+    pub(super) fn resolve(self) -> Result<SecretSettings, SettingsError> {
+        Ok(SecretSettings {
+            master_key: Hidden::given_or_in(self.master_key, self.master_key_file.as_deref())?,
+            master_key_old: self.master_key_old,
+            receipt_key: Hidden::given_or_in(self.receipt_key, self.receipt_key_file.as_deref())?,
+        })
     }
 }
 
@@ -42,6 +62,18 @@ impl Hidden {
     pub fn expose(&self) -> &str {
         &self.0
     }
+
+    /// What is given, or else stands in `file`, where one is named: all of it but the end of its last line.
+    pub(super) fn given_or_in(given: Option<Self>, file: Option<&Path>) -> Result<Option<Self>, SettingsError> {
+        match (given, file) {
+            (None, Some(path)) => {
+                let read = fs::read_to_string(path).map(zeroize::Zeroizing::new);
+                let text = read.map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
+                Ok(Some(Self::from(text.trim_end_matches(['\r', '\n']).to_owned())))
+            }
+            (given, _) => Ok(given),
+        }
+    }
 }
 
 impl From<String> for Hidden {
@@ -53,5 +85,23 @@ impl From<String> for Hidden {
 impl std::fmt::Debug for Hidden {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Hidden")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_given_comes_before_a_file_whose_last_line_has_no_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        fs::write(&file, "two\nlines \r\n\n").unwrap();
+        let read = |given: Option<&str>, file| Hidden::given_or_in(given.map(|text| text.to_owned().into()), file).unwrap();
+        assert_eq!(read(Some("given"), Some(&*file)).unwrap().expose(), "given");
+        assert_eq!(read(None, Some(&*file)).unwrap().expose(), "two\nlines ");
+        assert!(read(None, None).is_none());
+        let missing = Hidden::given_or_in(None, Some(&folder.path().join("missing")));
+        assert!(matches!(missing, Err(SettingsError::Read { .. })));
     }
 }

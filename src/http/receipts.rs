@@ -57,5 +57,5 @@ async fn payment(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
 }
 
 async fn jwks(State(proving): State<Arc<Proving>>) -> Json<Value> {
-    Json(proving.signer.jwks())
+    Json(proving.keys.jwks().await)
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     capability::secret::{SecretName, Visibility},
     front::{Code, Fault},
+    replica,
 };
 
 #[derive(Deserialize)]
@@ -94,5 +95,6 @@ async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealin
 
 async fn rotate(_: Admin, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
     let rotated = sealing.secrets.rotate().await?;
+    sealing.replica.agree_on(replica::MASTER_KEY, &rotated.key_id).await?;
     Ok(Json(json!({ "ok": true, "rotation": rotated })))
 }

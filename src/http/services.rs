@@ -17,7 +17,7 @@ use crate::{
     money::{
         Gate, Ledger, Terms,
         payout::Payouts,
-        receipt::{FreeReceipts, Signer},
+        receipt::{FreeReceipts, PublishedKeys, Signer},
         refund::Refunds,
         sale::{FeeBps, Sales},
     },
@@ -108,8 +108,8 @@ pub struct Proving {
     pub receipts: Arc<Receipts>,
     /// Knows the states of payments.
     pub gate: Arc<Gate>,
-    /// Whose keys receipts are checked with.
-    pub signer: Arc<Signer>,
+    /// What receipts are checked with.
+    pub keys: Arc<PublishedKeys>,
     /// Told beside the receipts.
     pub refunds: Arc<Refunds>,
 }
@@ -210,6 +210,8 @@ pub struct Sealing {
     pub builders: Arc<Builders>,
     /// Whose workers may have kept a value.
     pub pool: Pool,
+    /// Who else has the master key.
+    pub replica: Arc<Replica>,
 }
 
 /// What the host's health is made of.

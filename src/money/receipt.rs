@@ -17,6 +17,7 @@ mod hash;
 mod jws;
 mod key;
 mod offer;
+mod published;
 mod record;
 mod verify;
 
@@ -27,6 +28,7 @@ pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, Signer};
 pub use offer::{OfferFormat, OfferReceipt};
+pub use published::PublishedKeys;
 pub(in crate::money) use record::{RECEIPTS, is_free};
 pub use record::{Record, Signed, Stored, paid, shortened};
 pub use verify::{Part, Verified, VerifyError, verify};

@@ -72,6 +72,10 @@ tables! {
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
     /// What one of those does at a time: when it is due, and who has it.
     JOBS: Meta "jobs/", String => "Job", Forever;
+    /// Which keys all of those have, by what they are for: their ids, never the keys.
+    KEYS: Meta "keys/", String => "Agreed", Forever;
+    /// Public keys that sign, or signed, receipts of hosts that share a store, by id.
+    RECEIPT_KEYS: Meta "receipt-keys/", String => "PublicKey", Forever;
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Handlers' sources, by the hash that is their version.

@@ -1,7 +1,7 @@
 //! Hosts that share a database are one host: what one has answered holds at all of them, one payment buys one run of all of them, and any
 //! of them, or the database, may be killed or stand still.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -264,4 +264,80 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
         assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(all), all * PRICE));
         assert_eq!(host.get("/health").await.is(200).json()["openSettlements"], 0);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_tell_of_each_other() {
+    let mut cluster = Cluster::start(2).await;
+    let told = async |host: &Host| host.get("/health").await.is(200).json()["replicas"].as_array().unwrap().clone();
+    let ids = |all: &[Value]| all.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>();
+    let (first, second) = (told(&cluster.hosts[0]).await, told(&cluster.hosts[1]).await);
+    assert_eq!((ids(&first), first.len()), (ids(&second), 2));
+    for all in [&first, &second] {
+        assert_eq!(all.iter().filter(|one| one["own"] == true).count(), 1);
+        assert!(all.iter().all(|one| one["lives"] == true && one["version"] == env!("CARGO_PKG_VERSION")), "{all:?}");
+    }
+    cluster.hosts[0].kill9();
+    let alive = async |host: &Host| told(host).await.into_iter().filter(|one| one["lives"] == true).collect::<Vec<_>>();
+    eventually("the other's lease is over", TAKEN_UP_WITHIN, async || (alive(&cluster.hosts[1]).await.len() == 1).then_some(())).await;
+    assert_eq!(alive(&cluster.hosts[1]).await[0]["own"], true);
+}
+
+/// Keys that are given to each host: each has a folder of its own.
+const RECEIPT_KEY: &str =
+    "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH\n-----END PRIVATE KEY-----\n";
+const MASTER_KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
+const ADMIN_TOKEN: &str = "a-token-of-all-hosts";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_that_start_at_once_with_keys_that_are_given_ship_the_catalogue_once() {
+    let (server, keys) = (Postgres::start(), tempfile::tempdir().unwrap());
+    let file = |name: &str, text: &str| {
+        let path = keys.path().join(name);
+        fs::write(&path, format!("{}\n", text.trim())).unwrap();
+        path.display().to_string()
+    };
+    let how = Host::builder().with_catalogue().env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    let how =
+        how.env("TOLLHOUSE_RECEIPT_KEY_FILE", file("receipts", RECEIPT_KEY)).env("TOLLHOUSE_MASTER_KEY_FILE", file("master", MASTER_KEY));
+    let how = how.env("TOLLHOUSE_ADMIN_TOKEN_FILE", file("admin", ADMIN_TOKEN));
+    let (one, other) = tokio::join!(how.clone().start(), how.start());
+    let shipped = |host: &Host| host.log().matches("published the shipped catalogue").count();
+    assert_eq!(shipped(&one) + shipped(&other), 1, "one of them has");
+    let slugs = async |host: &Host| {
+        let listed = host.get("/ai/endpoints?limit=200").await.is(200).json();
+        listed["endpoints"].as_array().unwrap().iter().map(|one| one["slug"].as_str().unwrap().to_owned()).collect::<BTreeSet<_>>()
+    };
+    let (first, second) = (slugs(&one).await, slugs(&other).await);
+    assert!(!first.is_empty() && first == second, "{first:?}\n{second:?}");
+    let jwks = async |host: &Host| host.get("/.well-known/jwks.json").await.is(200).json();
+    assert_eq!(jwks(&one).await, jwks(&other).await);
+    other.manage(Method::GET, "/ai/admin/policy", &Value::Null).await.is(200);
+    for name in ["receipt-key.pem", "master-key", "admin-token"] {
+        assert!(!one.folder().join("data").join(name).exists(), "{name} was made though it was given");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_with_other_keys_than_the_others_does_not_start_and_says_which() {
+    let cluster = Cluster::start(1).await;
+    let (theirs, ours) = (cluster.hosts[0].folder().join("data"), tempfile::tempdir().unwrap());
+    let refused = |envs: Vec<(&'static str, &'static str)>| how_it_ends(&cluster.server, ours.path(), envs);
+    assert!(refused(vec![]).contains("has the receipt key"));
+    assert!(refused(vec![("TOLLHOUSE_RECEIPT_KEY", RECEIPT_KEY)]).contains("has the receipt key"));
+    fs::copy(theirs.join("receipt-key.pem"), ours.path().join("receipt-key.pem")).unwrap();
+    assert!(refused(vec![]).contains("has the master key"));
+    let said = refused(vec![("TOLLHOUSE_MASTER_KEY", MASTER_KEY)]);
+    assert!(said.contains("has the master key") && said.contains("TOLLHOUSE_MASTER_KEY") && !said.contains(MASTER_KEY), "{said}");
+    let rotated = cluster.hosts[0].manage(Method::POST, "/ai/admin/secrets/rotate", &Value::Null).await;
+    rotated.fails(409, "master_key_given", "caller");
+}
+
+/// What a host says with this data folder that does not start.
+fn how_it_ends(server: &Postgres, data: &Path, envs: Vec<(&'static str, &'static str)>) -> String {
+    let mut command = tollhouse();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env("TOLLHOUSE_STORE", server.url()).envs(envs);
+    let ended = command.output().unwrap();
+    assert!(!ended.status.success());
+    String::from_utf8_lossy(&ended.stderr).into_owned()
 }

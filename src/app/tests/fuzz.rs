@@ -40,7 +40,7 @@ impl Host {
         std::fs::create_dir(&tools).unwrap();
         let mut flags = Flags::default();
         flags.host.data = Some(data.path().to_owned());
-        flags.account.admin_token = Some(ADMIN.to_owned());
+        flags.account.admin_token = Some(ADMIN.to_owned().into());
         flags.sandbox.worker = std::env::current_exe().ok();
         flags.sandbox.sandbox_spares = Some(0);
         flags.catalog.tools = Some(tools);

@@ -21,6 +21,11 @@ pub enum SecretError {
         "the master key is given in `TOLLHOUSE_MASTER_KEY`: start with a new one there and this one in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
     )]
     GivenKey,
+    #[error(
+        "the hosts of a store have one master key: give each a new one in `TOLLHOUSE_MASTER_KEY_OLD`, then that in `TOLLHOUSE_MASTER_KEY` and the \
+         one before in `TOLLHOUSE_MASTER_KEY_OLD`, then rotate"
+    )]
+    SharedKey,
     #[error(transparent)]
     Key(#[from] KeyError),
     #[error(transparent)]

@@ -150,6 +150,12 @@ impl Keyring {
         self.keys.first().expect("a ring is made with a key and never loses its first")
     }
 
+    /// Whether it has the key with this id.
+    #[must_use]
+    pub fn has(&self, id: &str) -> bool {
+        self.get(id).is_some()
+    }
+
     /// All keys, the current one first.
     pub(super) fn all(&self) -> impl Iterator<Item = &MasterKey> {
         self.keys.iter()

@@ -74,6 +74,9 @@ impl Secrets {
         if !state.ring.in_file() {
             return Err(SecretError::GivenKey);
         }
+        if self.store.is_shared() {
+            return Err(SecretError::SharedKey);
+        }
         let ring = Arc::new(state.ring.with_new_key()?);
         self.state.store(Arc::new(State { ring, sealed: state.sealed.clone() }));
         Ok(())

@@ -55,6 +55,8 @@ pub enum KeyError {
     Exposed { path: PathBuf, mode: u32 },
     #[error("the file `{}` does not hold what it should; restore it from a backup", .0.display())]
     Malformed(PathBuf),
+    #[error("the receipt key that is given is none: it is an Ed25519 key as PKCS#8 in PEM")]
+    Given,
     #[error("no random bytes for a new key: {0}")]
     Random(getrandom::Error),
     #[error("cannot read or write `{}`", path.display())]
@@ -82,6 +84,22 @@ impl Signer {
             read => read?,
         };
         Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
+    }
+
+    /// The key that is `given`, with the public keys in the data folder that signed before it.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Given`], and those of the file.
+    pub fn given(given: &str, folder: &Path) -> Result<Self, KeyError> {
+        let key = SigningKey::from_pkcs8_pem(given.trim()).map_err(|_| KeyError::Given)?;
+        Ok(Self::new(key, read_retired(&folder.join(RETIRED_FILE))?))
+    }
+
+    /// Whether it has signed by the key with this id before.
+    #[must_use]
+    pub fn had(&self, kid: &str) -> bool {
+        self.retired.iter().any(|key| jws::thumbprint(key) == kid)
     }
 
     /// Whether the data folder of a store that holds receipts has no key: whoever has one of them cannot verify it with the next.
@@ -413,6 +431,17 @@ mod tests {
         let named: Vec<_> = jwks["keys"].as_array().unwrap().iter().map(|jwk| jwk["kid"].as_str().unwrap().to_owned()).collect();
         assert_eq!(named, kids, "newest first, each once");
         assert_eq!(jwks["keys"][0].as_object().unwrap().len(), 6, "no private member");
+    }
+
+    #[test]
+    fn a_key_that_is_given_signs_in_place_of_the_folders_and_knows_those_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let before = Signer::open(folder.path()).unwrap();
+        Signer::rotate(folder.path()).unwrap();
+        let given = Signer::given(&pem(&SigningKey::from_bytes(&[7; 32])), folder.path()).unwrap();
+        assert_eq!(given.kid(), jws::thumbprint(&SigningKey::from_bytes(&[7; 32]).verifying_key()));
+        assert!(given.had(before.kid()) && !given.had(given.kid()));
+        assert!(matches!(Signer::given("no key", folder.path()), Err(KeyError::Given)));
     }
 
     #[test]

@@ -158,7 +158,9 @@ impl Host {
         let ready = tokio::time::timeout(Duration::from_secs(60), ready).await.expect("the host is not ready within a minute").unwrap();
         let url = ready.trim().strip_prefix("listening on ");
         self.url = url.unwrap_or_else(|| panic!("the host did not start: {ready}\n{}", self.log())).to_owned();
-        self.admin = fs::read_to_string(self.data.path().join("data/admin-token")).unwrap().trim().to_owned();
+        let given = self.how.env.iter().find(|(name, _)| name == "TOLLHOUSE_ADMIN_TOKEN_FILE").map(|(_, path)| path.into());
+        let token = given.unwrap_or_else(|| self.data.path().join("data/admin-token"));
+        self.admin = fs::read_to_string(token).unwrap().trim().to_owned();
     }
 
     /// A process on the host's data, that starts.

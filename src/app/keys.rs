@@ -1,0 +1,65 @@
+//! The keys of a host, as it is given them or finds them in its data folder: those that the other hosts of its store have.
+
+use std::path::Path;
+
+use crate::{
+    capability::secret::{self, Keyring},
+    config::{Hidden, SecretSettings},
+    money::receipt::{self, Signer},
+    replica::{MASTER_KEY, RECEIPT_KEY, Replica},
+    store::{Store, StoreError},
+};
+
+/// Why a host has no keys to go by. One sentence each; the cause is linked.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum KeysError {
+    #[error("the receipt key does not read")]
+    Receipt(#[source] receipt::KeyError),
+    #[error("the master key of secrets does not read")]
+    Master(#[source] secret::KeyError),
+    #[error("what the store has of keys could not be read")]
+    Store(#[from] StoreError),
+    #[error("this host has the {what} key `{ours}`, and the hosts of its store have `{theirs}`: give it theirs, in {how}")]
+    Other { what: &'static str, how: &'static str, ours: String, theirs: String },
+}
+
+/// The key that signs receipts.
+pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store) -> Result<Signer, KeysError> {
+    if let Some(key) = &keys.receipt_key {
+        return Signer::given(key.expose(), data).map_err(KeysError::Receipt);
+    }
+    if Signer::is_lost(data, store).await? {
+        tracing::error!(
+            file = %data.join("receipt-key.pem").display(),
+            "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
+             that this host publishes; restore the file from a backup"
+        );
+    }
+    Signer::open(data).map_err(KeysError::Receipt)
+}
+
+/// The master keys of secrets.
+pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysError> {
+    let text = |key: &Option<Hidden>| key.as_ref().map(|key| key.expose().to_owned());
+    Keyring::open(text(&keys.master_key).as_deref(), text(&keys.master_key_old).as_deref(), &data.join("master-key"))
+        .map_err(KeysError::Master)
+}
+
+/// Refuses keys with which this host could not read what others of its store write, or its receipts not be checked by what they publish.
+pub(super) async fn agree(replica: &Replica, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
+    let theirs = replica.agreed(RECEIPT_KEY, signer.kid()).await?;
+    if signer.had(&theirs) {
+        replica.agree_on(RECEIPT_KEY, signer.kid()).await?;
+    } else if theirs != signer.kid() {
+        let how = "TOLLHOUSE_RECEIPT_KEY, or `receipt-key.pem` in the data folder";
+        return Err(KeysError::Other { what: "receipt", how, ours: signer.kid().to_owned(), theirs });
+    }
+    let ours = ring.current().id();
+    let theirs = replica.agreed(MASTER_KEY, ours).await?;
+    if ring.has(&theirs) {
+        return Ok(());
+    }
+    let how = "TOLLHOUSE_MASTER_KEY, or `master-key` in the data folder";
+    Err(KeysError::Other { what: "master", how, ours: ours.to_owned(), theirs })
+}

@@ -1,0 +1,97 @@
+//! The public keys that receipts are checked with: of hosts that share a store, those of all of them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::Signer;
+use crate::store::{Batch, Direction, Durability, Store, StoreError, Table, json_values, schema};
+
+const KEYS: Table<String, PublicKey> = schema::RECEIPT_KEYS.holding();
+
+/// Keys that are told, at most.
+const MOST: usize = 1_000;
+
+/// A public key, as a JWK.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct PublicKey(Value);
+json_values!(PublicKey);
+
+/// The keys of all hosts of a store.
+pub struct PublishedKeys {
+    store: Arc<dyn Store>,
+    signer: Arc<Signer>,
+}
+
+impl std::fmt::Debug for PublishedKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PublishedKeys").field("signer", &self.signer).finish_non_exhaustive()
+    }
+}
+
+impl PublishedKeys {
+    /// Has all hosts of the store tell the keys of this one.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn open(store: Arc<dyn Store>, signer: Arc<Signer>) -> Result<Self, StoreError> {
+        if store.is_shared() {
+            let mut batch = Batch::new();
+            for jwk in listed(&signer.jwks()) {
+                batch.put(&KEYS, &kid(jwk), &PublicKey(jwk.clone()));
+            }
+            batch.commit(&*store, Durability::Durable).await?;
+        }
+        Ok(Self { store, signer })
+    }
+
+    /// The JWK set to check receipts with, this host's key first. While the store is away, of this host alone.
+    pub async fn jwks(&self) -> Value {
+        let mut jwks = self.signer.jwks();
+        if !self.store.is_shared() {
+            return jwks;
+        }
+        match KEYS.readable(&*self.store, &KEYS.all(), MOST, Direction::Forward).await {
+            Ok(stored) => {
+                let own: Vec<_> = listed(&jwks).iter().map(kid).collect();
+                let others = stored.into_iter().filter(|(kid, _)| !own.contains(kid));
+                let others: Vec<_> = others.filter_map(|(_, key)| Some(key?.0)).collect();
+                jwks["keys"] = json!([listed(&jwks), &others].concat());
+            }
+            Err(error) => tracing::warn!(%error, "the keys of other hosts could not be read, and are not told"),
+        }
+        jwks
+    }
+}
+
+fn listed(jwks: &Value) -> &[Value] {
+    jwks["keys"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn kid(jwk: &Value) -> String {
+    jwk["kid"].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{base::clock::Clock, store::memory::MemoryStore};
+
+    fn signer() -> Arc<Signer> {
+        Arc::new(Signer::open(tempfile::tempdir().unwrap().path()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn hosts_of_one_store_tell_the_keys_of_all_of_them_and_one_alone_its_own() {
+        let (shared, alone) = (Arc::new(MemoryStore::shared(Clock::default())), Arc::new(MemoryStore::new()));
+        let (one, other) = (signer(), signer());
+        let first = PublishedKeys::open(Arc::clone(&shared) as _, Arc::clone(&one)).await.unwrap();
+        PublishedKeys::open(shared, Arc::clone(&other)).await.unwrap();
+        let told = |jwks: &Value| listed(jwks).iter().map(kid).collect::<Vec<_>>();
+        assert_eq!(told(&first.jwks().await), [one.kid(), other.kid()]);
+        let lonely = PublishedKeys::open(Arc::clone(&alone) as _, Arc::clone(&one)).await.unwrap();
+        assert_eq!((told(&lonely.jwks().await), alone.sizes().spaces.len()), (vec![one.kid().to_owned()], 0));
+    }
+}

@@ -1,0 +1,58 @@
+//! Keys: those that all replicas of a store have to have. The store knows them by their ids.
+
+use serde::{Deserialize, Serialize};
+
+use super::Replica;
+use crate::store::{Batch, Durability, StoreError, Table, json_values, schema};
+
+const KEYS: Table<String, Agreed> = schema::KEYS.holding();
+
+/// What secrets are sealed by.
+pub const MASTER_KEY: &str = "master";
+/// What receipts are signed by.
+pub const RECEIPT_KEY: &str = "receipts";
+
+/// The key that all replicas have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Agreed {
+    id: String,
+}
+json_values!(Agreed);
+
+impl Replica {
+    /// The id of the key for `what` that all replicas have: `ours`, where none was agreed on before, or nobody else can be.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn agreed(&self, what: &str, ours: &str) -> Result<String, StoreError> {
+        if !self.shared {
+            return Ok(ours.to_owned());
+        }
+        let name = what.to_owned();
+        loop {
+            if let Some(Agreed { id }) = KEYS.get(&*self.store, &name).await? {
+                return Ok(id);
+            }
+            let mut batch = Batch::new();
+            batch.insert(&KEYS, &name, &Agreed { id: ours.to_owned() });
+            match batch.commit(&*self.store, Durability::Durable).await {
+                // Another one came first.
+                Ok(_) | Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Has this be the key for `what` from now on. Who runs already is not asked; who starts must know it.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn agree_on(&self, what: &str, ours: &str) -> Result<(), StoreError> {
+        if !self.shared {
+            return Ok(());
+        }
+        KEYS.put(&what.to_owned(), &Agreed { id: ours.to_owned() }).commit(&*self.store, Durability::Durable).await.map(drop)
+    }
+}
