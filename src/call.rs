@@ -223,6 +223,10 @@ impl Calls {
             let why = "what other hosts of the store have changed is not heard of".to_owned();
             return Err(Arc::new(CallError::Store(StoreError::Away(why))));
         }
+        if self.replica.is_shared() {
+            // It was found before that was asked, by a process that may have stood still in between: what is heard by now holds for it.
+            self.find(call.live.endpoint.slug.as_str(), |_| call.by).map_err(Arc::new)?;
+        }
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
             Err(refused) => return Box::pin(self.bought_under(call, refused)).await,

@@ -106,6 +106,12 @@ impl Replica {
         &self.id
     }
 
+    /// Whether others may serve the store.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     /// Notes how far changes have come. Called before anything is read of which it is to hear.
     ///
     /// # Errors
