@@ -12,6 +12,7 @@ use std::{fmt, io, sync::Arc, time::Duration};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
+use self::bucket::new_name;
 pub use self::bucket::{Bucket, BucketError, Kept, Place};
 use crate::{
     base::clock::{Clock, Timestamp},
@@ -189,15 +190,6 @@ impl fmt::Debug for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Objects").finish_non_exhaustive()
     }
-}
-
-/// Hex digits of a name: 128 random bits.
-const NAME_LENGTH: usize = 32;
-
-fn new_name() -> io::Result<String> {
-    let mut random = [0; NAME_LENGTH / 2];
-    getrandom::fill(&mut random).map_err(io::Error::other)?;
-    Ok(hex::encode(random))
 }
 
 #[cfg(test)]

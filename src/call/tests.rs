@@ -28,6 +28,7 @@ use crate::{
         receipt::{FreeReceipts, Signer},
         sale::Sales,
     },
+    objects::Objects,
     store::{Store, faulty::FaultyStore, memory::MemoryStore},
     tool::{MicroUsd, Runs},
 };

@@ -4,8 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollhouse_protocol::Limits;
 
-use super::{Files, Kv, LogEntry, objects::MemoryObjects};
-use crate::{base::clock::Clock, store::memory::MemoryStore};
+use super::{Files, Kv, LogEntry};
+use crate::{
+    base::clock::Clock,
+    objects::{Kept, Objects},
+    store::memory::MemoryStore,
+};
 
 /// Keys that one dry run keeps at most.
 const KEYS: u64 = 1_000;
@@ -24,7 +28,8 @@ impl Scratch {
     #[must_use]
     pub fn new(clock: &Clock) -> Arc<Self> {
         let store = Arc::new(MemoryStore::new());
-        let files = Files::new(Arc::clone(&store) as _, clock.clone(), Arc::new(MemoryObjects::default()));
+        let objects = Objects::new(Arc::clone(&store) as _, clock.clone(), Arc::new(Kept::in_memory()));
+        let files = Files::new(Arc::clone(&store) as _, clock.clone(), objects);
         Arc::new(Self { kv: Kv::new(store, clock.clone()), files, lines: Mutex::default() })
     }
 

@@ -16,8 +16,8 @@ mod names;
 
 fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let objects = Objects::in_folder(store.clone(), folder.path());
     let store = Arc::new(MemoryStore::new());
+    let objects = Objects::in_folder(store.clone(), folder.path());
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
     (CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets, replica), folder)
 }

@@ -10,6 +10,7 @@ use crate::{
     base::{clock::Timestamp, id::BuilderId},
     capability::{Guard, GuardSettings, LogSettings, secret::Secrets},
     event::EventSettings,
+    objects::Objects,
     replica::Replica,
     store::{Batch, memory::MemoryStore},
 };

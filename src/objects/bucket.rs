@@ -10,10 +10,9 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::{
-    Error, ObjectStore, ObjectStoreExt as _, aws::AmazonS3Builder, local::LocalFileSystem, path::Path, prefix::PrefixStore,
+    Error, ObjectStore, ObjectStoreExt as _, aws::AmazonS3Builder, local::LocalFileSystem, memory::InMemory, path::Path,
+    prefix::PrefixStore,
 };
-
-use super::NAME_LENGTH;
 
 /// Blobs by their names.
 #[async_trait]
@@ -95,6 +94,12 @@ impl Kept {
         }
     }
 
+    /// Objects in memory: nothing outlives the value.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self(Arc::new(InMemory::new()))
+    }
+
     /// Asks for what cannot be there: whether it is a bucket that this host may read.
     ///
     /// # Errors
@@ -103,6 +108,16 @@ impl Kept {
     pub async fn check(&self) -> Result<(), BucketError> {
         self.get(&"0".repeat(NAME_LENGTH)).await.map(|_| ()).map_err(BucketError::Unreachable)
     }
+}
+
+/// Hex digits of a name: 128 random bits.
+const NAME_LENGTH: usize = 32;
+
+/// A name that no other object has.
+pub(super) fn new_name() -> io::Result<String> {
+    let mut random = [0; NAME_LENGTH / 2];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    Ok(hex::encode(random))
 }
 
 /// Where a blob is. Only names as the host makes them have a place.
