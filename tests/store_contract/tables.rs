@@ -144,12 +144,18 @@ pub async fn concurrent_updates_lose_nothing(store: impl Store) {
             let store = Arc::clone(&store);
             tokio::spawn(async move {
                 for _ in 0..5 {
-                    let counting = update(&*store, Durable, |mut tx| async move {
-                        let after = counted(&mut tx, "n").await? + 1;
-                        tx.put(&NUMBERS, &"n".to_owned(), &after.to_string());
-                        tx.answer::<_, StoreError>(after)
-                    });
-                    counting.await.unwrap();
+                    // One that gave up, since others were faster each time, has done nothing.
+                    loop {
+                        let counting = update(&*store, Durable, |mut tx| async move {
+                            let after = counted(&mut tx, "n").await? + 1;
+                            tx.put(&NUMBERS, &"n".to_owned(), &after.to_string());
+                            tx.answer::<_, StoreError>(after)
+                        });
+                        match counting.await {
+                            Ok(_) => break,
+                            Err(error) => assert!(matches!(error, StoreError::Contended), "{error}"),
+                        }
+                    }
                 }
             })
         })
