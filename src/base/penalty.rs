@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::uses::{self, Tally, Uses, name, named};
+use super::uses::{self, Tally, Uses, named};
 
 /// The time that the budget of a key is for.
 pub const WINDOW: Duration = Duration::from_secs(60);
@@ -86,8 +86,7 @@ impl<K: Hash + Eq + Clone> Penalties<K> {
 
 impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Tally for Penalties<K> {
     fn take_used(&self, most: usize) -> Vec<(String, u64)> {
-        let failed = self.uses().take(most);
-        failed.into_iter().filter_map(|(key, failed)| Some((name(&key)?, failed))).collect()
+        self.uses().take(most)
     }
 
     fn used_elsewhere(&self, name: &str, failed: u64) {

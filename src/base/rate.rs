@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::uses::{Tally, Uses, name, named, now};
+use super::uses::{Tally, Uses, named, now};
 
 /// Requests that a key may make at once, as a multiple of those it may make in a second.
 const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
@@ -80,8 +80,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
 
 impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static> Tally for Rate<K> {
     fn take_used(&self, most: usize) -> Vec<(String, u64)> {
-        let used = self.uses().take(most);
-        used.into_iter().filter_map(|(key, used)| Some((name(&key)?, used))).collect()
+        self.uses().take(most)
     }
 
     fn used_elsewhere(&self, name: &str, used: u64) {

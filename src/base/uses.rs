@@ -76,15 +76,18 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         self.keys.entry(key).or_insert_with(|| Use::at(now)).whole_at = now + behind;
     }
 
-    /// As [`Tally::take_used`], by keys.
-    pub(super) fn take(&mut self, most: usize) -> Vec<(K, u64)> {
+    /// As [`Tally::take_used`].
+    pub(super) fn take(&mut self, most: usize) -> Vec<(String, u64)>
+    where
+        K: Serialize,
+    {
         let Self { keys, untold } = self;
         let untold = untold.get_or_insert_default();
         let some = untold.drain(..untold.len().min(most));
         let told = some.filter_map(|key| {
             let used = keys.get_mut(&key)?;
             used.is_listed = false;
-            Some((key, std::mem::take(&mut used.untold)))
+            Some((name(&key)?, std::mem::take(&mut used.untold)))
         });
         told.collect()
     }
@@ -125,7 +128,7 @@ impl Use {
 }
 
 /// What others know a key by; `None` where that would be too long.
-pub(super) fn name(key: &impl Serialize) -> Option<String> {
+fn name(key: &impl Serialize) -> Option<String> {
     serde_json::to_string(key).ok().filter(|name| name.len() <= MAX_NAME)
 }
 

@@ -40,21 +40,12 @@ async fn a_database_that_cannot_be_reached_is_told_at_the_start() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("postgres://tollhouse@127.0.0.1:{}/tolls", listener.local_addr().unwrap().port());
     drop(listener);
-    for (store, told) in [(address.as_str(), "the database gives no connection"), ("mysql://there", "postgres://")] {
-        let said = how_it_ends(store).await;
-        assert!(said.contains(told) && !said.contains("sesame"), "{said}");
-    }
-}
-
-/// What a host says on this store that does not start.
-async fn how_it_ends(store: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let password = folder.path().join("password");
     std::fs::write(&password, "sesame\n").unwrap();
-    let mut command = crate::harness::tollhouse();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join("data"));
-    command.env("TOLLHOUSE_STORE", store).env("TOLLHOUSE_STORE_PASSWORD_FILE", &password);
-    let ended = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    assert!(!ended.status.success());
-    String::from_utf8_lossy(&ended.stderr).into_owned()
+    for (store, told) in [(address.as_str(), "the database gives no connection"), ("mysql://there", "postgres://")] {
+        let how = Host::builder().env("TOLLHOUSE_STORE", store).env("TOLLHOUSE_STORE_PASSWORD_FILE", password.display());
+        let said = how.fails().await;
+        assert!(said.contains(told) && !said.contains("sesame"), "{said}");
+    }
 }

@@ -101,20 +101,19 @@ impl HostBuilder {
     }
 
     pub async fn start(self) -> Host {
-        let mut host = self.made();
+        let mut host = self.on(Arc::new(tempfile::tempdir().unwrap()));
         host.run().await;
         host
     }
 
-    fn made(self) -> Host {
-        let data = Arc::new(tempfile::tempdir().unwrap());
+    fn on(self, data: Arc<TempDir>) -> Host {
         let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
         Host { how: self, data, process: None, url: String::new(), admin: String::new(), client, doomed: Mutex::default() }
     }
 
     /// What a host says that does not start.
     pub async fn fails(self) -> String {
-        let host = self.made();
+        let host = self.on(Arc::new(tempfile::tempdir().unwrap()));
         let mut process = host.spawn();
         let ended = tokio::task::spawn_blocking(move || process.wait().unwrap()).await.unwrap();
         assert!(!ended.success());
@@ -125,15 +124,7 @@ impl HostBuilder {
 impl Host {
     /// Another process on the same data folder, as hosts of one database have it where it is mounted.
     pub async fn beside(&self) -> Self {
-        let mut host = Self {
-            how: self.how.clone(),
-            data: Arc::clone(&self.data),
-            process: None,
-            url: String::new(),
-            admin: String::new(),
-            client: self.client.clone(),
-            doomed: Mutex::default(),
-        };
+        let mut host = self.how.clone().on(Arc::clone(&self.data));
         host.run().await;
         host
     }
