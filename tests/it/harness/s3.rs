@@ -1,12 +1,6 @@
 //! A bucket that speaks S3: `s3s-fs` in this process, with its objects in a temporary folder.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::path::{Path, PathBuf};
 
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -27,7 +21,6 @@ pub const SECRET: &str = "sesame-sesame";
 pub struct S3 {
     root: TempDir,
     pub url: String,
-    away: Arc<AtomicBool>,
 }
 
 impl S3 {
@@ -39,24 +32,14 @@ impl S3 {
         let service = service.build();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let away = Arc::new(AtomicBool::new(false));
-        let is_away = Arc::clone(&away);
         tokio::spawn(async move {
             let http = Builder::new(TokioExecutor::new());
             while let Ok((socket, _)) = listener.accept().await {
-                // Hung up on before anything is asked, as by a server that is not there.
-                if !is_away.load(Ordering::SeqCst) {
-                    let connection = http.serve_connection(TokioIo::new(socket), service.clone()).into_owned();
-                    tokio::spawn(connection);
-                }
+                let connection = http.serve_connection(TokioIo::new(socket), service.clone()).into_owned();
+                tokio::spawn(connection);
             }
         });
-        Self { root, url, away }
-    }
-
-    /// Whether it hangs up on who connects from now on.
-    pub fn is_away(&self, away: bool) {
-        self.away.store(away, Ordering::SeqCst);
+        Self { root, url }
     }
 
     /// The files of the bucket's objects below a prefix.
