@@ -1,6 +1,7 @@
 //! What the tests speak: a host that runs as a process, payers who sign, a facilitator that does as it is told.
 
 mod answer;
+pub mod balancer;
 pub mod chain;
 mod documented;
 mod erratic;

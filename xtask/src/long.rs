@@ -1,11 +1,11 @@
-//! Tests in their long form: `cargo xtask damage`, `cargo xtask renewals`, `cargo xtask crash` and `cargo xtask hostile`.
+//! Tests in their long form: `cargo xtask damage`, `cargo xtask renewals`, `cargo xtask crash`, `cargo xtask cluster` and `cargo xtask hostile`.
 
 use std::path::PathBuf;
 
 use crate::{
     Failure,
     args::{Args, from_env},
-    clients, engine, shell, workers,
+    balancer, clients, database, engine, shell, workers,
 };
 
 /// A test that can be asked for more rounds.
@@ -30,6 +30,12 @@ const RENEWALS: Long =
 /// Kills of a host that is paid, and of one that starts: with play money, beside a facilitator
 /// that does not always answer, and on a chain.
 const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
+
+/// Kills of hosts behind a balancer, and of their database.
+const CLUSTER: Long = Long { command: "cluster", test: &["--test", "it", "no_round_of_kills"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS" };
+
+/// Rounds of those, where none are asked for.
+const CLUSTER_ROUNDS: u32 = 30;
 
 /// All hostile fixtures, one after the other, each held to its limit by the clock.
 const HOSTILE: Long = Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS" };
@@ -62,14 +68,32 @@ pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
 
 /// # Errors
 ///
+/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none, and a host, where `TOLLHOUSE_HOST` does; a database
+/// or a balancer that cannot be installed.
+pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
+    database::find()?;
+    balancer::find()?;
+    let variables = [("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?)];
+    run(&CLUSTER, &with_rounds(args, CLUSTER_ROUNDS), &variables)
+}
+
+/// # Errors
+///
 /// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none, and a host, where `TOLLHOUSE_HOST` does.
 pub(crate) fn hostile(args: &Args) -> Result<(), Failure> {
-    let rounds = args.rounds.unwrap_or(HOSTILE_ROUNDS);
-    // In release: a clock is held against it.
-    let host = from_env("TOLLHOUSE_HOST").map_or_else(workers::build_host, |built| Ok(PathBuf::from(built)))?;
-    let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host)];
+    let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?)];
     variables.extend(args.tier.as_ref().map(|tier| ("TOLLHOUSE_HOSTILE_TIER", PathBuf::from(tier))));
-    run(&HOSTILE, &Args { rounds: Some(rounds), words: args.words.clone(), ..Args::default() }, &variables)
+    run(&HOSTILE, &with_rounds(args, HOSTILE_ROUNDS), &variables)
+}
+
+/// What was asked for, with so many rounds where it does not say how many.
+fn with_rounds(args: &Args, rounds: u32) -> Args {
+    Args { rounds: args.rounds.or(Some(rounds)), words: args.words.clone(), ..Args::default() }
+}
+
+/// In release: a clock is held against it.
+fn host() -> Result<PathBuf, Failure> {
+    from_env("TOLLHOUSE_HOST").map_or_else(workers::build_host, |built| Ok(PathBuf::from(built)))
 }
 
 fn worker(args: &Args) -> Result<PathBuf, Failure> {

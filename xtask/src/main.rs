@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks to its terminal")]
 
 mod args;
+mod balancer;
 mod bench;
 mod browser;
 mod chain;
@@ -51,6 +52,7 @@ cargo xtask bench search                                 how often the search fi
 cargo xtask bench store [--seconds N]                     durable commits a second on disk and in a database, together and one by one
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate beside attacks: memory, disk, descriptors stay flat
 cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
+cargo xtask cluster [--rounds 30]                        kills of three hosts behind HAProxy and of their PostgreSQL, under paid calls
 cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
 cargo xtask renewals [--rounds 200]                      kills while another tree takes the place of a store's: no commit is lost
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Some("soak") => args::Args::parse(words).and_then(|args| soak::run(&args)),
         Some("conformance") => args::Args::parse(words).and_then(|args| conformance::run(&args)),
         Some("crash") => args::Args::parse(words).and_then(|args| long::crash(&args)),
+        Some("cluster") => args::Args::parse(words).and_then(|args| long::cluster(&args)),
         Some("hostile") => args::Args::parse(words).and_then(|args| long::hostile(&args)),
         Some("renewals") => args::Args::parse(words).and_then(|args| long::renewals(&args)),
         Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),

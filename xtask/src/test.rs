@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Failure,
     args::{Args, Asked},
-    clients, conformance, database,
+    balancer, clients, conformance, database,
     engine::{self, Engine},
     faces, place, shell, soak, workers,
 };
@@ -39,6 +39,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         one => vec![engine::pick(one)?],
     };
     database::find()?;
+    balancer::find()?;
     let (clients, contract) = (clients::prepare(), clients::prepare_contract());
     let (mcp_clients, browser) = (conformance::prepare(), faces::prepare());
     let worker = workers::build(engines[0])?;

@@ -26,7 +26,7 @@ pub struct Event {
 }
 
 impl Answer {
-    pub(super) async fn read(response: reqwest::Response) -> reqwest::Result<Self> {
+    pub async fn read(response: reqwest::Response) -> reqwest::Result<Self> {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let answer = Self { status, headers, body: response.bytes().await? };
         answer.faults_are_of_the_table();

@@ -1,0 +1,149 @@
+//! Three hosts behind a balancer, and their database, any of which is killed again and again under paid load.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
+
+use super::{Cluster, PRICE};
+use crate::harness::{Answer, Payer, Payment, balancer::Balancer, js, micros, random};
+
+/// How many kills, where [`ASKED`] does not say.
+const ROUNDS: usize = 3;
+/// How many there are to be: `cargo xtask cluster` asks for more, on a machine that does nothing else.
+const ASKED: &str = "TOLLHOUSE_CLUSTER_ROUNDS";
+const PAYERS: usize = 6;
+/// What each payer has at first, in micro-dollars.
+const FUNDS: u64 = 1_000_000_000;
+/// From one kill to the next.
+const ROUND: Duration = Duration::from_secs(8);
+/// Longest time until whoever was killed is started again.
+const LONGEST_AWAY_MS: u64 = 2_000;
+/// When callers are to notice no more of a kill.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// Longest time that a payment may be open.
+const OPEN_AT_MOST: Duration = Duration::from_secs(15);
+/// Between two attempts at one payment.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A payment that was answered.
+struct Paid {
+    payment: Payment,
+    input: Value,
+    answer: Answer,
+    begun: Instant,
+    took: Duration,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
+    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
+    let asked: Option<usize> = std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap());
+    let mut random = random();
+    let mut cluster = Cluster::start(Balancer::HOSTS.len()).await;
+    let (_, owner) = cluster.hosts[0].register("Owner").await;
+    let tool = js("pay", 0.001, "export default (req) => ({ n: req.input.n, id: crypto.randomUUID() });");
+    cluster.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    let payers = join_all((0..PAYERS).map(|_| Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6))).await;
+    let challenge = cluster.hosts[0].challenge("pay").await;
+    let urls: Vec<&str> = cluster.hosts.iter().map(|host| host.url.as_str()).collect();
+    let balancer = Balancer::start(&urls);
+
+    let over = AtomicBool::new(false);
+    let paying = join_all(payers.iter().map(|payer| pay_until(&over, payer, &challenge, &balancer.url)));
+    let killing = async {
+        let mut kills = Vec::new();
+        tokio::time::sleep(BACK_WITHIN).await;
+        for _ in 0..asked.unwrap_or(ROUNDS) {
+            let (victim, away) = (random.usize(..=cluster.hosts.len()), Duration::from_millis(random.u64(..LONGEST_AWAY_MS)));
+            let at = Instant::now();
+            if let Some(host) = cluster.hosts.get_mut(victim) {
+                host.kill9();
+                tokio::time::sleep(away).await;
+                host.restart().await;
+                balancer.moved(Balancer::HOSTS[victim], &host.url);
+            } else {
+                cluster.server.kill9();
+                tokio::time::sleep(away).await;
+                cluster.server.run();
+            }
+            kills.push((at, Balancer::HOSTS.get(victim).copied().unwrap_or("the database"), away));
+            tokio::time::sleep(ROUND.saturating_sub(at.elapsed())).await;
+        }
+        over.store(true, Ordering::SeqCst);
+        kills
+    };
+    let (paid, kills) = tokio::join!(paying, killing);
+
+    let each: Vec<u64> = paid.iter().map(|paid| paid.len() as u64).collect();
+    let all: Vec<&Paid> = paid.iter().flatten().collect();
+    tell(&all, &kills, asked.is_some());
+    let mut receipts: Vec<_> = all.iter().map(|paid| paid.answer.receipt_id()).collect();
+    receipts.sort_unstable();
+    receipts.dedup();
+    assert_eq!(receipts.len(), all.len(), "a receipt for each");
+    for (host, paid) in cluster.hosts.iter().cycle().zip(&all) {
+        let again = host.call_paid("pay", &paid.input, &paid.payment).await.is(200);
+        assert_eq!((&again.body, again.receipt_id()), (&paid.answer.body, paid.answer.receipt_id()));
+        assert_eq!(host.receipt(&again.receipt_id()).await["receiptId"], again.receipt_id());
+    }
+    let sum = all.len() as u64;
+    for host in &cluster.hosts {
+        for (payer, count) in payers.iter().zip(&each) {
+            assert_eq!(host.balance(&payer.address).await, FUNDS - count * PRICE);
+        }
+        let revenue = host.as_builder(&owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
+        assert_eq!((revenue["totals"]["paidCalls"].as_u64(), micros(&revenue["totals"]["grossUsd"])), (Some(sum), sum * PRICE));
+        assert_eq!(host.get("/health").await.is(200).json()["openSettlements"], 0);
+    }
+}
+
+/// One payment after the other, each shown to the balancer until it is answered.
+async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer: &str) -> Vec<Paid> {
+    let client = Client::builder().no_proxy().build().unwrap();
+    let mut paid = Vec::new();
+    while !over.load(Ordering::SeqCst) {
+        let (payment, input, begun) = (payer.pay(challenge), json!({ "n": paid.len() }), Instant::now());
+        let answer = loop {
+            let asked = client.post(format!("{balancer}/tools/pay")).header(payment.header, payment.encoded()).json(&input);
+            match asked.send().await {
+                Ok(answer) if answer.status() == 200 => {
+                    // Cut off in its body, it is asked for again.
+                    if let Ok(answer) = Answer::read(answer).await {
+                        break answer;
+                    }
+                }
+                // What is refused is not to be asked again: what is open, or cannot be taken now, is.
+                Ok(answer) => assert!([409, 429, 500, 502, 503, 504].contains(&answer.status().as_u16()), "{answer:?}"),
+                Err(_) => {}
+            }
+            assert!(begun.elapsed() < super::TAKEN_UP_WITHIN, "{} is open", payment.id());
+            tokio::time::sleep(PAUSE).await;
+        };
+        paid.push(Paid { payment, input, answer, begun, took: begun.elapsed() });
+    }
+    paid
+}
+
+/// Prints what callers noticed of the kills, which is only held to its limits on a machine that does nothing else.
+fn tell(all: &[&Paid], kills: &[(Instant, &str, Duration)], strict: bool) {
+    let p99 = |calls: &mut dyn Iterator<Item = &&Paid>| {
+        let mut took: Vec<Duration> = calls.map(|paid| paid.took).collect();
+        took.sort_unstable();
+        took.get(took.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
+    };
+    let before = p99(&mut all.iter().filter(|paid| kills.first().is_none_or(|(at, ..)| paid.begun + paid.took < *at)));
+    let mut slowest = Duration::ZERO;
+    for (at, victim, away) in kills {
+        let back = p99(&mut all.iter().filter(|paid| paid.begun > *at + BACK_WITHIN && paid.begun < *at + ROUND));
+        let longest = all.iter().filter(|paid| paid.begun < *at + ROUND && paid.begun + paid.took > *at).map(|paid| paid.took).max();
+        println!("{victim} away for {away:?}: a payment took {longest:?} at most, p99 {back:?} after {BACK_WITHIN:?}");
+        slowest = slowest.max(longest.unwrap_or_default());
+    }
+    println!("{} kills, {} payments; p99 {before:?} before the first; the slowest took {slowest:?}", kills.len(), all.len());
+    assert!(!strict || slowest < OPEN_AT_MOST, "a payment was open for {slowest:?}");
+}
