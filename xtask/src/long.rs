@@ -11,6 +11,7 @@ use crate::{
 /// A test that can be asked for more rounds.
 struct Long {
     command: &'static str,
+    /// What `cargo test` is told, and behind `--` what the test binary is.
     test: &'static [&'static str],
     /// Where it reads how many rounds are asked for.
     rounds: &'static str,
@@ -20,25 +21,30 @@ struct Long {
 const ROUNDS: u32 = 200;
 
 /// Flips and cuts anywhere in the files of a store.
-const DAMAGE: Long =
-    Long { command: "damage", test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"], rounds: "TOLLHOUSE_DAMAGE_ROUNDS" };
+const DAMAGE: Long = Long {
+    command: "damage",
+    test: &["--test", "store_contract", "no_damage_to_any_file_is_silent", "--"],
+    rounds: "TOLLHOUSE_DAMAGE_ROUNDS",
+};
 
 /// Kills of a store whose tree is renewed all the time.
 const RENEWALS: Long =
-    Long { command: "renewals", test: &["--test", "store_contract", "no_kill_of_a_renewal"], rounds: "TOLLHOUSE_RENEWAL_ROUNDS" };
+    Long { command: "renewals", test: &["--test", "store_contract", "no_kill_of_a_renewal", "--"], rounds: "TOLLHOUSE_RENEWAL_ROUNDS" };
 
 /// Kills of a host that is paid, and of one that starts: with play money, beside a facilitator
 /// that does not always answer, and on a chain.
-const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
+const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_", "--"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
 
-/// Kills of hosts behind a balancer, and of their database.
-const CLUSTER: Long = Long { command: "cluster", test: &["--test", "it", "no_round_of_kills"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS" };
+/// Hosts of one database, one test after the other: kills of them behind a balancer and of the database, and payments that all are shown at once.
+const CLUSTER: Long =
+    Long { command: "cluster", test: &["--test", "it", "cluster::", "--", "--test-threads=1"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS" };
 
 /// Rounds of those, where none are asked for.
 const CLUSTER_ROUNDS: u32 = 30;
 
 /// All hostile fixtures, one after the other, each held to its limit by the clock.
-const HOSTILE: Long = Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS" };
+const HOSTILE: Long =
+    Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end", "--"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS" };
 
 /// Rounds of those, where none are asked for.
 const HOSTILE_ROUNDS: u32 = 3;
@@ -108,7 +114,7 @@ fn run(long: &Long, args: &Args, paths: &[(&str, PathBuf)]) -> Result<(), Failur
     if let Some(word) = args.words.first() {
         return Err(format!("`cargo xtask {command}` takes no `{word}`"));
     }
-    let words = [&["test", "--package", "tollhouse"], *test, &["--", "--nocapture"]].concat();
+    let words = [&["test", "--package", "tollhouse"], *test, &["--nocapture"]].concat();
     let mut cargo = shell::cargo(&words);
     cargo.env(rounds, args.rounds.unwrap_or(ROUNDS).to_string()).envs(paths.iter().cloned());
     shell::run(&mut cargo)

@@ -9,13 +9,11 @@ use futures_util::future::join_all;
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
-use super::{Cluster, PRICE};
+use super::{Cluster, PRICE, rounds_asked};
 use crate::harness::{Answer, Payer, Payment, balancer::Balancer, js, micros, random};
 
-/// How many kills, where [`ASKED`] does not say.
+/// How many kills, where [`super::ASKED`] does not say.
 const ROUNDS: usize = 3;
-/// How many there are to be: `cargo xtask cluster` asks for more, on a machine that does nothing else.
-const ASKED: &str = "TOLLHOUSE_CLUSTER_ROUNDS";
 const PAYERS: usize = 6;
 /// What each payer has at first, in micro-dollars.
 const FUNDS: u64 = 1_000_000_000;
@@ -25,6 +23,10 @@ const ROUND: Duration = Duration::from_secs(8);
 const LONGEST_AWAY_MS: u64 = 2_000;
 /// When callers are to notice no more of a kill.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// How long before the next one, so that they do not notice that either.
+const BEFORE_NEXT: Duration = Duration::from_secs(1);
+/// How many times as long as before the first kill a call may take then.
+const SLOWER: u32 = 5;
 /// Longest time that a payment may be open.
 const OPEN_AT_MOST: Duration = Duration::from_secs(15);
 /// Between two attempts at one payment.
@@ -41,8 +43,7 @@ struct Paid {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
-    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
-    let asked: Option<usize> = std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap());
+    let asked = rounds_asked();
     let mut random = random();
     let mut cluster = Cluster::start(Balancer::HOSTS.len()).await;
     let (_, owner) = cluster.hosts[0].register("Owner").await;
@@ -139,10 +140,11 @@ fn tell(all: &[&Paid], kills: &[(Instant, &str, Duration)], strict: bool) {
     let before = p99(&mut all.iter().filter(|paid| kills.first().is_none_or(|(at, ..)| paid.begun + paid.took < *at)));
     let mut slowest = Duration::ZERO;
     for (at, victim, away) in kills {
-        let back = p99(&mut all.iter().filter(|paid| paid.begun > *at + BACK_WITHIN && paid.begun < *at + ROUND));
+        let back = p99(&mut all.iter().filter(|paid| paid.begun > *at + BACK_WITHIN && paid.begun < *at + ROUND - BEFORE_NEXT));
         let longest = all.iter().filter(|paid| paid.begun < *at + ROUND && paid.begun + paid.took > *at).map(|paid| paid.took).max();
         println!("{victim} away for {away:?}: a payment took {longest:?} at most, p99 {back:?} after {BACK_WITHIN:?}");
         slowest = slowest.max(longest.unwrap_or_default());
+        assert!(!strict || back < before * SLOWER, "p99 was {before:?} before the first kill");
     }
     println!("{} kills, {} payments; p99 {before:?} before the first; the slowest took {slowest:?}", kills.len(), all.len());
     assert!(!strict || slowest < OPEN_AT_MOST, "a payment was open for {slowest:?}");
