@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::harness::{
-    Answer, Facilitator, Host, HostBuilder, Payer, Payment, Settles, eventually, js, micros, postgres::Postgres, tollhouse,
+    Answer, Facilitator, Host, HostBuilder, Payer, Payment, Settles, eventually, js, micros, postgres::Postgres, rounds_asked, tollhouse,
 };
 
 /// What a tool costs here, in micro-dollars.
@@ -22,12 +22,6 @@ const TAKEN_UP_WITHIN: Duration = Duration::from_secs(60);
 
 /// Asks for the long form, and for how many kills: `cargo xtask cluster` does, on a machine that does nothing else.
 const ASKED: &str = "TOLLHOUSE_CLUSTER_ROUNDS";
-
-/// How many kills are asked for.
-fn rounds_asked() -> Option<usize> {
-    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
-    std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap())
-}
 
 /// Counts its runs, the first of which takes its time.
 const FIRST_WAITS: &str = "export default async (req, ctx) => {
@@ -43,6 +37,13 @@ struct Cluster {
     server: Postgres,
 }
 
+/// A payment for the tool `pay` that was answered.
+struct Paid {
+    payment: Payment,
+    input: Value,
+    answer: Answer,
+}
+
 impl Cluster {
     async fn start(count: usize) -> Self {
         Self::of(Host::builder(), count).await
@@ -56,6 +57,34 @@ impl Cluster {
             hosts.push(hosts[0].beside().await);
         }
         Self { hosts, server }
+    }
+
+    /// Has a new builder publish the tool `pay`, which never answers the same twice; answers the builder's key.
+    async fn sells(&self) -> String {
+        let (_, owner) = self.hosts[0].register("Owner").await;
+        let tool = js("pay", 0.001, "export default (req) => ({ n: req.input.n, id: crypto.randomUUID() });");
+        self.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+        owner
+    }
+
+    /// Every host tells of these payments, which are all that the builder was paid, what their payers were told; and none is open.
+    async fn agrees(&self, owner: &str, paid: &[&Paid]) {
+        let mut receipts: Vec<_> = paid.iter().map(|paid| paid.answer.receipt_id()).collect();
+        receipts.sort_unstable();
+        receipts.dedup();
+        assert_eq!(receipts.len(), paid.len(), "a receipt for each");
+        for (host, Paid { payment, input, answer }) in self.hosts.iter().cycle().zip(paid) {
+            let again = host.call_paid("pay", input, payment).await.is(200);
+            assert_eq!((&again.body, again.receipt_id()), (&answer.body, answer.receipt_id()));
+            assert_eq!(host.receipt(&answer.receipt_id()).await["receiptId"], answer.receipt_id());
+        }
+        let all = paid.len() as u64;
+        for host in &self.hosts {
+            let revenue = host.as_builder(owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
+            let totals = &revenue["totals"];
+            assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(all), all * PRICE));
+            assert_eq!(host.get("/health").await.is(200).json()["openSettlements"], 0);
+        }
     }
 
     /// Every host with those beside it.
@@ -133,7 +162,7 @@ async fn what_one_host_has_answered_holds_at_all() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_authorisation_that_all_hosts_are_shown_at_once_buys_one_run() {
-    let rounds = if rounds_asked().is_some() { 1_000 } else { 30 };
+    let rounds = if rounds_asked(ASKED).is_some() { 1_000 } else { 30 };
     let cluster = Cluster::start(3).await;
     let first = &cluster.hosts[0];
     let source = "export default async (req, ctx) => {
@@ -230,9 +259,7 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
     const PAYERS: usize = 4;
     const EACH: usize = 12;
     let mut cluster = Cluster::start(2).await;
-    let (_, owner) = cluster.hosts[0].register("Owner").await;
-    let tool = js("pay", 0.001, "export default (req) => ({ n: req.input.n, id: crypto.randomUUID() });");
-    cluster.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    let owner = cluster.sells().await;
     let payer = Payer::funded(&cluster.hosts[0], 1.0).await;
     let challenge = cluster.hosts[0].challenge("pay").await;
 
@@ -248,7 +275,7 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
                 async { asked.await.ok().filter(|answer| answer.status == 200) }
             })
             .await;
-            paid.push((payment, input, answer));
+            paid.push(Paid { payment, input, answer });
         }
         paid
     }));
@@ -261,23 +288,12 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
     };
     let (paid, ()) = tokio::join!(paying, killing);
 
-    let paid: Vec<_> = paid.into_iter().flatten().collect();
-    let mut receipts: Vec<_> = paid.iter().map(|(.., answer)| answer.receipt_id()).collect();
-    receipts.sort_unstable();
-    receipts.dedup();
+    let paid: Vec<_> = paid.iter().flatten().collect();
     let all = (PAYERS * EACH) as u64;
-    assert_eq!(receipts.len() as u64, all, "a receipt for each");
-    for (host, (payment, input, first)) in hosts.iter().cycle().zip(&paid) {
-        let again = host.call_paid("pay", input, payment).await.is(200);
-        assert_eq!((&again.body, again.receipt_id()), (&first.body, first.receipt_id()));
-        assert_eq!(host.receipt(&first.receipt_id()).await["receiptId"], first.receipt_id());
-    }
-    for host in hosts {
+    assert_eq!(paid.len() as u64, all);
+    cluster.agrees(&owner, &paid).await;
+    for host in &cluster.hosts {
         assert_eq!(host.balance(&payer.address).await, 1_000_000 - all * PRICE);
-        let totals =
-            host.as_builder(&owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json()["totals"].clone();
-        assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(all), all * PRICE));
-        assert_eq!(host.get("/health").await.is(200).json()["openSettlements"], 0);
     }
 }
 

@@ -14,12 +14,12 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, Payer, Payment, eventually, js, random};
+use crate::harness::{Answer, Host, Payer, Payment, eventually, js, random, rounds_asked};
 
 /// How many kills fall into paid calls, where [`ASKED`] does not say.
 const ROUNDS: usize = 30;
 /// How many there are to be: `cargo xtask crash` asks for more.
-const ASKED: &str = "TOLLHOUSE_CRASH_ROUNDS";
+pub(crate) const ASKED: &str = "TOLLHOUSE_CRASH_ROUNDS";
 /// Longest time to be ready again. Only asked of a machine that does nothing else, with [`ASKED`].
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(5);
 const PAYERS: usize = 8;
@@ -58,7 +58,7 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
 
     let credit = host.mint(1.0).await;
-    let asked = rounds_asked();
+    let asked = rounds_asked(ASKED);
     // Each kill under paid calls is followed by one of the host that starts on what it left.
     let rounds = asked.map_or(ROUNDS, |kills: usize| kills.div_ceil(2));
     let mut spent = vec![0; PAYERS];
@@ -100,12 +100,6 @@ async fn no_kill_loses_a_receipt_or_takes_a_payment_twice() {
     assert!(asked.is_none() || slowest < READY_WITHIN, "ready after {slowest:?}");
     assert!(totals[2] >= rounds / 3, "hardly a call was answered: {totals:?}");
     assert!(totals[0] > totals[2], "no kill cut a call off: {totals:?}");
-}
-
-/// How many kills are asked for.
-pub(crate) fn rounds_asked() -> Option<usize> {
-    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
-    std::env::var(ASKED).ok().map(|rounds| rounds.parse().unwrap())
 }
 
 /// Every payer sends one fresh payment after the other until the host is gone, `wait` after they began.

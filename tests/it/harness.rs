@@ -52,6 +52,12 @@ pub fn js(slug: &str, price_usd: f64, source: &str) -> Value {
     })
 }
 
+/// How many rounds the variable asks for, as the long forms of `cargo xtask` set it.
+pub fn rounds_asked(name: &str) -> Option<usize> {
+    #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
+    std::env::var(name).ok().map(|rounds| rounds.parse().unwrap())
+}
+
 /// Asks again until `ask` has an answer; panics when it has none within `patience`.
 pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, patience: Duration, mut ask: impl FnMut() -> F) -> T {
     let begun = std::time::Instant::now();

@@ -15,8 +15,8 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    crash::{READY_WITHIN, rounds_asked},
-    harness::{Answer, Erratic, Host, Payer, Payment, eventually, js, random},
+    crash::{ASKED, READY_WITHIN},
+    harness::{Answer, Erratic, Host, Payer, Payment, eventually, js, random, rounds_asked},
 };
 
 /// How many kills fall into paid calls, where no more are asked for; as many fall into starts.
@@ -71,7 +71,7 @@ async fn no_kill_beside_a_facilitator_that_does_not_answer_loses_or_doubles_anyt
     let mut scene = Scene { host, owner, facilitator, challenge };
     let payers: Vec<_> = (0..PAYERS).map(|_| Payer::new()).collect();
 
-    let asked = rounds_asked();
+    let asked = rounds_asked(ASKED);
     let rounds = asked.map_or(ROUNDS, |kills| kills.div_ceil(2));
     let (mut sum, mut slowest, mut known) = (Sum::default(), Duration::ZERO, Vec::new());
     for round in 0..rounds {

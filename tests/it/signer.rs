@@ -12,11 +12,11 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
-    crash::rounds_asked,
+    crash::ASKED,
     harness::{
         Chain, Host, PAY_TO, Payer, Payment,
         chain::{GAS_ADDRESS, GAS_KEY},
-        eventually, js, random,
+        eventually, js, random, rounds_asked,
     },
 };
 
@@ -172,7 +172,7 @@ async fn no_kill_of_a_host_that_settles_itself_moves_money_twice_or_without_a_re
         payers.push(payer(&chain).await);
     }
     let (mut moved, mut sent_in_all) = (0, 0);
-    let rounds = rounds_asked().map_or(ROUNDS, |kills| kills.div_ceil(2));
+    let rounds = rounds_asked(ASKED).map_or(ROUNDS, |kills| kills.div_ceil(2));
     for _ in 0..rounds {
         let wait = Duration::from_millis(random.u64(..LONGEST_MS));
         let sent = pay_until_killed(&mut host, &payers, &challenge, wait).await;

@@ -11,43 +11,39 @@ use crate::{
 /// A test that can be asked for more rounds.
 struct Long {
     command: &'static str,
-    /// What `cargo test` is told, and behind `--` what the test binary is.
     test: &'static [&'static str],
     /// Where it reads how many rounds are asked for.
     rounds: &'static str,
+    /// How many, where none are asked for.
+    usual: u32,
 }
-
-/// Rounds, where none are asked for.
-const ROUNDS: u32 = 200;
 
 /// Flips and cuts anywhere in the files of a store.
 const DAMAGE: Long = Long {
     command: "damage",
-    test: &["--test", "store_contract", "no_damage_to_any_file_is_silent", "--"],
+    test: &["--test", "store_contract", "no_damage_to_any_file_is_silent"],
     rounds: "TOLLHOUSE_DAMAGE_ROUNDS",
+    usual: 200,
 };
 
 /// Kills of a store whose tree is renewed all the time.
-const RENEWALS: Long =
-    Long { command: "renewals", test: &["--test", "store_contract", "no_kill_of_a_renewal", "--"], rounds: "TOLLHOUSE_RENEWAL_ROUNDS" };
+const RENEWALS: Long = Long {
+    command: "renewals",
+    test: &["--test", "store_contract", "no_kill_of_a_renewal"],
+    rounds: "TOLLHOUSE_RENEWAL_ROUNDS",
+    usual: 200,
+};
 
 /// Kills of a host that is paid, and of one that starts: with play money, beside a facilitator
 /// that does not always answer, and on a chain.
-const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_", "--"], rounds: "TOLLHOUSE_CRASH_ROUNDS" };
+const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS", usual: 200 };
 
-/// Hosts of one database, one test after the other: kills of them behind a balancer and of the database, and payments that all are shown at once.
-const CLUSTER: Long =
-    Long { command: "cluster", test: &["--test", "it", "cluster::", "--", "--test-threads=1"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS" };
-
-/// Rounds of those, where none are asked for.
-const CLUSTER_ROUNDS: u32 = 30;
+/// Hosts of one database: kills of them behind a balancer and of the database, and payments that all are shown at once.
+const CLUSTER: Long = Long { command: "cluster", test: &["--test", "it", "cluster::"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS", usual: 30 };
 
 /// All hostile fixtures, one after the other, each held to its limit by the clock.
 const HOSTILE: Long =
-    Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end", "--"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS" };
-
-/// Rounds of those, where none are asked for.
-const HOSTILE_ROUNDS: u32 = 3;
+    Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS", usual: 3 };
 
 /// # Errors
 ///
@@ -79,8 +75,9 @@ pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
 pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
     database::find()?;
     balancer::find()?;
-    let variables = [("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?)];
-    run(&CLUSTER, &with_rounds(args, CLUSTER_ROUNDS), &variables)
+    // One test after the other: a clock is held against some.
+    let alone = ("RUST_TEST_THREADS", PathBuf::from("1"));
+    run(&CLUSTER, args, &[("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?), alone])
 }
 
 /// # Errors
@@ -89,12 +86,7 @@ pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
 pub(crate) fn hostile(args: &Args) -> Result<(), Failure> {
     let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?)];
     variables.extend(args.tier.as_ref().map(|tier| ("TOLLHOUSE_HOSTILE_TIER", PathBuf::from(tier))));
-    run(&HOSTILE, &with_rounds(args, HOSTILE_ROUNDS), &variables)
-}
-
-/// What was asked for, with so many rounds where it does not say how many.
-fn with_rounds(args: &Args, rounds: u32) -> Args {
-    Args { rounds: args.rounds.or(Some(rounds)), words: args.words.clone(), ..Args::default() }
+    run(&HOSTILE, args, &variables)
 }
 
 /// In release: a clock is held against it.
@@ -110,12 +102,12 @@ fn worker(args: &Args) -> Result<PathBuf, Failure> {
 }
 
 fn run(long: &Long, args: &Args, paths: &[(&str, PathBuf)]) -> Result<(), Failure> {
-    let Long { command, test, rounds } = long;
+    let Long { command, test, rounds, usual } = long;
     if let Some(word) = args.words.first() {
         return Err(format!("`cargo xtask {command}` takes no `{word}`"));
     }
-    let words = [&["test", "--package", "tollhouse"], *test, &["--nocapture"]].concat();
+    let words = [&["test", "--package", "tollhouse"], *test, &["--", "--nocapture"]].concat();
     let mut cargo = shell::cargo(&words);
-    cargo.env(rounds, args.rounds.unwrap_or(ROUNDS).to_string()).envs(paths.iter().cloned());
+    cargo.env(rounds, args.rounds.unwrap_or(*usual).to_string()).envs(paths.iter().cloned());
     shell::run(&mut cargo)
 }

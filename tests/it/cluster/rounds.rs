@@ -6,13 +6,13 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use reqwest::{Client, Method};
+use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::{Cluster, PRICE, rounds_asked};
-use crate::harness::{Answer, Payer, Payment, balancer::Balancer, js, micros, random};
+use super::{ASKED, Cluster, PRICE, Paid};
+use crate::harness::{Answer, Payer, balancer::Balancer, eventually, random, rounds_asked};
 
-/// How many kills, where [`super::ASKED`] does not say.
+/// How many kills, where [`ASKED`] does not say.
 const ROUNDS: usize = 3;
 const PAYERS: usize = 6;
 /// What each payer has at first, in micro-dollars.
@@ -29,26 +29,19 @@ const BEFORE_NEXT: Duration = Duration::from_secs(1);
 const SLOWER: u32 = 5;
 /// Longest time that a payment may be open.
 const OPEN_AT_MOST: Duration = Duration::from_secs(15);
-/// Between two attempts at one payment.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// A payment that was answered.
-struct Paid {
-    payment: Payment,
-    input: Value,
-    answer: Answer,
+/// A payment, and how long it took from its first showing to its answer.
+struct Call {
+    paid: Paid,
     begun: Instant,
     took: Duration,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
-    let asked = rounds_asked();
+    let asked = rounds_asked(ASKED);
     let mut random = random();
     let mut cluster = Cluster::start(Balancer::HOSTS.len()).await;
-    let (_, owner) = cluster.hosts[0].register("Owner").await;
-    let tool = js("pay", 0.001, "export default (req) => ({ n: req.input.n, id: crypto.randomUUID() });");
-    cluster.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    let owner = cluster.sells().await;
     let payers = join_all((0..PAYERS).map(|_| Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6))).await;
     let challenge = cluster.hosts[0].challenge("pay").await;
     let urls: Vec<&str> = cluster.hosts.iter().map(|host| host.url.as_str()).collect();
@@ -81,67 +74,50 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     let (paid, kills) = tokio::join!(paying, killing);
 
     let each: Vec<u64> = paid.iter().map(|paid| paid.len() as u64).collect();
-    let all: Vec<&Paid> = paid.iter().flatten().collect();
+    let all: Vec<&Call> = paid.iter().flatten().collect();
     tell(&all, &kills, asked.is_some());
-    let mut receipts: Vec<_> = all.iter().map(|paid| paid.answer.receipt_id()).collect();
-    receipts.sort_unstable();
-    receipts.dedup();
-    assert_eq!(receipts.len(), all.len(), "a receipt for each");
-    for (host, paid) in cluster.hosts.iter().cycle().zip(&all) {
-        let again = host.call_paid("pay", &paid.input, &paid.payment).await.is(200);
-        assert_eq!((&again.body, again.receipt_id()), (&paid.answer.body, paid.answer.receipt_id()));
-        assert_eq!(host.receipt(&again.receipt_id()).await["receiptId"], again.receipt_id());
-    }
-    let sum = all.len() as u64;
+    let paid: Vec<&Paid> = all.iter().map(|call| &call.paid).collect();
+    cluster.agrees(&owner, &paid).await;
     for host in &cluster.hosts {
         for (payer, count) in payers.iter().zip(&each) {
             assert_eq!(host.balance(&payer.address).await, FUNDS - count * PRICE);
         }
-        let revenue = host.as_builder(&owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
-        assert_eq!((revenue["totals"]["paidCalls"].as_u64(), micros(&revenue["totals"]["grossUsd"])), (Some(sum), sum * PRICE));
-        assert_eq!(host.get("/health").await.is(200).json()["openSettlements"], 0);
     }
 }
 
 /// One payment after the other, each shown to the balancer until it is answered.
-async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer: &str) -> Vec<Paid> {
+async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer: &str) -> Vec<Call> {
     let client = Client::builder().no_proxy().build().unwrap();
     let mut paid = Vec::new();
     while !over.load(Ordering::SeqCst) {
         let (payment, input, begun) = (payer.pay(challenge), json!({ "n": paid.len() }), Instant::now());
-        let answer = loop {
+        let answer = eventually("a payment is answered", super::TAKEN_UP_WITHIN, async || {
             let asked = client.post(format!("{balancer}/tools/pay")).header(payment.header, payment.encoded()).json(&input);
-            match asked.send().await {
-                Ok(answer) if answer.status() == 200 => {
-                    // Cut off in its body, it is asked for again.
-                    if let Ok(answer) = Answer::read(answer).await {
-                        break answer;
-                    }
-                }
-                // What is refused is not to be asked again: what is open, or cannot be taken now, is.
-                Ok(answer) => assert!([409, 429, 500, 502, 503, 504].contains(&answer.status().as_u16()), "{answer:?}"),
-                Err(_) => {}
-            }
-            assert!(begun.elapsed() < super::TAKEN_UP_WITHIN, "{} is open", payment.id());
-            tokio::time::sleep(PAUSE).await;
-        };
-        paid.push(Paid { payment, input, answer, begun, took: begun.elapsed() });
+            let answer = asked.send().await.ok()?;
+            let status = answer.status().as_u16();
+            // What is refused is not to be asked again: what is open, or cannot be taken now, is.
+            assert!([200, 409, 429, 500, 502, 503, 504].contains(&status), "{answer:?}");
+            // Cut off in its body, it is asked for again.
+            if status == 200 { Answer::read(answer).await.ok() } else { None }
+        })
+        .await;
+        paid.push(Call { paid: Paid { payment, input, answer }, begun, took: begun.elapsed() });
     }
     paid
 }
 
 /// Prints what callers noticed of the kills, which is only held to its limits on a machine that does nothing else.
-fn tell(all: &[&Paid], kills: &[(Instant, &str, Duration)], strict: bool) {
-    let p99 = |calls: &mut dyn Iterator<Item = &&Paid>| {
-        let mut took: Vec<Duration> = calls.map(|paid| paid.took).collect();
+fn tell(all: &[&Call], kills: &[(Instant, &str, Duration)], strict: bool) {
+    let p99 = |calls: &mut dyn Iterator<Item = &&Call>| {
+        let mut took: Vec<Duration> = calls.map(|call| call.took).collect();
         took.sort_unstable();
         took.get(took.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
     };
-    let before = p99(&mut all.iter().filter(|paid| kills.first().is_none_or(|(at, ..)| paid.begun + paid.took < *at)));
+    let before = p99(&mut all.iter().filter(|call| kills.first().is_none_or(|(at, ..)| call.begun + call.took < *at)));
     let mut slowest = Duration::ZERO;
     for (at, victim, away) in kills {
-        let back = p99(&mut all.iter().filter(|paid| paid.begun > *at + BACK_WITHIN && paid.begun < *at + ROUND - BEFORE_NEXT));
-        let longest = all.iter().filter(|paid| paid.begun < *at + ROUND && paid.begun + paid.took > *at).map(|paid| paid.took).max();
+        let back = p99(&mut all.iter().filter(|call| call.begun > *at + BACK_WITHIN && call.begun < *at + ROUND - BEFORE_NEXT));
+        let longest = all.iter().filter(|call| call.begun < *at + ROUND && call.begun + call.took > *at).map(|call| call.took).max();
         println!("{victim} away for {away:?}: a payment took {longest:?} at most, p99 {back:?} after {BACK_WITHIN:?}");
         slowest = slowest.max(longest.unwrap_or_default());
         assert!(!strict || back < before * SLOWER, "p99 was {before:?} before the first kill");

@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::TcpListener,
-    os::unix::net::UnixStream,
+    os::{fd::OwnedFd, unix::net::UnixStream},
     path::PathBuf,
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
@@ -14,6 +14,9 @@ use tempfile::TempDir;
 
 /// What the documents show to operators.
 const SHOWN: &str = include_str!("../../../docs/examples/haproxy.cfg");
+
+/// Where Debian's package puts it.
+const PROGRAM: &str = "/usr/sbin/haproxy";
 
 /// How long it may take to start.
 const STARTED_WITHIN: Duration = Duration::from_secs(10);
@@ -31,18 +34,20 @@ impl Balancer {
     /// Before hosts at these addresses, in the order of [`Self::HOSTS`].
     pub fn start(hosts: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let at = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-        let socket = folder.path().join("socket").display().to_string();
-        let file = folder.path().join("haproxy.cfg");
-        let set = put(
-            put(SHOWN, "bind 127.0.0.1:8400", &format!("bind {at}")),
-            "stats socket /run/tollhouse-haproxy.sock",
-            &format!("stats socket {socket}"),
-        );
+        // The port stays ours from here on: HAProxy is given what listens as its standard input.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (file, socket) = (folder.path().join("haproxy.cfg"), folder.path().join("socket"));
+        let mut set = SHOWN.to_owned();
+        for (shown, here) in [("127.0.0.1:8400", "fd@0"), ("/run/tollhouse-haproxy.sock mode", &format!("{} mode", socket.display()))] {
+            assert!(set.contains(shown), "the example has no `{shown}`");
+            set = set.replace(shown, here);
+        }
         fs::write(&file, set).unwrap();
-        let mut command = Command::new(program());
-        command.arg("-db").arg("-f").arg(&file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let started = Self { process: command.spawn().unwrap(), folder, url: format!("http://{at}") };
+        let mut command = Command::new(PROGRAM);
+        command.arg("-db").arg("-f").arg(&file).stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().expect("no HAProxy: `cargo xtask test` installs Debian's");
+        let started = Self { process, folder, url };
         let begun = Instant::now();
         while UnixStream::connect(started.socket()).is_err() {
             assert!(begun.elapsed() < STARTED_WITHIN, "HAProxy did not start");
@@ -74,15 +79,4 @@ impl Drop for Balancer {
         _ = self.process.kill();
         _ = self.process.wait();
     }
-}
-
-/// `text` with one thing in another's place.
-fn put(text: impl AsRef<str>, before: &str, after: &str) -> String {
-    assert!(text.as_ref().contains(before), "the example has no `{before}`");
-    text.as_ref().replace(before, after)
-}
-
-fn program() -> PathBuf {
-    let found = ["/usr/sbin/haproxy", "/usr/local/sbin/haproxy"].into_iter().map(PathBuf::from).find(|path| path.exists());
-    found.expect("no HAProxy: `cargo xtask test` installs Debian's")
 }
