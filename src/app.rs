@@ -50,7 +50,7 @@ use crate::{
     },
     objects::{BucketError, Kept, Objects},
     operate::disk::Disk,
-    replica::Replica,
+    replica::{JoinError, Replica},
     store::{
         Store,
         postgres::{self, PostgresStore},
@@ -109,8 +109,8 @@ pub enum StartError {
     Ledger(#[source] crate::store::StoreError),
     #[error("open settlements could not be read")]
     Recovery(#[source] crate::store::StoreError),
-    #[error("the other hosts of the store could not be followed")]
-    Replica(#[source] crate::store::StoreError),
+    #[error("the host cannot serve the store")]
+    Replica(#[source] JoinError),
 }
 
 impl App {

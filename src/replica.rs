@@ -9,17 +9,20 @@
 //!   heeded that, for whose change is answered once all have ([`Replica::told`]);
 //! - tells others what it counts of keys that they count too, and hears theirs ([`Replica::exchange`]);
 //! - does alone what one of them is to do at a time ([`Replica::alone`]);
+//! - reads what each other writes, also of the version before or behind its own ([`formats`]);
 //! - is [fenced](Replica::is_fenced) when it has not heard for two seconds, or holds no lease: what it holds in memory may be of yesterday.
 //!
 //! A replica's id is of one life of its process, and never taken up again: there is no second number that tells lives apart.
 
 mod exchange;
 mod follow;
+mod formats;
 mod jobs;
 mod keys;
 mod lease;
 mod seen;
 mod told;
+mod versions;
 
 use std::{
     fmt,
@@ -32,14 +35,18 @@ use std::{
 
 use tokio::{task::JoinHandle, time::Instant};
 
-use self::lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS};
 pub use self::{
     exchange::Tallies,
     follow::Followed,
+    formats::JoinError,
     jobs::Turn,
     keys::{MASTER_KEY, RECEIPT_KEY},
     lease::Living,
     seen::Seen,
+};
+use self::{
+    formats::Known,
+    lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
 };
 use crate::{
     base::{clock::Timestamp, id::ReplicaId},
@@ -60,6 +67,7 @@ pub struct Replica {
     store: Arc<dyn Store>,
     id: ReplicaId,
     shared: bool,
+    known: Known,
     /// The number of the newest change that is heeded.
     applied: AtomicU64,
     contact: Mutex<Contact>,
@@ -96,8 +104,13 @@ impl Replica {
     /// A replica of this store, which holds no lease yet.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
+        Self::knowing(store, formats::OWN)
+    }
+
+    /// One of a version that reads and writes so.
+    fn knowing(store: Arc<dyn Store>, known: Known) -> Arc<Self> {
         let (id, shared) = (ReplicaId::generate(), store.is_shared());
-        Arc::new(Self { store, id, shared, applied: AtomicU64::new(0), contact: Mutex::default(), task: Mutex::default() })
+        Arc::new(Self { store, id, shared, known, applied: AtomicU64::new(0), contact: Mutex::default(), task: Mutex::default() })
     }
 
     /// What others know it by.
@@ -112,12 +125,13 @@ impl Replica {
         self.shared
     }
 
-    /// Notes how far changes have come. Called before anything is read of which it is to hear.
+    /// Says what this version reads and writes, and notes how far changes have come. Called before anything else of the store is read.
     ///
     /// # Errors
     ///
-    /// The store's.
-    pub async fn begin(&self) -> Result<(), StoreError> {
+    /// Where the store, or another that serves it, is of a version too far from this one; the store's.
+    pub async fn begin(&self) -> Result<(), JoinError> {
+        self.agree_on_formats().await?;
         if self.shared {
             self.applied.store(self.store.changes(0, 0).await?.newest, Ordering::SeqCst);
         }
@@ -164,6 +178,7 @@ impl Replica {
         _ = task.await;
         let mut batch = Batch::new();
         batch.delete(&REPLICAS, &self.id);
+        Self::forget_formats(&mut batch, &self.id);
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
             tracing::warn!(%error, "a lease could not be given up; it ends by itself");
         }
@@ -200,6 +215,7 @@ impl Replica {
         for (id, lease) in self.leases().await? {
             if lease.is_some_and(|lease| lease.until_ms.saturating_add(KEPT_MS) <= now.0) {
                 batch.delete(&REPLICAS, &id);
+                Self::forget_formats(&mut batch, &id);
             }
         }
         if batch.changes_nothing() { Ok(()) } else { batch.commit(&*self.store, Durability::Buffered).await.map(|_| ()) }

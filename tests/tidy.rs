@@ -272,6 +272,19 @@ fn a_room_imports_whom_it_may() {
 }
 
 #[test]
+fn every_change_of_the_form_of_rows_is_counted_among_what_a_version_reads() {
+    let number = |line: &str, before: &str| line.trim().strip_prefix(before)?.split([',', ';']).next()?.parse::<u32>().ok();
+    let (mut changes, mut reads) = (0, None);
+    for (file, text) in sources("src") {
+        changes += text.lines().filter_map(|line| number(line, "const FORMAT: u8 = ")).map(|format| format - 1).sum::<u32>();
+        if file == "src/replica/formats.rs" {
+            reads = text.lines().find_map(|line| number(line, "pub(super) const OWN: Known = Known { reads: "));
+        }
+    }
+    assert_eq!(reads, Some(1 + changes), "`OWN` of src/replica/formats.rs counts the forms of all rows");
+}
+
+#[test]
 fn every_code_is_answered_somewhere_and_told_by_a_test() {
     let (over_the_wire, host) = (sources("tests/it"), sources("src"));
     let tests = |text: &str| text.split_once("\nmod tests {\n").map(|(_, tests)| tests.to_owned()).unwrap_or_default();

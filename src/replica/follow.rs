@@ -8,7 +8,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::Replica;
+use super::{Replica, formats::JoinError};
 use crate::store::{Change, Changes, StoreError};
 
 /// How often the log of changes is asked.
@@ -44,13 +44,15 @@ impl Replica {
     ///
     /// # Errors
     ///
-    /// The store's.
-    pub async fn follow(self: &Arc<Self>, followed: Arc<dyn Followed>) -> Result<(), StoreError> {
+    /// As [`Replica::begin`]'s.
+    pub async fn follow(self: &Arc<Self>, followed: Arc<dyn Followed>) -> Result<(), JoinError> {
         if !self.shared {
             return Ok(());
         }
         self.hear(&*followed).await?;
         self.renew().await?;
+        // Again: another version may have begun since, which did not see the lease.
+        self.agree_on_formats().await?;
         // What was changed before others saw the lease, and waited for nobody.
         self.hear(&*followed).await?;
         let (replica, followed) = (Arc::downgrade(self), Arc::downgrade(&followed));

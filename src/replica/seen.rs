@@ -18,6 +18,8 @@ pub struct Seen {
     pub id: ReplicaId,
     /// Of the program.
     pub version: String,
+    /// The newest forms of rows that it reads: every change of a form has a number.
+    pub formats: u32,
     /// When it began to serve.
     pub started_at: Timestamp,
     /// Until when it is sure to be there, by the store's clock; `None` where nobody else can be.
@@ -40,13 +42,16 @@ impl Replica {
         if !self.shared {
             let (id, version) = (self.id.clone(), env!("CARGO_PKG_VERSION").to_owned());
             let started_at = id.made_at();
-            return Ok(vec![Seen { id, version, started_at, lease_until: None, lives: true, behind: 0, own: true }]);
+            let formats = self.known.reads;
+            return Ok(vec![Seen { id, version, formats, started_at, lease_until: None, lives: true, behind: 0, own: true }]);
         }
         let newest = self.store.changes(self.applied.load(Ordering::SeqCst), 0).await?.newest;
         let now = self.store.now().await?;
-        let seen = self.leases().await?.into_iter().filter_map(|(id, lease)| {
-            let lease = lease?;
-            Some(Seen {
+        let mut seen = Vec::new();
+        for (id, lease) in self.leases().await? {
+            let Some(lease) = lease else { continue };
+            seen.push(Seen {
+                formats: self.formats_of(&id).await?,
                 own: id == self.id,
                 lives: !lease.is_over(now),
                 id,
@@ -54,8 +59,8 @@ impl Replica {
                 lease_until: Some(Timestamp(lease.until_ms)),
                 behind: newest.saturating_sub(lease.applied),
                 version: lease.version,
-            })
-        });
-        Ok(seen.collect())
+            });
+        }
+        Ok(seen)
     }
 }

@@ -68,6 +68,10 @@ tables! {
     FREE_PLACE: Meta "free-receipts/sorted-to", () => "SortedTo", Forever;
     /// Who serves a store that several processes share, and until when it is sure that they do.
     REPLICAS: Meta "replicas/", ReplicaId => "Lease", Until("an hour after the lease");
+    /// Up to which form the store's rows are.
+    FORMATS_WRITTEN: Meta "formats-written", () => "Formats", Forever;
+    /// Up to which form each of those reads rows.
+    FORMATS_READ: Meta "formats-read/", ReplicaId => "Formats", With("its lease");
     /// What callers have used of their rates, and failed, by the stretch of time and the key: counted by all who share the store.
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
     /// What one of those does at a time: when it is due, and who has it.

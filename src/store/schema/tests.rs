@@ -102,6 +102,8 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(VERSIONS_LET_GO, text("sha256:0a")), "versions-let-go/sha256:0a");
     assert_eq!(stored(KEYS, text("receipts")), "keys/receipts");
     assert_eq!(stored(RECEIPT_KEYS, text("kid")), "receipt-keys/kid");
+    assert_eq!(stored(FORMATS_WRITTEN, ()), "formats-written");
+    assert_eq!(stored(FORMATS_READ, replica.clone()), format!("formats-read/rpl_{ULID}"));
     assert_eq!(stored(REPLICAS, replica), format!("replicas/rpl_{ULID}"));
     for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES, ACCOUNTS, POSTINGS] {
         assert_eq!(stored(slugs, text("text")), "text");

@@ -1,0 +1,70 @@
+//! Formats: what a version of the program reads of the rows of others, and writes for them.
+//!
+//! Every change of the form of a stored value is counted ([`Formatted::FORMAT`](crate::store::Formatted)), and those of all kinds of rows
+//! are added up to one number. A version reads all forms up to its own; hosts of two versions serve one store while one takes the place of
+//! the other, so what a version writes the one before it has to read. A form is therefore brought by two versions: the first reads it and
+//! goes on writing the one before ([`OWN`]`.writes` stays), the second writes it.
+//!
+//! The store says up to which form its rows are. Whoever does not read that does not serve it, and nobody writes what another one that
+//! serves it does not read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    base::id::ReplicaId,
+    store::{StoreError, Table, json_values, schema},
+};
+
+pub(super) const WRITTEN: Table<(), Formats> = schema::FORMATS_WRITTEN.holding();
+pub(super) const READ_BY: Table<ReplicaId, Formats> = schema::FORMATS_READ.holding();
+
+/// What versions read that did not say so.
+pub(super) const UNSAID: u32 = 4;
+
+/// What a version knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Forms up to this number: one and every change of a form so far, which `tests/tidy.rs` counts.
+    pub(super) reads: u32,
+    /// Forms up to this number. What the version before reads.
+    pub(super) writes: u32,
+}
+
+/// What this version knows.
+pub(super) const OWN: Known = Known { reads: 4, writes: 4 };
+
+/// Forms of rows, up to a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Formats {
+    pub(super) up_to: u32,
+}
+json_values!(Formats);
+
+/// Why a replica cannot serve a store.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// Its rows are of a later version.
+    #[error("the store has rows in forms up to number {written}, and this version reads them up to {reads}: start a later version")]
+    Later {
+        /// What the store has.
+        written: u32,
+        /// What this version reads.
+        reads: u32,
+    },
+    /// Another one is of a version that is too old.
+    #[error(
+        "the host {id} serves the store, reads forms of rows up to number {reads}, and this version writes them up to {writes}: \
+         let a version between the two take its place first, or end it"
+    )]
+    Earlier {
+        /// The other one.
+        id: ReplicaId,
+        /// What it reads.
+        reads: u32,
+        /// What this version writes.
+        writes: u32,
+    },
+    #[error(transparent)]
+    #[expect(missing_docs, reason = "the store's own")]
+    Store(#[from] StoreError),
+}

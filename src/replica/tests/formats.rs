@@ -1,0 +1,72 @@
+//! Versions of the program that follow each other on one store.
+
+use super::*;
+
+const BEFORE: Known = Known { reads: 4, writes: 4 };
+/// Reads what the next one is to write.
+const BETWEEN: Known = Known { reads: 5, writes: 4 };
+const AFTER: Known = Known { reads: 5, writes: 5 };
+
+fn of(store: &Arc<FaultyStore<MemoryStore>>, known: Known) -> Arc<Replica> {
+    Replica::knowing(Arc::clone(store) as _, known)
+}
+
+async fn starts(replica: &Arc<Replica>) -> Result<Arc<Holds>, JoinError> {
+    replica.begin().await?;
+    let holds = Arc::new(Holds::default());
+    replica.follow(Arc::clone(&holds) as _).await?;
+    Ok(holds)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_takes_the_place_of_the_one_before_while_both_serve() {
+    let (store, _) = shared();
+    let (first, second) = (of(&store, BEFORE), of(&store, BETWEEN));
+    let _held = (starts(&first).await.unwrap(), starts(&second).await.unwrap());
+    let mut told: Vec<_> = first.seen().await.unwrap().into_iter().map(|seen| seen.formats).collect();
+    told.sort_unstable();
+    assert_eq!(told, [4, 5]);
+    first.leave().await;
+    let third = of(&store, AFTER);
+    let _holds = starts(&third).await.unwrap();
+    let again = starts(&of(&store, BEFORE)).await.unwrap_err();
+    assert!(matches!(again, JoinError::Later { written: 5, reads: 4 }), "{again}");
+    starts(&of(&store, BETWEEN)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_writes_what_another_that_serves_does_not_read() {
+    let (store, clock) = shared();
+    let old = of(&store, BEFORE);
+    let _holds = starts(&old).await.unwrap();
+    let refused = starts(&of(&store, AFTER)).await.unwrap_err();
+    assert!(matches!(&refused, JoinError::Earlier { id, reads: 4, writes: 5 } if id == old.id()), "{refused}");
+    // It has left the store as it was.
+    starts(&of(&store, BEFORE)).await.unwrap();
+    old.task().take().unwrap().abort();
+    clock.set(NOW.plus_millis(2 * LEASE_MS));
+    starts(&of(&store, AFTER)).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_versions_that_begin_at_once_one_sees_the_other() {
+    let (store, _) = shared();
+    let (old, new) = (of(&store, BEFORE), of(&store, AFTER));
+    old.begin().await.unwrap();
+    let _holds = starts(&new).await.unwrap();
+    let refused = old.follow(Arc::new(Holds::default())).await.unwrap_err();
+    assert!(matches!(refused, JoinError::Later { written: 5, reads: 4 }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_store_of_one_process_is_not_served_by_a_version_before_that_of_its_rows() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    for known in [BEFORE, AFTER, BETWEEN, AFTER] {
+        of(&store, known).begin().await.unwrap();
+    }
+    let refused = of(&store, BEFORE).begin().await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the store has rows in forms up to number 5, and this version reads them up to 4: start a later version"
+    );
+}

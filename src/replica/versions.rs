@@ -1,0 +1,81 @@
+//! Versions of the program that serve one store beside each other: which [forms of rows](super::formats) each reads, and may write.
+
+use super::{
+    Replica,
+    formats::{Formats, JoinError, Known, READ_BY, UNSAID, WRITTEN},
+};
+use crate::{
+    base::id::ReplicaId,
+    store::{Batch, Durability, StoreError},
+};
+
+impl Replica {
+    /// Says what this version reads, and that it writes what it writes, unless the store or another replica forbids it. Called before it
+    /// reads, and again once the others see its lease: of two that begin at once one sees the other.
+    pub(super) async fn agree_on_formats(&self) -> Result<(), JoinError> {
+        let Known { reads, writes } = self.known;
+        if self.shared {
+            READ_BY.put(&self.id, &Formats { up_to: reads }).commit(&*self.store, Durability::Durable).await?;
+        }
+        let before = loop {
+            let row = WRITTEN.row(&*self.store, &()).await?;
+            let written = row.as_ref().map(|row| row.value.up_to);
+            if let Some(written) = written.filter(|written| *written > reads) {
+                return Err(JoinError::Later { written, reads });
+            }
+            if written.is_some_and(|written| written >= writes) {
+                break None;
+            }
+            let mut batch = Batch::new();
+            match &row {
+                Some(row) => batch.replace(&WRITTEN, row, &Formats { up_to: writes }),
+                None => batch.insert(&WRITTEN, &(), &Formats { up_to: writes }),
+            };
+            match batch.commit(&*self.store, Durability::Durable).await {
+                Ok(_) => break Some(row),
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let Some((id, reads)) = self.who_reads_less(writes).await? else { return Ok(()) };
+        if let Some(before) = before {
+            // Nothing is written yet: those who serve may start again.
+            let mut batch = Batch::new();
+            match before {
+                Some(row) => batch.put(&WRITTEN, &(), &row.value),
+                None => batch.delete(&WRITTEN, &()),
+            };
+            batch.commit(&*self.store, Durability::Durable).await?;
+        }
+        Err(JoinError::Earlier { id, reads, writes })
+    }
+
+    /// Another one that lives and does not read forms up to `number`, and what it reads.
+    async fn who_reads_less(&self, number: u32) -> Result<Option<(ReplicaId, u32)>, StoreError> {
+        if !self.shared {
+            return Ok(None);
+        }
+        let now = self.store.now().await?;
+        for (id, lease) in self.leases().await? {
+            // A lease that does not read is of a later version.
+            if id == self.id || lease.is_none_or(|lease| lease.is_over(now)) {
+                continue;
+            }
+            let reads = self.formats_of(&id).await?;
+            if reads < number {
+                return Ok(Some((id, reads)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What a replica reads.
+    pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
+        Ok(READ_BY.get(&*self.store, id).await?.map_or(UNSAID, |formats| formats.up_to))
+    }
+
+    /// Has a batch forget what a replica reads that is gone.
+    pub(super) fn forget_formats(batch: &mut Batch, id: &ReplicaId) {
+        batch.delete(&READ_BY, id);
+    }
+}
