@@ -288,6 +288,11 @@ impl App {
         front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.rooms, &self.shared)).await;
     }
 
+    /// Says that the host is going to end: it is no longer ready, for balancers to send calls elsewhere, and goes on as before.
+    pub fn announce_shutdown(&self) {
+        self.shared.shutdown.announce();
+    }
+
     /// Says that the host is about to end: it is no longer ready, and those who follow live are let go.
     pub fn begin_shutdown(&self) {
         self.shared.shutdown.begin();

@@ -74,7 +74,9 @@ pub struct Settings {
     pub database: Option<PostgresConfig>,
     /// Where what is too large for the store is. Default: the folder `files` in the data folder.
     pub objects: Place,
-    /// For calls under way to end in after SIGTERM.
+    /// After SIGTERM, for balancers to notice in. Default: none, for a store that other hosts may share 5 s.
+    pub shutdown_delay: Duration,
+    /// For calls under way to end in then.
     pub drain: Duration,
     /// Filter, as `tracing` reads it.
     pub log: String,
@@ -125,6 +127,7 @@ impl Flags {
         let host = self.host;
         let listen = host.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020));
         let (base_url, store, database) = (host.base_url()?, host.folder(), host.database()?);
+        let shutdown_delay = host.shutdown_delay();
         let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
         let objects = host.bucket()?.unwrap_or_else(|| Place::Folder(data.join("files")));
         Ok(Settings {
@@ -134,6 +137,7 @@ impl Flags {
             base_url,
             store,
             database,
+            shutdown_delay,
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),
             log: host.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),
             account: self.account.resolve()?,

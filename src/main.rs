@@ -14,7 +14,7 @@ use std::{
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollhouse::{
     app::App,
     capability::secret,
@@ -53,7 +53,7 @@ enum Command {
     /// The store of a stopped host.
     #[command(subcommand)]
     Store(Store),
-    /// Says what this machine gives the jail of workers, what it does not, and how to get it.
+    /// Says what this machine gives the jail of workers, and the database of the store what a host needs, what they do not, and how to get it.
     Doctor(Box<doctor::Args>),
     /// Checks a receipt's signature, offline but for fetching what is named by URL.
     VerifyReceipt(verify::Args),
@@ -121,7 +121,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }
     // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.
-    let told_to_end = told_to_end()?;
+    let mut signals = Signals::new()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
     let listener =
         listener.map_err(|error| format!("cannot listen on `{}`, name another address in `TOLLHOUSE_LISTEN`: {error}", settings.listen))?;
@@ -132,7 +132,12 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;
     let drained = async {
-        told_to_end.await;
+        signals.end().await;
+        app.announce_shutdown();
+        tokio::select! {
+            () = tokio::time::sleep(settings.shutdown_delay) => {}
+            () = signals.end() => {}
+        }
         // Connections end by it as they should; streams that follow live would be waited for.
         app.begin_shutdown();
         tokio::time::sleep(settings.drain).await;
@@ -161,15 +166,24 @@ fn raise_descriptors() -> Result<(), String> {
     }
 }
 
-/// SIGTERM, or Ctrl-C in a terminal: from now on it ends what is answered, and not the process.
-fn told_to_end() -> std::io::Result<impl Future<Output = ()>> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    Ok(async move {
+/// SIGTERM, and Ctrl-C in a terminal: from now on they end what is answered, and not the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next of either.
+    async fn end(&mut self) {
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    })
+    }
 }
 
 /// One sentence, with its causes.

@@ -1,6 +1,6 @@
 //! The host itself: where it listens, where its data are, how it ends.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use url::Url;
 
@@ -9,6 +9,9 @@ use crate::{
     objects::Place,
     store::{postgres::PostgresConfig, sled::SledConfig},
 };
+
+/// How long balancers may take to notice that a host is not ready any more.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 flags! {
 /// Of the host itself.
@@ -49,7 +52,10 @@ pub struct HostFlags {
     /// Commits are refused while less is free on the store's disk, in bytes [default: 134217728]
     #[arg(long, env = "TOLLHOUSE_STORE_FREE_BYTES")]
     pub store_free_bytes: Option<u64>,
-    /// Time that calls under way have to end after SIGTERM, in ms [default: 30000]
+    /// Time after SIGTERM during which the host is not ready, but takes calls still, for balancers to notice, in ms; a second signal ends it [default: 0, on a database 5000]
+    #[arg(long, env = "TOLLHOUSE_SHUTDOWN_DELAY_MS")]
+    pub shutdown_delay_ms: Option<u64>,
+    /// Time that calls under way have to end then, in ms [default: 30000]
     #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
     pub drain_ms: Option<u64>,
     /// Log filter, as `tracing` reads it [default: info,rmcp=warn]
@@ -60,10 +66,20 @@ pub struct HostFlags {
 
 impl HostFlags {
     /// Where the store is, if it is in a database.
-    pub(super) fn database(&self) -> Result<Option<PostgresConfig>, SettingsError> {
+    ///
+    /// # Errors
+    ///
+    /// An address that does not read; a file of the password that cannot be read.
+    pub fn database(&self) -> Result<Option<PostgresConfig>, SettingsError> {
         let Some(address) = &self.store else { return Ok(None) };
         let password = Hidden::given_or_in(self.store_password.clone(), self.store_password_file.as_deref())?;
         Ok(Some(PostgresConfig::new(address.expose(), password.as_ref().map(Hidden::expose))?))
+    }
+
+    /// What balancers have to notice that the host is going to end. Where no other host can take its calls they wait for nothing.
+    pub(super) fn shutdown_delay(&self) -> Duration {
+        let default = if self.store.is_some() { NOTICED_WITHIN } else { Duration::ZERO };
+        self.shutdown_delay_ms.map_or(default, Duration::from_millis)
     }
 
     /// Where objects are, if they are in a bucket.

@@ -7,14 +7,27 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 /// Whether the host has been told to end.
 #[derive(Debug, Default)]
 pub struct Shutdown {
+    announced: AtomicBool,
     /// What the token says, without the lock that all who wait share.
     begun: AtomicBool,
     token: CancellationToken,
 }
 
 impl Shutdown {
+    /// Says that the host is going to end, to those who decide where calls are sent. Everything goes on.
+    pub fn announce(&self) {
+        self.announced.store(true, Ordering::Relaxed);
+    }
+
+    /// True once nobody is to send calls here any more.
+    #[must_use]
+    pub fn announced(&self) -> bool {
+        self.announced.load(Ordering::Relaxed)
+    }
+
     /// Says that the host is about to end: what would go on for ever stops.
     pub fn begin(&self) {
+        self.announce();
         self.begun.store(true, Ordering::Relaxed);
         self.token.cancel();
     }

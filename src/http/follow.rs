@@ -6,7 +6,9 @@
 use std::{
     collections::{HashSet, VecDeque},
     convert::Infallible,
+    ops::RangeInclusive,
     sync::Arc,
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -29,6 +31,8 @@ use crate::{
 const PAGE: usize = 100;
 /// Entries that are remembered for not being told twice, where the stored ones end and the live ones begin.
 const REMEMBERED: usize = 2_048;
+/// When readers come back whom a host that ends lets go.
+const COMES_BACK_MS: RangeInclusive<u64> = 100..=1_000;
 /// How far the last reading of the store goes back behind what was read before: entries of one time may be
 /// stored in any order.
 const OVERLAP_MS: u64 = 10_000;
@@ -125,7 +129,9 @@ impl<S: Source> Following<S> {
                     Ok(Some(end)) => self.phase = Phase::Stored(end),
                     Ok(None) => match self.source.follow() {
                         Ok(mut follower) => {
-                            self.ending.run_until_cancelled(follower.begun()).await?;
+                            if self.ending.run_until_cancelled(follower.begun()).await.is_none() {
+                                return Some(elsewhere());
+                            }
                             self.source.settle().await;
                             let back = S::Place::start_of(Timestamp(place.at().0.saturating_sub(OVERLAP_MS)));
                             let from = self.from.iter().cloned().chain([back]).max().unwrap_or(place);
@@ -141,7 +147,8 @@ impl<S: Source> Following<S> {
                     Err(error) => return Some(self.away(&error)),
                 },
                 Phase::Live(mut follower) => {
-                    let told = self.ending.run_until_cancelled(follower.next()).await??;
+                    let Some(told) = self.ending.run_until_cancelled(follower.next()).await else { return Some(elsewhere()) };
+                    let told = told?;
                     self.phase = Phase::Live(follower);
                     match told {
                         FeedItem::Missed(missed) => {
@@ -170,6 +177,11 @@ impl<S: Source> Following<S> {
 
 fn event(entry: &Entry) -> Event {
     Event::default().id(&entry.id).event(entry.name).data(entry.data.to_string())
+}
+
+/// The end of a stream of a host that is about to end: readers come back, not all at once, and find another host, or this one again.
+fn elsewhere() -> Event {
+    Event::default().retry(Duration::from_millis(fastrand::u64(COMES_BACK_MS)))
 }
 
 fn broken(message: &str) -> Event {

@@ -41,7 +41,7 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, F
     if operating.replica.is_fenced() {
         return Err(StoreError::Away("other hosts of the store are not heard of".to_owned()).into());
     }
-    if operating.shared.shutdown.begun() {
+    if operating.shared.shutdown.announced() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }
     if operating.pool.cannot_start() {

@@ -1,6 +1,7 @@
 //! Hosts that share a database are one host: what one has answered holds at all of them, one payment buys one run of all of them, and any
 //! of them, or the database, may be killed or stand still.
 
+mod rolling;
 mod rounds;
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};

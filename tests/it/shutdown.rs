@@ -65,5 +65,35 @@ async fn those_who_follow_are_let_go_as_soon_as_the_host_is_told_to_end() {
     host.terminate();
     while stream.next().await.is_some() {}
     assert!(told.elapsed() < Duration::from_millis(400), "{:?}", told.elapsed());
+    assert!(stream.retry.is_some_and(|wait| wait <= 1_000), "{:?}", stream.retry);
+    ended(&host).await;
+}
+
+#[tokio::test]
+async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() {
+    let host = Host::builder().env("TOLLHOUSE_SHUTDOWN_DELAY_MS", 600_000).start().await;
+    host.publish(&js("goes-on", 0.0, "export default () => ({});")).await;
+    let mut stream = Stream::open(host.request(Method::GET, "/ai/endpoints/goes-on/logs").header("x-admin-token", &host.admin)).await;
+    host.get("/health/ready").await.is(200);
+    host.terminate();
+    eventually("it is not ready", PATIENCE, || async { (host.get("/health/ready").await.status == 503).then_some(()) }).await;
+    let refused = host.get("/health/ready").await.json();
+    assert_eq!((&refused["error"]["code"], &refused["error"]["message"]), (&json!("busy"), &json!("the host is shutting down")));
+    // Also over a connection that nobody had before.
+    reqwest::Client::builder()
+        .no_proxy()
+        .build()
+        .unwrap()
+        .post(format!("{}/tools/goes-on", host.url))
+        .send()
+        .await
+        .unwrap()
+        .error_for_status()
+        .unwrap();
+    host.publish(&js("late", 0.0, "export default () => ({});")).await;
+    assert_eq!(stream.retry, None);
+    // Told again, it waits for nobody.
+    host.terminate();
+    while stream.next().await.is_some() {}
     ended(&host).await;
 }

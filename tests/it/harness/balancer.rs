@@ -62,11 +62,23 @@ impl Balancer {
     /// Tells it where one of the hosts is now.
     pub fn moved(&self, name: &str, url: &str) {
         let port = url.rsplit(':').next().unwrap();
+        let said = self.told(&format!("set server hosts/{name} addr 127.0.0.1 port {port}"));
+        assert!(said.contains("changed") || said.contains("no need to change"), "{said}");
+    }
+
+    /// Whether it sends calls to one of the hosts.
+    pub fn sends_to(&self, name: &str) -> bool {
+        let servers = self.told("show stat hosts 4 -1");
+        let server = servers.lines().find(|line| line.split(',').nth(1) == Some(name)).unwrap_or_else(|| panic!("{servers}"));
+        server.split(',').any(|field| field == "UP")
+    }
+
+    fn told(&self, command: &str) -> String {
         let mut socket = UnixStream::connect(self.socket()).unwrap();
-        writeln!(socket, "set server hosts/{name} addr 127.0.0.1 port {port}").unwrap();
+        writeln!(socket, "{command}").unwrap();
         let mut said = String::new();
         socket.read_to_string(&mut said).unwrap();
-        assert!(said.contains("changed") || said.contains("no need to change"), "{said}");
+        said
     }
 
     fn socket(&self) -> PathBuf {

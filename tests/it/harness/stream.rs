@@ -12,6 +12,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Stream {
     response: Response,
     text: String,
+    /// When the host wants its readers back, in milliseconds, where it has said so.
+    pub retry: Option<u64>,
 }
 
 /// One event of a stream.
@@ -28,7 +30,7 @@ impl Stream {
         let response = request.header("accept", "text/event-stream").send().await.unwrap();
         let kind = response.headers().get("content-type").cloned();
         assert_eq!((response.status().as_u16(), kind.unwrap().to_str().unwrap()), (200, "text/event-stream"));
-        Self { response, text: String::new() }
+        Self { response, text: String::new(), retry: None }
     }
 
     /// The next event; `None` when the stream has ended. Comments are passed over.
@@ -40,6 +42,7 @@ impl Stream {
         loop {
             while let Some((block, rest)) = self.text.split_once("\n\n") {
                 let told = told(block);
+                self.retry = field(block, "retry").map(|wait| wait.parse().unwrap()).or(self.retry);
                 self.text = rest.to_owned();
                 if told.is_some() {
                     return told;
@@ -52,7 +55,9 @@ impl Stream {
 }
 
 fn told(block: &str) -> Option<Told> {
-    let field =
-        |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|text| text.trim_start().to_owned());
-    Some(Told { id: field("id"), name: field("event")?, data: serde_json::from_str(&field("data")?).unwrap() })
+    Some(Told { id: field(block, "id"), name: field(block, "event")?, data: serde_json::from_str(&field(block, "data")?).unwrap() })
+}
+
+fn field(block: &str, name: &str) -> Option<String> {
+    block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(|text| text.trim_start().to_owned())
 }
