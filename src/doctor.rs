@@ -1,4 +1,4 @@
-//! `tollhouse doctor`: what this machine gives the jail of workers, what it does not, and how to get it.
+//! `tollhouse doctor`: what this machine gives the jail of workers, and the database the store, what they do not, and how to get it.
 
 use std::{
     collections::BTreeSet,
@@ -9,8 +9,8 @@ use std::{
 
 use tollhouse::{
     app,
-    config::{self, Flags, SandboxFlags},
-    operate::jail,
+    config::{self, Flags, SandboxSettings},
+    operate::{database, jail},
 };
 use tollhouse_pool::{PoolConfig, PoolError};
 use tollhouse_protocol::Tier;
@@ -18,22 +18,36 @@ use tollhouse_protocol::Tier;
 /// Folders that hold the workers of different engines, beside each other.
 const ENGINES: [&str; 2] = ["v8", "quickjs"];
 
-/// Arguments of `doctor`.
+/// Arguments of `doctor`: those of the host that it is asked about.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
-    sandbox: SandboxFlags,
+    flags: Flags,
     /// Settings file
     #[arg(long, default_value = config::FILE)]
     config: PathBuf,
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
-    let flags = Flags { sandbox: args.sandbox, ..Flags::default() };
-    let settings = flags.over_file(&args.config)?.sandbox.resolve()?;
+    let flags = args.flags.over_file(&args.config)?;
     let mut lacking = BTreeSet::new();
+    jail(&flags.sandbox.clone().resolve()?, &mut lacking).await?;
+    if let Some(config) = flags.host.database()? {
+        let examined = database::examine(&config).await?;
+        write!(std::io::stdout(), "{examined}")?;
+        lacking.extend(examined.lacks().into_iter().map(str::to_owned));
+    }
+    if lacking.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("a host that is to keep its promises here needs {}", Vec::from_iter(lacking).join(", ")).into())
+    }
+}
+
+/// Tells of the jail of each engine's workers in each tier; adds what a host would not start without.
+async fn jail(settings: &SandboxSettings, lacking: &mut BTreeSet<String>) -> Result<(), Box<dyn Error>> {
     for worker in of_each_engine(&settings.worker) {
-        let mut config = app::pool_config(&settings);
+        let mut config = app::pool_config(settings);
         config.worker = worker;
         for tier in Tier::ALL {
             config.tier = tier;
@@ -44,11 +58,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    if lacking.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("a host that is to have them would not start without {}", Vec::from_iter(lacking).join(", ")).into())
-    }
+    Ok(())
 }
 
 /// What to tell of a worker that does not start, and what to do.

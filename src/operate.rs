@@ -1,4 +1,5 @@
 //! What an operator looks at.
 
+pub mod database;
 pub mod disk;
 pub mod jail;

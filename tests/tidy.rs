@@ -73,7 +73,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("capability", &["base", "event", "objects", "replica", "store", "tool"]),
     ("catalog", &["account", "base", "capability", "event", "money", "replica", "store", "tool"]),
     ("call", &["account", "base", "capability", "catalog", "event", "money", "replica", "store", "tool"]),
-    ("operate", &["base"]),
+    ("operate", &["base", "replica", "store"]),
     ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "objects", "store", "tool"]),
     ("front", &["account", "base", "call", "capability", "catalog", "config", "money", "replica", "store", "tool"]),
     ("http", &["account", "base", "call", "capability", "catalog", "event", "front", "money", "operate", "replica", "store", "tool"]),

@@ -12,6 +12,7 @@
 //! A connection that is lost after a commit was sent leaves it [`StoreError::Unknown`]. As long as there is none, calls wait for one,
 //! some seconds at most, and are [`StoreError::Away`] then. Nothing is remembered of a lost connection: the next one is as the first.
 
+mod about;
 mod address;
 mod call;
 mod error;
@@ -34,7 +35,11 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::timeout;
 
-pub use self::{address::PostgresConfig, error::OpenError};
+pub use self::{
+    about::{About, about},
+    address::PostgresConfig,
+    error::OpenError,
+};
 use self::{
     lane::{SENT, run},
     pending::QUEUED,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Host, Payer, eventually, js, postgres::Postgres};
+use crate::harness::{Host, Payer, eventually, js, postgres::Postgres, tollhouse};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_paid_for_outlives_a_kill_of_the_host_and_one_of_its_database() {
@@ -48,4 +48,28 @@ async fn a_database_that_cannot_be_reached_is_told_at_the_start() {
         let said = how.fails().await;
         assert!(said.contains(told) && !said.contains("sesame"), "{said}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_tells_whether_the_database_keeps_what_it_is_told_and_who_serves_it() {
+    let mut server = Postgres::start();
+    let doctor = |server: &Postgres| {
+        let told = tollhouse().args(["doctor", "--store", &server.url()]).output().unwrap();
+        (told.status.success(), String::from_utf8(told.stdout).unwrap(), String::from_utf8(told.stderr).unwrap())
+    };
+    for _ in 0..2 {
+        let (is_well, told, error) = doctor(&server);
+        assert!(is_well && told.contains("\n  left out  store: there is none yet"), "it makes none: {told}{error}");
+        assert!(told.contains("\n  in force  fsync\n") && told.contains("\n  missing   synchronous_standby_names: ``"), "{told}");
+    }
+    let host = Host::builder().env("TOLLHOUSE_STORE", server.url()).start().await;
+    let id = host.get("/health").await.is(200).json()["replicas"][0]["id"].as_str().unwrap().to_owned();
+    let (_, told, _) = doctor(&server);
+    assert!(told.contains(&format!("\n  host      {id} serves, version {}", env!("CARGO_PKG_VERSION"))), "{told}");
+    drop(host);
+    server.stop();
+    server.configure("postgresql.conf", "fsync = off");
+    server.run();
+    let (is_well, told, error) = doctor(&server);
+    assert!(!is_well && told.contains("\n  missing   fsync\n            ") && error.ends_with("needs fsync\n"), "{told}{error}");
 }
