@@ -89,6 +89,15 @@ impl Host {
         Ok(resident.ok_or("the system does not say what the host holds")? / 1_000)
     }
 
+    /// Seconds of processor time that its process has used.
+    pub(crate) fn seconds(&self) -> Result<f64, Failure> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let (_, fields) = stat.rsplit_once(") ").ok_or("the system does not say what the host has used")?;
+        // User and system time, the fourteenth and fifteenth field of all.
+        let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
     /// Of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()

@@ -34,6 +34,10 @@ impl Figures {
         (self.taken, self.span)
     }
 
+    pub(crate) fn calls(&self) -> usize {
+        self.taken.len()
+    }
+
     pub(crate) fn per_second(&self) -> f64 {
         self.taken.len() as f64 / self.span.as_secs_f64()
     }

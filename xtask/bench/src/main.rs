@@ -1,5 +1,5 @@
 //! Measures calls through a whole host beside a bare axum route, paid ones beside the stock middleware, reports of revenue, the
-//! search, and commits of the store, on this machine, in one run.
+//! search, commits of the store, and paid calls of several hosts, on this machine, in one run.
 //!
 //! Load and server share the machine's cores, so that the ratios tell more than the figures. Nothing
 //! here fails by a clock; a call that is not answered with 200 does fail the run.
@@ -18,6 +18,7 @@ mod fairness;
 mod host;
 mod hostile;
 mod load;
+mod many;
 mod mcp;
 mod neighbours;
 mod options;
@@ -72,6 +73,7 @@ fn main() -> Result<(), Failure> {
     match options.subject.as_str() {
         "call" => call::measure(&options),
         "density" => density::measure(&options),
+        "many" => many::measure(&options),
         "mcp" => mcp::measure(&options),
         "paid" => paid::measure(&options),
         "revenue" => revenue::measure(&options),

@@ -1,9 +1,9 @@
 //! Paid calls: beside the stock middleware on one chain, and how many a second are on disk.
 
 mod chain;
-mod payer;
+pub(crate) mod payer;
 
-use std::{fs, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ const MANY_CALLS: usize = 150;
 const HOST_CORES: &str = "0,1";
 const BLOCK: Duration = Duration::from_secs(2);
 const ECHO: &str = "/tools/bench-echo";
-const STATIC: &str = "/tools/bench-static";
+pub(crate) const STATIC: &str = "/tools/bench-static";
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism()?.get();
@@ -49,7 +49,7 @@ fn evm(options: &Options, data: &std::path::Path, chain: &Chain) -> Result<Host,
         ("TOLLHOUSE_PAY_TO", PAY_TO),
     ];
     let host = Host::start(options, data, &settings)?;
-    publish(&host, ECHO, 0.01, &json!({ "source": "export default async (req) => req.input;", "language": "js" }))?;
+    publish(host.address(), ECHO, 0.01, &json!({ "source": "export default async (req) => req.input;", "language": "js" }))?;
     Ok(host)
 }
 
@@ -67,7 +67,7 @@ fn beside_express(options: &Options) -> Result<(), Failure> {
         ("TOLLHOUSE_PAY_TO", PAY_TO),
     ];
     let through = Host::start(options, second.path(), &settings)?;
-    publish(&through, ECHO, 0.01, &json!({ "source": "export default async (req) => req.input;", "language": "js" }))?;
+    publish(through.address(), ECHO, 0.01, &json!({ "source": "export default async (req) => req.input;", "language": "js" }))?;
     let payer = Payer::new()?;
     chain.fund(payer.address)?;
 
@@ -136,7 +136,7 @@ fn durable(options: &Options, cores: usize) -> Result<(), Failure> {
         (2..cores).for_each(|core| others.set(core));
         sched_setaffinity(None, &others)?;
     }
-    publish(&host, STATIC, 0.001, &json!({ "response": { "done": true } }))?;
+    publish(host.address(), STATIC, 0.001, &json!({ "response": { "done": true } }))?;
     let call = Request::post(STATIC, "{}");
     let payer = Payer::new()?;
     let funds = json!({ "address": payer.address.to_checksum(None), "amountUsd": 1_000 }).to_string();
@@ -177,7 +177,13 @@ fn durable(options: &Options, cores: usize) -> Result<(), Failure> {
 }
 
 /// The requests of each connection, each with a payment of its own.
-fn lists(payer: &Payer, request: &Request, challenge: &Challenge, connections: usize, calls: usize) -> Result<Vec<Vec<Request>>, Failure> {
+pub(crate) fn lists(
+    payer: &Payer,
+    request: &Request,
+    challenge: &Challenge,
+    connections: usize,
+    calls: usize,
+) -> Result<Vec<Vec<Request>>, Failure> {
     (0..connections).map(|_| payer.paid(request, challenge, calls)).collect()
 }
 
@@ -185,11 +191,7 @@ fn lists(payer: &Payer, request: &Request, challenge: &Challenge, connections: u
 fn spent(host: &Host) -> Result<(u64, f64), Failure> {
     let (_, health) = host.admin(Request::get("/health"))?;
     let syncs = health["stored"]["syncs"].as_u64().ok_or("the host does not say how often it has put commits on disk")?;
-    let stat = fs::read_to_string(format!("/proc/{}/stat", host.id()))?;
-    let (_, fields) = stat.rsplit_once(") ").ok_or("the system does not say what the host has used")?;
-    // User and system time, the fourteenth and fifteenth field of all.
-    let ticks: u64 = fields.split(' ').skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-    Ok((syncs, ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    Ok((syncs, host.seconds()?))
 }
 
 /// A new credit.
@@ -199,7 +201,7 @@ fn minted(host: &Host) -> Result<String, Failure> {
     Ok(minted["credit"].as_str().ok_or("no credit was minted")?.to_owned())
 }
 
-fn publish(host: &Host, path: &str, price: f64, handler: &Value) -> Result<(), Failure> {
+pub(crate) fn publish(host: SocketAddr, path: &str, price: f64, handler: &Value) -> Result<(), Failure> {
     let kind = if handler["source"].is_string() { "js_request_response" } else { "static_json" };
     let body = json!({
         "slug": path.trim_start_matches("/tools/"),
@@ -214,5 +216,5 @@ fn publish(host: &Host, path: &str, price: f64, handler: &Value) -> Result<(), F
         "handler": handler,
     });
     let request = Request::post("/ai/endpoints/create", &body.to_string()).with("x-admin-token", host::ADMIN_TOKEN);
-    Client::connect(host.address())?.expect_ok(&request)
+    Client::connect(host)?.expect_ok(&request)
 }

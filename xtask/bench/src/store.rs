@@ -19,7 +19,7 @@ use crate::{Failure, options::Options, postgres::Postgres};
 /// Tasks that commit at once.
 const TASKS: [usize; 3] = [1, 64, 256];
 /// Connections over which each commit goes by itself.
-const POOLED: usize = 16;
+pub(crate) const POOLED: usize = 16;
 
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let wall = Duration::from_secs(options.seconds);
