@@ -5,21 +5,34 @@ use std::collections::BTreeMap;
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::pending::Outcome;
-use crate::store::{Batch, CHANGES_KEPT, Limit, StoreError, value::no_sum};
+use crate::store::{Batch, CHANGES_KEPT, Durability, Limit, StoreError, value::no_sum};
 
 /// What makes a transaction one that the disk has to have, where nothing else does: a key of no space, there only as long as it lasts.
 const NOWHERE: i16 = -1;
 
-/// What is called.
-const COMMIT: &str = "SELECT * FROM tollhouse_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)";
+/// What is called. Whether the disk is waited for stands in the transaction itself: no setting of a session decides over money, and nobody
+/// has to know what stands between here and the server.
+macro_rules! commit {
+    ($synchronous:literal) => {
+        concat!(
+            "SELECT done.* FROM set_config('synchronous_commit', '",
+            $synchronous,
+            "', true), tollhouse_commit_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) AS done"
+        )
+    };
+}
 
 const CHECK: i16 = 0;
 const WRITE: i16 = 1;
 const ADD_ABOVE: i16 = 2;
 const ADD_BELOW: i16 = 3;
 
-pub(super) async fn prepare(client: &Client) -> Result<Statement, Error> {
-    client.prepare(COMMIT).await
+pub(super) async fn prepare(client: &Client, durability: Durability) -> Result<Statement, Error> {
+    let commit = match durability {
+        Durability::Durable => commit!("on"),
+        Durability::Buffered => commit!("off"),
+    };
+    client.prepare(commit).await
 }
 
 /// Commits, as arrays.

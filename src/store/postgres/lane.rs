@@ -88,12 +88,7 @@ struct Stopped {
 impl Writer {
     async fn open(shared: &Shared, durability: Durability) -> Result<Self, OpenError> {
         let client = connect(&shared.config).await?;
-        let waits = match durability {
-            Durability::Durable => "SET synchronous_commit = on",
-            Durability::Buffered => "SET synchronous_commit = off",
-        };
-        client.batch_execute(waits).await.map_err(OpenError::Refused)?;
-        let commit = call::prepare(&client).await.map_err(OpenError::Refused)?;
+        let commit = call::prepare(&client, durability).await.map_err(OpenError::Refused)?;
         let mut key = [0; 16];
         // Without chance two connections wait for each other's.
         _ = getrandom::fill(&mut key);
