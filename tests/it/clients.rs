@@ -23,10 +23,21 @@ pub async fn pays_on(network: Option<&str>, program: &Path, script: &str, host: 
 
 /// The same, told more in its environment.
 pub async fn pays_told(more: &[(&str, &str)], program: &Path, script: &str, host: &Host, payer: Option<&Payer>) -> Value {
-    let input = json!({ "text": "hello" }).to_string();
+    let asked = (format!("{}/tools/shout", host.url), json!({ "text": "hello" }));
+    pays_for(asked, more, program, script, payer).await.unwrap_or_else(|why| panic!("{why}\n{}", host.log()))
+}
+
+/// The same for a call of this URL with this input. Fails with what it complained of.
+pub async fn pays_for(
+    (url, input): (String, Value),
+    more: &[(&str, &str)],
+    program: &Path,
+    script: &str,
+    payer: Option<&Payer>,
+) -> Result<Value, String> {
     let output = Command::new(program)
         .arg(clients().join(script))
-        .args([format!("{}/tools/shout", host.url), input])
+        .args([url, input.to_string()])
         .env_remove("PRIVATE_KEY")
         .envs(more.iter().copied())
         .envs(payer.map(|payer| ("PRIVATE_KEY", payer.secret())))
@@ -37,8 +48,10 @@ pub async fn pays_told(more: &[(&str, &str)], program: &Path, script: &str, host
         .unwrap_or_else(|error| panic!("{} does not start: {error}", program.display()));
     let Output { status, stdout, stderr } = output;
     let (said, complained) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    assert!(status.success(), "{script} ended with {status}: {said}\n{complained}\n{}", host.log());
-    serde_json::from_str(said.lines().last().unwrap_or_default()).unwrap_or_else(|error| panic!("{error}: {said}\n{complained}"))
+    if !status.success() {
+        return Err(format!("{script} ended with {status}: {said}\n{complained}"));
+    }
+    serde_json::from_str(said.lines().last().unwrap_or_default()).map_err(|error| format!("{error}: {said}\n{complained}"))
 }
 
 async fn host() -> Host {

@@ -3,6 +3,7 @@
 
 mod rolling;
 mod rounds;
+mod standby;
 
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
@@ -52,7 +53,12 @@ impl Cluster {
 
     async fn of(how: HostBuilder, count: usize) -> Self {
         let server = Postgres::start();
-        let how = how.env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+        Self::on(&server.url(), how, count, server).await
+    }
+
+    /// Hosts that are told this address of their database.
+    async fn on(url: &str, how: HostBuilder, count: usize, server: Postgres) -> Self {
+        let how = how.env("TOLLHOUSE_STORE", url).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
         let mut hosts = vec![how.start().await];
         while hosts.len() < count {
             hosts.push(hosts[0].beside().await);
@@ -68,8 +74,8 @@ impl Cluster {
         owner
     }
 
-    /// Every host tells of these payments, which are all that the builder was paid, what their payers were told; and none is open.
-    async fn agrees(&self, owner: &str, paid: &[&Paid]) {
+    /// Every host tells of these payments what their payers were told; the builder was paid for them and so many others; and none is open.
+    async fn agrees(&self, owner: &str, paid: &[&Paid], others: u64) {
         let mut receipts: Vec<_> = paid.iter().map(|paid| paid.answer.receipt_id()).collect();
         receipts.sort_unstable();
         receipts.dedup();
@@ -79,7 +85,7 @@ impl Cluster {
             assert_eq!((&again.body, again.receipt_id()), (&answer.body, answer.receipt_id()));
             assert_eq!(host.receipt(&answer.receipt_id()).await["receiptId"], answer.receipt_id());
         }
-        let all = paid.len() as u64;
+        let all = paid.len() as u64 + others;
         for host in &self.hosts {
             let revenue = host.as_builder(owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
             let totals = &revenue["totals"];
@@ -292,7 +298,7 @@ async fn no_kill_of_the_database_loses_or_doubles_what_was_paid_at_any_host() {
     let paid: Vec<_> = paid.iter().flatten().collect();
     let all = (PAYERS * EACH) as u64;
     assert_eq!(paid.len() as u64, all);
-    cluster.agrees(&owner, &paid).await;
+    cluster.agrees(&owner, &paid, 0).await;
     for host in &cluster.hosts {
         assert_eq!(host.balance(&payer.address).await, 1_000_000 - all * PRICE);
     }

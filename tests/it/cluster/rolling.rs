@@ -52,7 +52,7 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
     let each: Vec<u64> = paid.iter().map(|paid| paid.len() as u64).collect();
     let paid: Vec<&Paid> = paid.iter().flatten().collect();
     println!("{} hosts renewed, {} payments, none refused", cluster.hosts.len(), paid.len());
-    cluster.agrees(&owner, &paid).await;
+    cluster.agrees(&owner, &paid, 0).await;
     for host in &cluster.hosts {
         for (payer, count) in payers.iter().zip(&each) {
             assert_eq!(host.balance(&payer.address).await, FUNDS - count * PRICE);

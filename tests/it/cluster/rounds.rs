@@ -1,6 +1,7 @@
 //! Three hosts behind a balancer, and their database, any of which is killed again and again under paid load.
 
 use std::{
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
@@ -10,7 +11,10 @@ use reqwest::Client;
 use serde_json::{Value, json};
 
 use super::{ASKED, Cluster, PRICE, Paid};
-use crate::harness::{Answer, Payer, balancer::Balancer, eventually, random, rounds_asked};
+use crate::{
+    clients::pays_for,
+    harness::{Answer, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_asked},
+};
 
 /// How many kills, where [`ASKED`] does not say.
 const ROUNDS: usize = 3;
@@ -30,8 +34,8 @@ const SLOWER: u32 = 5;
 /// Longest time that a payment may be open.
 const OPEN_AT_MOST: Duration = Duration::from_secs(15);
 /// A payment, and how long it took from its first showing to its answer.
-struct Call {
-    paid: Paid,
+pub(super) struct Call {
+    pub(super) paid: Paid,
     begun: Instant,
     took: Duration,
 }
@@ -48,6 +52,8 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     let balancer = Balancer::start(&urls);
 
     let over = AtomicBool::new(false);
+    let stock = [Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6).await, Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6).await];
+    let stocked = stock_clients(&over, &stock, &balancer.url);
     let paying = join_all(payers.iter().map(|payer| pay_until(&over, payer, &challenge, &balancer.url)));
     let killing = async {
         let mut kills = Vec::new();
@@ -71,13 +77,25 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
         over.store(true, Ordering::SeqCst);
         kills
     };
-    let (paid, kills) = tokio::join!(paying, killing);
+    let (paid, kills, told) = tokio::join!(paying, killing, stocked);
 
     let each: Vec<u64> = paid.iter().map(|paid| paid.len() as u64).collect();
     let all: Vec<&Call> = paid.iter().flatten().collect();
     tell(&all, &kills, asked.is_some());
     let paid: Vec<&Paid> = all.iter().map(|call| &call.paid).collect();
-    cluster.agrees(&owner, &paid).await;
+    for host in &cluster.hosts {
+        let open = async || (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(());
+        eventually("no payment is open", OPEN_AT_MOST, open).await;
+    }
+    // Who is not answered by a stock client's host does not know whether it paid: what left its account was paid for.
+    let spent = join_all(stock.iter().map(async |payer| FUNDS - cluster.hosts[0].balance(&payer.address).await)).await;
+    let others = spent.iter().sum::<u64>() / PRICE;
+    println!("{others} payments by stock clients, {} of them answered", told.len());
+    assert!(told.len() as u64 <= others && spent.iter().all(|spent| spent % PRICE == 0), "{spent:?}");
+    for receipt in &told {
+        assert_eq!(cluster.hosts[1].receipt(receipt).await["receiptId"], **receipt);
+    }
+    cluster.agrees(&owner, &paid, others).await;
     for host in &cluster.hosts {
         for (payer, count) in payers.iter().zip(&each) {
             assert_eq!(host.balance(&payer.address).await, FUNDS - count * PRICE);
@@ -86,7 +104,7 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
 }
 
 /// One payment after the other, each shown to the balancer until it is answered.
-async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer: &str) -> Vec<Call> {
+pub(super) async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer: &str) -> Vec<Call> {
     let client = Client::builder().no_proxy().build().unwrap();
     let mut paid = Vec::new();
     while !over.load(Ordering::SeqCst) {
@@ -104,6 +122,23 @@ async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer
         paid.push(Call { paid: Paid { payment, input, answer }, begun, took: begun.elapsed() });
     }
     paid
+}
+
+/// Stock clients, the one in JavaScript and the one in Python in turn, each payment a process of its own that is started once. Answers the
+/// receipts of those that were answered.
+async fn stock_clients(over: &AtomicBool, payers: &[Payer; 2], balancer: &str) -> Vec<String> {
+    let mut receipts = Vec::new();
+    let python = clients().join("venv/bin/python");
+    for turn in 0.. {
+        if over.load(Ordering::SeqCst) {
+            break;
+        }
+        let (program, script) = if turn % 2 == 0 { (Path::new("node"), "pay.mjs") } else { (python.as_path(), "pay.py") };
+        let asked = (format!("{balancer}/tools/pay"), json!({ "n": turn }));
+        let done = pays_for(asked, &[], program, script, Some(&payers[turn % 2])).await;
+        receipts.extend(done.ok().filter(|done| done["status"] == 200).map(|done| done["receiptId"].as_str().unwrap().to_owned()));
+    }
+    receipts
 }
 
 /// Prints what callers noticed of the kills, which is only held to its limits on a machine that does nothing else.

@@ -58,6 +58,26 @@ impl Postgres {
         SHARED.get_or_init(|| Self::init(tempfile::tempdir().unwrap().keep(), None))
     }
 
+    /// Another one that follows it, and has every commit on its disk before that is answered, from now on.
+    pub async fn standby(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut standby = Self { folder: folder.path().to_owned(), port: 0, guard: None, schemas: AtomicU32::new(0), own: Some(folder) };
+        standby.hand_over(&standby.folder);
+        let mut copy = standby.command(&program("pg_basebackup"));
+        copy.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "tollhouse", "-R", "-c", "fast", "-D"]).arg(standby.data());
+        let copy = tokio::task::spawn_blocking(move || copy.output().unwrap()).await.unwrap();
+        assert!(copy.status.success(), "{}", String::from_utf8_lossy(&copy.stderr));
+        standby.run();
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
+        self.sql("SELECT pg_reload_conf()").await;
+        self.sql(
+            "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync') LOOP \
+             PERFORM pg_sleep(0.02), pg_stat_clear_snapshot(); END LOOP; END $$",
+        )
+        .await;
+        standby
+    }
+
     fn init(folder: PathBuf, own: Option<TempDir>) -> Self {
         let mut server = Self { folder, port: 0, guard: None, schemas: AtomicU32::new(0), own };
         server.hand_over(&server.folder);
@@ -90,7 +110,7 @@ impl Postgres {
         guard.args(["-p", &self.port.to_string(), "-k", "", "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=600"]);
         let mut guard = guard.stdin(Stdio::piped()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         while guard.try_wait().unwrap().is_none() {
-            if self.about().is_some_and(|about| about.lines().nth(7).is_some_and(|state| state.trim() == "ready")) {
+            if self.about().is_some_and(|about| about.lines().nth(7).is_some_and(|state| ["ready", "standby"].contains(&state.trim()))) {
                 return Some(guard);
             }
             assert!(begun.elapsed() < STARTED_WITHIN, "{}", self.log());
