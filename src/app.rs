@@ -1,5 +1,7 @@
 //! The host put together: the only place that names concrete types.
 
+mod control;
+mod copies;
 mod fronts;
 mod jobs;
 mod keys;
@@ -16,7 +18,10 @@ use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
 use tollhouse_pool::{Pool, PoolConfig};
 
-pub use self::keys::KeysError;
+pub use self::{
+    copies::{Kept as KeptCopy, back_up, restore_to},
+    keys::KeysError,
+};
 use self::rooms::Rooms;
 use crate::{
     account::{
@@ -25,7 +30,11 @@ use crate::{
         builder::Builders,
         session::Sessions,
     },
-    base::{clock::Clock, share::Shares},
+    backup::{self, BackupError, Departed, How},
+    base::{
+        clock::{Clock, Timestamp},
+        share::Shares,
+    },
     call::{
         CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind,
         WriteBehindParts, registration_terms,
@@ -53,7 +62,7 @@ use crate::{
     replica::{JoinError, Replica},
     store::{
         Store,
-        postgres::{self, PostgresStore},
+        postgres::{self, PostgresConfig, PostgresStore},
         sled::{MoneyRows, SledConfig, SledStore},
     },
 };
@@ -111,6 +120,19 @@ pub enum StartError {
     Recovery(#[source] crate::store::StoreError),
     #[error("the host cannot serve the store")]
     Replica(#[source] JoinError),
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    #[error(
+        "the rows of the store in `{data}` went to {to} at {at}: name that in `TOLLHOUSE_STORE`; `tollhouse store stay --data {data}` has a host serve them from here again, \
+         as they were then"
+    )]
+    Departed { data: String, to: String, at: Timestamp },
+    #[error(
+        "the rows of another store were moved to this database, and the host that did that serves it alone until it has started again: start it with its data folder first"
+    )]
+    Taken,
+    #[error("a restore to this store was begun at {0} and has not ended: restore the same dump again")]
+    Unrestored(Timestamp),
 }
 
 impl App {
@@ -122,7 +144,11 @@ impl App {
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         make_folder(&settings.data)?;
         let store = open_store(settings).await?;
-        Self::start_on(store, settings, base_url).await
+        let app = Self::start_on(store, settings, base_url).await?;
+        if settings.database.is_none() {
+            control::start(&app.rooms, &settings.data);
+        }
+        Ok(app)
     }
 
     /// The same on this store, which other hosts may use as well where it [is shared](Store::is_shared).
@@ -167,7 +193,8 @@ impl App {
         }
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
-        let services = services(settings, &store, &clock, &replica, Arc::clone(&secrets)).await?;
+        let objects = objects(settings, &store, &clock).await?;
+        let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
@@ -265,6 +292,7 @@ impl App {
             receipt_keys: Arc::new(receipt_keys),
             disk: Disk::start(data),
             store,
+            objects,
             replica,
             long_running_ms: settings.catalog.long_running_ms,
             dry_runs: settings.http.dry_runs,
@@ -425,12 +453,46 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     Ok(check.found())
 }
 
-/// The store that the settings name.
+/// The store that the settings name, where a host may serve it.
 async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
-    if let Some(database) = &settings.database {
-        return Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?));
+    let Some(database) = &settings.database else {
+        let store = open_folder(&settings.data, &settings.store)?;
+        is_here(&*store, &settings.data).await?;
+        return Ok(store);
+    };
+    let store = open_database(database).await?;
+    let Some(by) = backup::filled_by(&*store).await.map_err(BackupError::from)? else { return Ok(store) };
+    if by.how == How::Restore {
+        return Err(StartError::Unrestored(by.at));
     }
-    Ok(Arc::new(SledStore::open(settings.data.join("store"), settings.store.clone()).map_err(StartError::Store)?))
+    // Whoever has the folder locked that the rows came from serves them still.
+    let Ok(folder) = store_of(&settings.data) else { return Err(StartError::Taken) };
+    let left = SledStore::open(folder, settings.store.clone()).map_err(StartError::Store)?;
+    let departed = backup::departed(&left).await.map_err(BackupError::from)?;
+    if departed.is_none_or(|departed| departed.id != by.id || departed.at.is_none()) {
+        return Err(StartError::Taken);
+    }
+    backup::is_open_to_all(&*store).await.map_err(BackupError::from)?;
+    Ok(store)
+}
+
+/// Refuses a store whose rows are elsewhere, or not all there yet.
+async fn is_here(store: &dyn Store, data: &Path) -> Result<(), StartError> {
+    if let Some(Departed { to, at: Some(at), .. }) = backup::departed(store).await.map_err(BackupError::from)? {
+        return Err(StartError::Departed { data: data.display().to_string(), to, at });
+    }
+    match backup::filled_by(store).await.map_err(BackupError::from)? {
+        Some(by) => Err(StartError::Unrestored(by.at)),
+        None => Ok(()),
+    }
+}
+
+async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn Store>, StartError> {
+    Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?))
+}
+
+fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn Store>, StartError> {
+    Ok(Arc::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
 }
 
 /// Where the store of a host is, that has been there.
@@ -456,19 +518,24 @@ pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotate
     secrets.rotate().await.map_err(StartError::Rotation)
 }
 
-async fn services(
-    settings: &Settings,
-    store: &Arc<dyn Store>,
-    clock: &Clock,
-    replica: &Arc<Replica>,
-    secrets: Arc<Secrets>,
-) -> Result<Arc<CapabilityServices>, StartError> {
-    let guard =
-        Guard::new(GuardSettings { allow: settings.sandbox.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
+async fn objects(settings: &Settings, store: &Arc<dyn Store>, clock: &Clock) -> Result<Arc<Objects>, StartError> {
     let bucket = Kept::at(&settings.objects).map_err(StartError::Objects)?;
     bucket.check().await.map_err(StartError::Objects)?;
     let objects = Objects::new(Arc::clone(store), clock.clone(), Arc::new(bucket));
     objects.keep_tidy();
+    Ok(objects)
+}
+
+fn services(
+    settings: &Settings,
+    store: &Arc<dyn Store>,
+    clock: &Clock,
+    replica: &Arc<Replica>,
+    objects: Arc<Objects>,
+    secrets: Arc<Secrets>,
+) -> Result<Arc<CapabilityServices>, StartError> {
+    let guard =
+        Guard::new(GuardSettings { allow: settings.sandbox.guard_allow.clone(), ..GuardSettings::default() }).map_err(StartError::Guard)?;
     let (store, replica, logs) = (Arc::clone(store), Arc::clone(replica), settings.kept.logs.clone());
     Ok(CapabilityServices::new(store, clock.clone(), guard, objects, logs, secrets, replica))
 }

@@ -38,7 +38,7 @@ use tollhouse_pool::OpHost;
 use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, Said};
 
 pub use self::{
-    files::Files,
+    files::{Files, object_of},
     grant::{Grant, Granted},
     grants::CallGrants,
     guard::{Guard, GuardSettings},

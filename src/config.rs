@@ -59,6 +59,21 @@ pub struct Flags {
 }
 }
 
+/// Where a host's rows, files and keys are.
+#[derive(Debug, Clone)]
+pub struct Home {
+    /// Folder of the store, the files and the keys.
+    pub data: PathBuf,
+    /// The store in the data folder.
+    pub store: SledConfig,
+    /// The database that the store is in instead.
+    pub database: Option<PostgresConfig>,
+    /// Where what is too large for the store is.
+    pub objects: Place,
+    /// Keys that are not in the data folder.
+    pub secrets: SecretSettings,
+}
+
 /// The settings in force.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -116,6 +131,18 @@ impl Flags {
             return Err(SettingsError::Key { path: file.to_owned(), key: key.clone() });
         }
         Ok(self.over(Self::read(&text).map_err(unread)?))
+    }
+
+    /// Where the rows, the files and the keys of this host are, whatever its other settings.
+    ///
+    /// # Errors
+    ///
+    /// What of that does not read.
+    pub fn home(self) -> Result<Home, SettingsError> {
+        let host = self.host;
+        let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
+        let objects = host.bucket()?.unwrap_or_else(|| Place::Folder(data.join("files")));
+        Ok(Home { store: host.folder(), database: host.database()?, objects, secrets: self.secret.resolve()?, data })
     }
 
     /// The settings in force, checked.

@@ -31,6 +31,7 @@
 
 pub mod account;
 pub mod app;
+pub mod backup;
 pub mod base;
 pub mod call;
 pub mod capability;

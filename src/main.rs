@@ -4,6 +4,7 @@ mod doctor;
 mod ledger;
 mod mend;
 mod rotate;
+mod save;
 mod verify;
 
 use std::{
@@ -50,9 +51,13 @@ enum Command {
     /// The ledger of a stopped host.
     #[command(subcommand)]
     Ledger(Ledger),
-    /// The store of a stopped host.
+    /// The store of a host.
     #[command(subcommand)]
     Store(Store),
+    /// Writes all rows of a host, which may run, to a file, as they stand at one moment; and the contents of its files beside.
+    Backup(Box<save::BackupArgs>),
+    /// Fills the empty store of a host that does not run from a backup.
+    Restore(Box<save::RestoreArgs>),
     /// Says what this machine gives the jail of workers, and the database of the store what a host needs, what they do not, and how to get it.
     Doctor(Box<doctor::Args>),
     /// Checks a receipt's signature, offline but for fetching what is named by URL.
@@ -92,6 +97,8 @@ fn main() -> ExitCode {
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args)),
         Command::Store(Store::Check(args)) => mend::check(&args),
         Command::Store(Store::Repair(args)) => mend::repair(&args),
+        Command::Backup(args) => runtime.block_on(save::backup(*args)),
+        Command::Restore(args) => runtime.block_on(save::restore(*args)),
         Command::Doctor(args) => runtime.block_on(doctor::run(*args)),
         Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),
     };

@@ -39,7 +39,13 @@ pub struct Objects {
     store: Arc<dyn Store>,
     clock: Clock,
     bucket: Arc<dyn Bucket>,
+    /// Of those who want everything to stay.
+    holders: Arc<()>,
 }
+
+/// Nothing is deleted as long as one is there: what is done with goes later.
+#[derive(Debug)]
+pub struct Stays(#[expect(dead_code, reason = "it is counted")] Arc<()>);
 
 /// Why nothing was put.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +89,7 @@ impl Objects {
     /// Objects in this bucket, and what becomes of them in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, bucket: Arc<dyn Bucket>) -> Arc<Self> {
-        Arc::new(Self { store, clock, bucket })
+        Arc::new(Self { store, clock, bucket, holders: Arc::default() })
     }
 
     /// Objects in a folder.
@@ -95,6 +101,12 @@ impl Objects {
     /// Deletes every so often what nothing is for, as long as somebody has the objects. Must be called inside a tokio runtime.
     pub fn keep_tidy(self: &Arc<Self>) {
         keep_up(self, COLLECT_EVERY, "objects that nothing is for", |objects, _| async move { objects.collect().await.map(|_| ()) });
+    }
+
+    /// Has everything stay that is there from now on, for who copies it.
+    #[must_use]
+    pub fn all_stays(&self) -> Stays {
+        Stays(Arc::clone(&self.holders))
     }
 
     /// Puts `content` under a new name.
@@ -169,6 +181,9 @@ impl Objects {
 
     /// Deletes objects, then the marks of those that are gone: how many.
     async fn delete(&self, ends: Vec<Ending>) -> Result<usize, StoreError> {
+        if Arc::strong_count(&self.holders) > 1 {
+            return Ok(0);
+        }
         let (mut gone, mut batch) = (0, Batch::new());
         for end in ends {
             match self.bucket.delete(&end.1).await {

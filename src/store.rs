@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 pub use self::{
     add::Add,
@@ -23,6 +24,7 @@ pub use self::{
     error::StoreError,
     key::{Counted, Ended, Key, Part, StartOf, Starting},
     limit::Limit,
+    page::{Page, Sums},
     place::{Place, SaleKey},
     plan::{Entry, Index, Kept, Plan},
     range::{KeyRange, Range},
@@ -47,13 +49,16 @@ pub(crate) mod around;
 mod batch;
 mod changes;
 mod declared;
+pub mod dump;
 mod error;
 pub mod faulty;
+pub mod fill;
 mod journal;
 mod key;
 mod limit;
 pub mod memory;
 pub mod pack;
+mod page;
 mod place;
 mod plan;
 pub mod postgres;
@@ -171,6 +176,17 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// [`StoreError::Away`].
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError>;
+
+    /// Hands out all rows as they stand at one moment, which lies between its beginning and its end, page by page. Others read and commit
+    /// meanwhile. The last page says what all of it comes to; without that one it is no copy.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`]; also where nobody takes the pages any more. Default: such a store hands out none.
+    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+        drop(to);
+        Err(StoreError::Away("this store hands out no copy of itself".to_owned()))
+    }
 
     /// Whether other processes may use it at the same time. Default: the process that has opened it is the only one.
     fn is_shared(&self) -> bool {

@@ -24,19 +24,35 @@ pub enum KeysError {
     Other { what: &'static str, how: &'static str, ours: String, theirs: String },
 }
 
+/// Whether this host has a key that signs receipts.
+pub(super) fn has_signer(keys: &SecretSettings, data: &Path) -> bool {
+    keys.receipt_key.is_some() || data.join("receipt-key.pem").exists()
+}
+
+/// Whether it has a master key.
+pub(super) fn has_ring(keys: &SecretSettings, data: &Path) -> bool {
+    keys.master_key.is_some() || data.join("master-key").exists()
+}
+
+/// The key that signs receipts, of a host that has one.
+pub(super) fn known_signer(keys: &SecretSettings, data: &Path) -> Result<Signer, KeysError> {
+    let signer = match &keys.receipt_key {
+        Some(key) => Signer::given(key.expose(), data),
+        None => Signer::open(data),
+    };
+    signer.map_err(KeysError::Receipt)
+}
+
 /// The key that signs receipts.
 pub(super) async fn signer(keys: &SecretSettings, data: &Path, store: &dyn Store) -> Result<Signer, KeysError> {
-    if let Some(key) = &keys.receipt_key {
-        return Signer::given(key.expose(), data).map_err(KeysError::Receipt);
-    }
-    if Signer::is_lost(data, store).await? {
+    if keys.receipt_key.is_none() && Signer::is_lost(data, store).await? {
         tracing::error!(
             file = %data.join("receipt-key.pem").display(),
             "the key that signed the stored receipts is missing, and a new one is made: receipts signed before no longer verify by the keys \
              that this host publishes; restore the file from a backup"
         );
     }
-    Signer::open(data).map_err(KeysError::Receipt)
+    known_signer(keys, data)
 }
 
 /// The master keys of secrets.

@@ -20,6 +20,7 @@ use crate::{
         refund::Refunds,
         sale::{FeeBps, Sales},
     },
+    objects::Objects,
     operate::disk::Disk,
     replica::Replica,
     store::Store,
@@ -88,6 +89,8 @@ pub(super) struct Rooms {
     pub(super) disk: Arc<Disk>,
     /// Everything that lasts.
     pub(super) store: Arc<dyn Store>,
+    /// What is too large for it.
+    pub(super) objects: Arc<Objects>,
     /// This process among those that have the store.
     pub(super) replica: Arc<Replica>,
     /// An endpoint with a wall limit above this is long-running.

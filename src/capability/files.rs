@@ -26,7 +26,7 @@ use crate::{
         id::EndpointId,
     },
     objects::{Ended, Objects, Promised},
-    store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, schema, update},
+    store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, Written, schema, update},
     tool::Owner,
 };
 
@@ -45,6 +45,13 @@ const FILES_USAGE: Table<Counted<EndpointId>, Usage> = schema::FILES_USAGE.holdi
 
 /// The endpoint, and the path.
 type Key = (Counted<EndpointId>, String);
+
+/// Which object holds the content of a file, and its SHA-256 in hex where that is known; `None` of a row that is no file's.
+#[must_use]
+pub fn object_of(written: &Written) -> Option<(String, Option<String>)> {
+    let entry = FILES.read(written.of(&FILES)?).ok()?.value;
+    Some((entry.object, entry.sha256))
+}
 
 /// The files of all endpoints. Clones are the same.
 #[derive(Clone)]

@@ -124,6 +124,12 @@ impl Secrets {
         self.state.load().ring.all().map(|key| key.derived(what)).collect()
     }
 
+    /// The id of the key that seals.
+    #[must_use]
+    pub fn key_id(&self) -> String {
+        self.state.load().ring.current().id().to_owned()
+    }
+
     /// Reads what is sealed. Opens nothing.
     ///
     /// # Errors

@@ -100,6 +100,19 @@ impl Kept {
         Self(Arc::new(InMemory::new()))
     }
 
+    /// Whether there is a blob of this name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the place.
+    pub async fn has(&self, name: &str) -> io::Result<bool> {
+        match self.0.head(&path(name)?).await {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    }
+
     /// Asks for what cannot be there: whether it is a bucket that this host may read.
     ///
     /// # Errors

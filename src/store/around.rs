@@ -7,8 +7,9 @@ use std::sync::{
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use tokio::sync::mpsc;
 
-use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError};
+use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError};
 use crate::base::clock::Timestamp;
 
 /// What such a store does itself.
@@ -47,6 +48,10 @@ impl<S: Around> Store for S {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.inner().changes(after, limit).await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+        self.inner().copy(to).await
     }
 
     fn is_shared(&self) -> bool {

@@ -6,8 +6,9 @@ use std::{
 };
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
-use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError};
+use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError};
 use crate::base::clock::Timestamp;
 
 /// How a commit fails.
@@ -134,6 +135,10 @@ impl<S: Store> Store for FaultyStore<S> {
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.check_sighted()?;
         self.inner.changes(after, limit).await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+        self.inner.copy(to).await
     }
 
     fn is_shared(&self) -> bool {

@@ -6,9 +6,10 @@ use std::{
 };
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 use super::{
-    Batch, Change, Changes, Direction, Durability, KeyRange, Pairs, Size, Sizes, Space, Store, StoreError, add,
+    Batch, Change, Changes, Direction, Durability, KeyRange, Page, Pairs, Size, Sizes, Space, Store, StoreError, Sums, Write, add,
     changes::{KEPT, numbers},
     check_sizes,
 };
@@ -104,6 +105,19 @@ impl Store for MemoryStore {
         let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
         let changes = held.told.iter().filter(|change| (from..=to).contains(&change.number)).cloned().collect();
         Ok(Changes { changes, newest, gone: false })
+    }
+
+    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+        let (mut rows, mut sums) = (Vec::new(), Sums::default());
+        for (space, pairs) in &self.read().spaces {
+            for (key, value) in pairs {
+                sums.add(*space, key, value);
+                rows.push(Write::put(*space, &key[..], &value[..]));
+            }
+        }
+        let gone = |_| StoreError::Away("nobody takes the copy any more".to_owned());
+        to.send(Page::Rows(rows)).await.map_err(gone)?;
+        to.send(Page::End(sums)).await.map_err(gone)
     }
 
     fn is_shared(&self) -> bool {

@@ -15,6 +15,7 @@
 mod about;
 mod address;
 mod call;
+mod copy;
 mod error;
 mod judge;
 mod keeper;
@@ -33,7 +34,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::time::timeout;
+use tokio::{sync::mpsc, time::timeout};
 
 pub use self::{
     about::{About, about},
@@ -45,7 +46,7 @@ use self::{
     pending::QUEUED,
     shared::Shared,
 };
-use super::{Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, room::Room};
+use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, room::Room};
 use crate::base::clock::Timestamp;
 
 /// Keys counted at once.
@@ -134,6 +135,10 @@ impl Store for PostgresStore {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.shared.readers.ask(|reader| async move { reader.changes(after, limit).await }).await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+        copy::copy(&self.shared.config, to).await
     }
 
     fn is_shared(&self) -> bool {

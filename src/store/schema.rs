@@ -80,6 +80,10 @@ tables! {
     KEYS: Meta "keys/", String => "Agreed", Forever;
     /// Public keys that sign, or signed, receipts of hosts that share a store, by id.
     RECEIPT_KEYS: Meta "receipt-keys/", String => "PublicKey", Forever;
+    /// Who fills the store, or has filled it and serves it alone: nobody else does, until whoever that is has started again.
+    FILLED_BY: Meta "filled-by", () => "FilledBy", Until("all is there, or whoever filled it has started again");
+    /// Where the rows have gone, or are about to go.
+    DEPARTED: Meta "departed", () => "Departed", Until("an operator takes the store back");
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
     /// Handlers' sources, by the hash that is their version.

@@ -8,7 +8,7 @@
 //! The tree is never waited for: sled writes it out when it likes, and says in it which frame it was brought to (`position`). At
 //! the next start it is brought to the journal's end, or, where it is not right, made anew (`open`). A row keeps a checksum, a
 //! space a total (`recount`). Large values are cut into pieces (`values`). Checkpoints are made beside (`keeper`), and so is
-//! another tree, which takes the place of one that has grown far beyond its rows (`renew`).
+//! another tree, which takes the place of one that has grown far beyond its rows (`renew`). A copy is walked out of it while others write (`feed`).
 //!
 //! When a write or a sync of the journal fails, nobody can tell what the disk has. Those who
 //! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
@@ -20,6 +20,7 @@ mod away;
 mod begin;
 mod config;
 mod disk;
+mod feed;
 mod footing;
 mod group;
 mod home;
@@ -53,7 +54,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{Mutex, mpsc, oneshot},
+    task::spawn_blocking,
+};
 
 pub use self::{
     archived::MoneyRows,
@@ -63,6 +67,7 @@ pub use self::{
 use self::{
     away::away,
     disk::Disk,
+    feed::Feed,
     group::Group,
     job::{Answer, Job},
     keeper::Keeper,
@@ -73,7 +78,7 @@ use self::{
 };
 pub use super::journal::Damage;
 use super::{
-    Batch, Changes, Direction, Durability, KeyRange, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts, room::Room,
+    Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts, room::Room,
 };
 
 /// Commits that may wait for the writing thread before callers wait for a place in the queue.
@@ -94,6 +99,8 @@ pub struct SledStore {
     room: Room,
     writer: Option<JoinHandle<()>>,
     keeper: Option<Keeper>,
+    /// The journal keeps all frames as long as this is held.
+    frames: Arc<Mutex<()>>,
     /// Held locked.
     _lock: File,
 }
@@ -117,6 +124,7 @@ impl SledStore {
         let (queue, jobs) = mpsc::channel(QUEUE);
         let io = |source| OpenError::Io { path: path.clone(), source };
         let writer = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || write_all(jobs, disk)).map_err(io)?;
+        let frames = Arc::<Mutex<()>>::default();
         let keeper = Keeper::start(Kept {
             store: path.clone(),
             config: config.clone(),
@@ -124,6 +132,7 @@ impl SledStore {
             counts: Arc::clone(&counts),
             standing: Arc::clone(&standing),
             left,
+            frames: Arc::clone(&frames),
             queue: queue.downgrade(),
         });
         let keeper = Some(keeper.map_err(io)?);
@@ -137,6 +146,7 @@ impl SledStore {
             room: Room::new(),
             writer: Some(writer),
             keeper,
+            frames,
             _lock: lock,
         })
     }
@@ -189,6 +199,12 @@ impl SledStore {
 }
 
 impl SledStore {
+    /// A walk through all rows, and what is written meanwhile. Another one waits for its end.
+    pub(super) async fn feed(&self) -> Feed {
+        let frames = Arc::clone(&self.frames).lock_owned().await;
+        Feed::begin(self.path.clone(), Arc::clone(&self.moment), frames)
+    }
+
     /// Nothing is applied while it is held.
     fn still(&self) -> RwLockReadGuard<'_, Position> {
         self.moment.still()
@@ -287,6 +303,22 @@ impl Store for SledStore {
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         let _still = self.still();
         told::read(&self.moment.tree(), after, limit)
+    }
+
+    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+        let mut feed = self.feed().await;
+        let walking = spawn_blocking(move || {
+            let hand = |page| to.blocking_send(page).map_err(|_| StoreError::Away("nobody takes the copy any more".to_owned()));
+            while let Some(rows) = feed.rows()? {
+                hand(Page::Rows(rows))?;
+            }
+            let until = feed.newest();
+            while let Some(changes) = feed.changes(until)? {
+                hand(Page::Changes(changes))?;
+            }
+            hand(Page::End(feed.sums()))
+        });
+        walking.await.unwrap_or_else(|_| Err(StoreError::Away("the tree stopped while it was copied".to_owned())))
     }
 
     fn sizes(&self) -> Sizes {

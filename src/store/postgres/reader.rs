@@ -65,6 +65,13 @@ impl Reader {
         Ok(Self { client, get, scans, summed, nth, count, changes, sizes, now })
     }
 
+    /// Has all that is asked from now on be answered as things stand at one moment, however long that goes on.
+    pub(super) async fn stand_still(&self) -> Result<(), Error> {
+        // Whoever takes the answers may be slow.
+        self.client.batch_execute("SET idle_in_transaction_session_timeout = 0").await?;
+        self.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await
+    }
+
     /// Whether nothing more can be asked.
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()

@@ -101,6 +101,8 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(JOBS, text("sweep")), "jobs/sweep");
     assert_eq!(stored(VERSIONS_LET_GO, text("sha256:0a")), "versions-let-go/sha256:0a");
     assert_eq!(stored(KEYS, text("receipts")), "keys/receipts");
+    assert_eq!(stored(FILLED_BY, ()), "filled-by");
+    assert_eq!(stored(DEPARTED, ()), "departed");
     assert_eq!(stored(RECEIPT_KEYS, text("kid")), "receipt-keys/kid");
     assert_eq!(stored(FORMATS_WRITTEN, ()), "formats-written");
     assert_eq!(stored(FORMATS_READ, replica.clone()), format!("formats-read/rpl_{ULID}"));

@@ -199,9 +199,11 @@ impl Kept {
         Ok(())
     }
 
-    /// Walks the tree into a checkpoint, then lets go of what is before it. `None` if the store is closed first.
+    /// Walks the tree into a checkpoint, then lets go of what is before it. `None` if the store is closed first, or is being copied.
     fn checkpoint(&self, ended: &AtomicBool) -> Result<Option<u64>, StoreError> {
         let io = |error: std::io::Error| StoreError::Away(error.to_string());
+        // Whoever copies the rows reads frames that would go.
+        let Ok(_frames) = self.frames.try_lock() else { return Ok(None) };
         // What is before the checkpoint is let go of: the tree has to have it.
         if tree::is_distrusted(&self.store) || !self.recount(ended, &Space::ALL) {
             return if ended.load(Relaxed) { Ok(None) } else { Err(StoreError::Away("the tree is damaged".to_owned())) };

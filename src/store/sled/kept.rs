@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use tokio::sync::mpsc::WeakSender;
+use tokio::sync::{Mutex, mpsc::WeakSender};
 
 use super::{
     SledConfig,
@@ -21,6 +21,8 @@ pub(super) struct Kept {
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
     pub(super) left: Left,
+    /// Held by whoever reads frames that the journal is to keep.
+    pub(super) frames: Arc<Mutex<()>>,
     pub(super) queue: WeakSender<Job>,
 }
 

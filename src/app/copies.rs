@@ -1,0 +1,188 @@
+//! What the commands `backup` and `restore` do, of a host that runs or not.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sha2::{Digest as _, Sha256};
+use tokio::{io::BufReader, net::UnixStream};
+
+use super::{StartError, keys, open_database, open_folder};
+use crate::{
+    backup::{
+        BackupError, Copied, FilledBy, Folder, Header, How, Ids, Named, ReadBack, bring,
+        control::{self, Asked},
+        fill_begins, filled_by, give_back, newest, read_back, restore, write_dump,
+    },
+    base::clock::Clock,
+    capability,
+    config::Home,
+    store::{Store, Written, dump::DumpError},
+};
+
+/// What a backup, or the restoring of one, came to.
+#[derive(Debug, Clone)]
+pub struct Kept {
+    /// The dump.
+    pub dump: PathBuf,
+    /// Of which moment, about, of which version, and which keys it needs.
+    pub header: Header,
+    /// Rows in it.
+    pub rows: u64,
+    /// Of their keys and values.
+    pub bytes: u64,
+    /// What became of the contents of files.
+    pub files: Copied,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Copied { copied, there, left, missing } = &self.files;
+        write!(f, "{}: {} rows, {} bytes; contents of files: {copied} copied, {there} there already", self.dump.display(), self.rows, self.bytes)?;
+        if *left > 0 {
+            write!(f, ", {left} left in the bucket")?;
+        }
+        if !missing.is_empty() {
+            write!(f, ", {} missing", missing.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// Backs a host up to a folder: one that runs on a store in its data folder is asked for it, of any other the store is opened.
+///
+/// # Errors
+///
+/// A store that is not to be copied; a folder that cannot be written. What was written goes.
+pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
+    let folder = Folder::take(to)?;
+    let (unfinished, file) = folder.begin(Clock::default().now())?;
+    let running = if home.database.is_some() { None } else { Running::find(&home.data).await? };
+    let read = match &running {
+        Some(running) => {
+            running.copy(file).await?;
+            read_back(unfinished.path(), named).await.map_err(cut_off)?
+        }
+        None => {
+            let store = open(home).await?;
+            if filled_by(&*store).await.map_err(BackupError::from)?.is_some_and(|by| by.how == How::Restore) {
+                return Err(BackupError::Unfinished("a restore into it has not ended".to_owned()).into());
+            }
+            let backend = store.sizes().backend.to_owned();
+            let keys = ids(home)?;
+            let header = Header { version: env!("CARGO_PKG_VERSION").to_owned(), at: Clock::default().now(), backend, keys };
+            write_dump(&*store, &header, std::io::BufWriter::new(file)).await?;
+            read_back(unfinished.path(), named).await?
+        }
+    };
+    let ReadBack { header, rows, bytes, named } = read;
+    let files = bring(&home.objects, &folder.files(), named).await?;
+    let dump = unfinished.finish()?;
+    drop(running);
+    Ok(Kept { dump, header, rows, bytes, files })
+}
+
+/// Restores a dump, or the newest of a folder, to a host that has no rows yet.
+///
+/// # Errors
+///
+/// A dump that is damaged, a host with other keys, a store that is not empty: nothing was changed. What comes later leaves a store that no
+/// host serves.
+pub async fn restore_to(home: &Home, from: &Path) -> Result<Kept, StartError> {
+    let (dump, files) = newest(from)?;
+    let ReadBack { header, rows, bytes, named } = read_back(&dump, named).await?;
+    super::make_folder(&home.data)?;
+    holds_keys(home, &header.keys)?;
+    let store: Arc<dyn Store> = match &home.database {
+        Some(database) => open_database(database).await?,
+        None => open_folder(&home.data, &home.store)?,
+    };
+    // The same dump may be restored again where that was cut off.
+    let id = hex::encode(Sha256::digest(serde_json::to_vec(&header).expect("a header has text keys")));
+    let filling = fill_begins(&*store, FilledBy { id, how: How::Restore, at: Clock::default().now() }).await?;
+    let files = give_back(&files, &home.objects, named).await?;
+    restore(&dump, &store).await?;
+    filling.ends(&*store).await.map_err(BackupError::from)?;
+    Ok(Kept { dump, header, rows, bytes, files })
+}
+
+/// A host that runs, and keeps the contents of its files as long as this is there.
+struct Running<'a> {
+    data: &'a Path,
+    _held: BufReader<UnixStream>,
+}
+
+impl<'a> Running<'a> {
+    async fn find(data: &'a Path) -> Result<Option<Self>, BackupError> {
+        let Some(mut held) = control::ask(data, &Asked::Hold).await.map_err(of_control(data))? else { return Ok(None) };
+        match control::told(&mut held).await.map_err(of_control(data))? {
+            Some(_) => Ok(Some(Self { data, _held: held })),
+            None => Err(BackupError::Refused("it is for the user that runs it".to_owned())),
+        }
+    }
+
+    /// Has a dump written to `file`.
+    async fn copy(&self, file: std::fs::File) -> Result<(), BackupError> {
+        let mut from = control::ask(self.data, &Asked::Copy).await.map_err(of_control(self.data))?.ok_or(BackupError::CutOff)?;
+        let mut to = tokio::fs::File::from_std(file);
+        tokio::io::copy_buf(&mut from, &mut to).await.map_err(of_control(self.data))?;
+        to.sync_all().await.map_err(of_control(self.data))
+    }
+}
+
+fn of_control(data: &Path) -> impl FnOnce(std::io::Error) -> BackupError {
+    let path = data.join("control");
+    move |source| BackupError::Io { path, source }
+}
+
+/// A dump that ends too early is one that the host did not end.
+fn cut_off(error: BackupError) -> BackupError {
+    match error {
+        BackupError::Dump { source: DumpError::Format | DumpError::Damaged { .. }, .. } => BackupError::CutOff,
+        error => error,
+    }
+}
+
+fn named(written: &Written) -> Option<Named> {
+    capability::object_of(written).map(|(name, sha256)| Named { name, sha256 })
+}
+
+/// The store of a host that does not run, or that others may have as well.
+async fn open(home: &Home) -> Result<Arc<dyn Store>, StartError> {
+    match &home.database {
+        Some(database) => open_database(database).await,
+        None => {
+            super::store_of(&home.data)?;
+            open_folder(&home.data, &home.store)
+        }
+    }
+}
+
+/// The keys of a host that has some, by their ids.
+fn ids(home: &Home) -> Result<Ids, StartError> {
+    let Home { data, secrets, .. } = home;
+    let receipt = keys::has_signer(secrets, data).then(|| keys::known_signer(secrets, data)).transpose()?;
+    let master = keys::has_ring(secrets, data).then(|| keys::ring(secrets, data)).transpose()?;
+    Ok(Ids { receipt: receipt.map(|signer| signer.kid().to_owned()), master: master.map(|ring| ring.current().id().to_owned()) })
+}
+
+/// Refuses a host that has not the keys that a dump needs.
+fn holds_keys(home: &Home, needed: &Ids) -> Result<(), StartError> {
+    let Home { data, secrets, .. } = home;
+    let none = || "this host has none".to_owned();
+    let signer = keys::has_signer(secrets, data).then(|| keys::known_signer(secrets, data)).transpose()?;
+    let ring = keys::has_ring(secrets, data).then(|| keys::ring(secrets, data)).transpose()?;
+    let receipt = |id: &str| match &signer {
+        Some(signer) if signer.kid() == id || signer.had(id) => Ok(()),
+        Some(signer) => Err(format!("this host has `{}`", signer.kid())),
+        None => Err(none()),
+    };
+    let master = |id: &str| match &ring {
+        Some(ring) if ring.has(id) => Ok(()),
+        Some(ring) => Err(format!("this host has `{}`", ring.current().id())),
+        None => Err(none()),
+    };
+    Ok(needed.are_had(receipt, master)?)
+}

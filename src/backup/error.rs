@@ -1,0 +1,54 @@
+//! Why a backup is not made, or not restored.
+
+use std::{io, path::PathBuf};
+
+use crate::store::{StoreError, dump::DumpError, fill::FillError};
+
+/// Why a backup is not made, or not restored. One sentence each; the cause is linked.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum BackupError {
+    #[error("the store could not be copied")]
+    Store(#[from] StoreError),
+    #[error("the store could not be filled")]
+    Fill(#[from] FillError),
+    #[error("the dump `{}` is not to be used", path.display())]
+    Dump {
+        path: PathBuf,
+        #[source]
+        source: DumpError,
+    },
+    #[error("the dump could not be written")]
+    Written(#[source] DumpError),
+    #[error("`{}` cannot be read or written", path.display())]
+    Io {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("another backup is being written to `{}`", .0.display())]
+    Busy(PathBuf),
+    #[error("`{}` holds no dump", .0.display())]
+    NoDump(PathBuf),
+    #[error("the host ended the copy before its end; its log says why")]
+    CutOff,
+    #[error("the host did not do it: {0}")]
+    Refused(String),
+    #[error(
+        "the backup is of a host with the {what} key `{theirs}`, and {ours}: put that host's `{file}` into the data folder, or name the key in the environment, and \
+         restore again"
+    )]
+    Key { what: &'static str, file: &'static str, theirs: String, ours: String },
+    #[error("the store is not empty: nothing was changed; name another data folder or database, or empty that one")]
+    NotEmpty,
+    #[error("rows were put there that are not all of a store ({0}): empty it, and begin again")]
+    Unfinished(String),
+}
+
+impl BackupError {
+    /// That of a path.
+    pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+}

@@ -1,0 +1,37 @@
+//! Writing a dump of a store.
+
+use std::io::Write;
+
+use tokio::{sync::mpsc, task::spawn_blocking};
+
+use super::{BackupError, Header};
+use crate::store::{Page, Store, StoreError, dump::DumpWriter};
+
+/// Pages on their way.
+const PAGES: usize = 4;
+
+/// Writes all rows of a store to `to`, as they stand at one moment. Others read and commit meanwhile.
+///
+/// # Errors
+///
+/// The store's and those of `to`: what was written is no dump.
+pub async fn write_dump(store: &dyn Store, header: &Header, to: impl Write + Send + 'static) -> Result<(), BackupError> {
+    let header = serde_json::to_value(header).expect("a header has text keys");
+    let (hand, mut pages) = mpsc::channel(PAGES);
+    let writing = spawn_blocking(move || {
+        let mut dump = DumpWriter::begin(to, &header)?;
+        while let Some(page) = pages.blocking_recv() {
+            dump.page(&page)?;
+            if let Page::End(_) = page {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    });
+    let (copied, written) = tokio::join!(store.copy(hand), writing);
+    let written = written.map_err(|error| StoreError::Away(error.to_string()))?;
+    // Where it could not be written nobody took the pages.
+    let ended = written.map_err(BackupError::Written)?;
+    copied?;
+    if ended { Ok(()) } else { Err(StoreError::Away("a copy without an end".to_owned()).into()) }
+}

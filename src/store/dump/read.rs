@@ -1,0 +1,232 @@
+//! Reading a dump: what it holds is handed out as it comes, and is right once the last page was.
+
+use std::io::Read;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, MOST, NONE, ROWS, SPACE, SUMS};
+use crate::store::{MAX_KEY_BYTES, Page, Space, Sums, Write};
+
+/// Bytes of a block beyond one row, at most.
+const SLACK: u32 = 1024 * 1024;
+
+/// A dump being read.
+pub struct DumpReader<R> {
+    from: R,
+    /// Bytes that were read.
+    at: u64,
+    all: Sha256,
+    header: serde_json::Value,
+    part: Sha256,
+    count: u64,
+    /// The space and the key of the row before.
+    last: Option<(Space, Vec<u8>)>,
+    /// The space whose rows are not ended.
+    open: Option<Space>,
+    changes: Changes,
+    /// What rows came to; of no use where there were changes.
+    found: Sums,
+    ended: bool,
+}
+
+/// Whether what commits did has begun, and ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Changes {
+    None,
+    Open,
+    Ended,
+}
+
+impl<R: Read> DumpReader<R> {
+    /// Begins with the header.
+    ///
+    /// # Errors
+    ///
+    /// What is no dump, or is damaged at its beginning.
+    pub fn begin(mut from: R) -> Result<Self, DumpError> {
+        let mut mark = [0; MARK.len()];
+        from.read_exact(&mut mark).map_err(|_| DumpError::Format)?;
+        if mark != *MARK {
+            return Err(DumpError::Format);
+        }
+        let mut dump = Self {
+            from,
+            at: MARK.len() as u64,
+            all: Sha256::new_with_prefix(MARK),
+            header: serde_json::Value::Null,
+            part: Sha256::new(),
+            count: 0,
+            last: None,
+            open: None,
+            changes: Changes::None,
+            found: Sums::default(),
+            ended: false,
+        };
+        let (kind, header) = dump.block()?;
+        match serde_json::from_slice(&header) {
+            Ok(header) if kind == HEADER => dump.header = header,
+            _ => return Err(dump.damaged("its header does not read")),
+        }
+        Ok(dump)
+    }
+
+    /// What whoever wrote it says of it. Right once the last page was handed out.
+    pub fn header(&self) -> &serde_json::Value {
+        &self.header
+    }
+
+    /// The next page; `None` behind the last, after which nothing may come.
+    ///
+    /// # Errors
+    ///
+    /// A dump that is damaged: what was handed out of it is not to be relied on.
+    pub fn next(&mut self) -> Result<Option<Page>, DumpError> {
+        if self.ended {
+            return Ok(None);
+        }
+        loop {
+            let (kind, holds) = self.block()?;
+            match kind {
+                ROWS if self.changes == Changes::None => return self.rows(&holds).map(Some),
+                CHANGES if self.open.is_none() && self.changes != Changes::Ended => return self.changed(&holds).map(Some),
+                SPACE if self.open.is_some() => {
+                    let space = self.open.take().map_or(NO_SPACE, |space| space as u8);
+                    self.ends_part(&[&[space][..], &self.count.to_be_bytes()].concat(), &holds)?;
+                }
+                CHANGED if self.changes == Changes::Open => {
+                    self.changes = Changes::Ended;
+                    self.ends_part(&self.count.to_be_bytes(), &holds)?;
+                }
+                SUMS if self.open.is_none() && self.changes != Changes::Open => return self.end(&holds).map(Some),
+                _ => return Err(self.damaged("a block where none of its kind belongs")),
+            }
+        }
+    }
+
+    /// Reads all that is left: how many bytes the dump has.
+    ///
+    /// # Errors
+    ///
+    /// As [`DumpReader::next`].
+    pub fn verify(mut self) -> Result<(u64, Sums), DumpError> {
+        let mut sums = Sums::default();
+        while let Some(page) = self.next()? {
+            if let Page::End(said) = page {
+                sums = said;
+            }
+        }
+        Ok((self.at, sums))
+    }
+
+    fn rows(&mut self, holds: &[u8]) -> Result<Page, DumpError> {
+        let Some((space, mut rest)) = space_of(holds) else { return Err(self.damaged("rows of no known space")) };
+        if self.open.is_some_and(|open| open != space) {
+            return Err(self.damaged("a space that was not ended"));
+        }
+        self.open = Some(space);
+        self.part.update(holds);
+        let mut rows = Vec::new();
+        while !rest.is_empty() {
+            let Some((key, Some(value))) = pair(&mut rest) else { return Err(self.damaged("a row that does not read")) };
+            if self.last.as_ref().is_some_and(|(last_space, last_key)| (*last_space, &last_key[..]) >= (space, key)) {
+                return Err(self.damaged("a row out of order"));
+            }
+            self.last = Some((space, key.to_vec()));
+            self.found.add(space, key, value);
+            self.count += 1;
+            rows.push(Write::put(space, key, value));
+        }
+        Ok(Page::Rows(rows))
+    }
+
+    fn changed(&mut self, holds: &[u8]) -> Result<Page, DumpError> {
+        self.changes = Changes::Open;
+        self.part.update(holds);
+        let (mut rest, mut changes) = (holds, Vec::new());
+        while !rest.is_empty() {
+            let change = space_of(rest).and_then(|(space, mut behind)| {
+                let (key, value) = pair(&mut behind)?;
+                rest = behind;
+                Some(Write { space, key: key.to_vec(), value: value.map(<[u8]>::to_vec) })
+            });
+            let Some(change) = change else { return Err(self.damaged("a change that does not read")) };
+            self.count += 1;
+            changes.push(change);
+        }
+        Ok(Page::Changes(changes))
+    }
+
+    /// Holds what a part is said to be against what it was.
+    fn ends_part(&mut self, of: &[u8], said: &[u8]) -> Result<(), DumpError> {
+        let digest = std::mem::take(&mut self.part).finalize();
+        self.count = 0;
+        if said == [of, &digest[..]].concat() { Ok(()) } else { Err(self.damaged("a part is not what its end says")) }
+    }
+
+    fn end(&mut self, holds: &[u8]) -> Result<Page, DumpError> {
+        let Some(sums) = Sums::of_bytes(holds) else { return Err(self.damaged("its sums do not read")) };
+        if self.changes == Changes::None && sums != self.found {
+            return Err(self.damaged("it does not hold what its sums say"));
+        }
+        let digest = self.all.clone().finalize();
+        let (kind, said) = self.block()?;
+        if kind != END || said != digest[..] {
+            return Err(self.damaged("it is not what its end says"));
+        }
+        if self.from.read(&mut [0])? != 0 {
+            return Err(self.damaged("something follows its end"));
+        }
+        self.ended = true;
+        Ok(Page::End(sums))
+    }
+
+    fn block(&mut self) -> Result<(u8, Vec<u8>), DumpError> {
+        let mut head = [0; 5];
+        self.from.read_exact(&mut head).map_err(|error| self.short(error))?;
+        let [kind, length @ ..] = head;
+        let length = u32::from_be_bytes(length);
+        if length > MOST + SLACK {
+            return Err(self.damaged("a block that is too long"));
+        }
+        // As long as the file is, whatever a damaged length says.
+        let mut holds = Vec::new();
+        let read = Read::take(&mut self.from, length.into()).read_to_end(&mut holds)?;
+        if read != length as usize {
+            return Err(self.damaged("it ends too early"));
+        }
+        self.all.update(head);
+        self.all.update(&holds);
+        self.at += head.len() as u64 + u64::from(length);
+        Ok((kind, holds))
+    }
+
+    fn short(&self, error: std::io::Error) -> DumpError {
+        if error.kind() == std::io::ErrorKind::UnexpectedEof { self.damaged("it ends too early") } else { DumpError::Io(error) }
+    }
+
+    fn damaged(&self, what: &'static str) -> DumpError {
+        DumpError::Damaged { at: self.at, what }
+    }
+}
+
+/// Stands for a space where there is none.
+const NO_SPACE: u8 = u8::MAX;
+
+fn space_of(bytes: &[u8]) -> Option<(Space, &[u8])> {
+    let (number, rest) = bytes.split_first()?;
+    Some((Space::of_number(*number)?, rest))
+}
+
+/// The key and the value that `rest` starts with; `None` where they do not read.
+fn pair<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
+    let (key_bytes, behind) = rest.split_first_chunk()?;
+    let (value_bytes, behind) = behind.split_first_chunk()?;
+    let key_bytes = usize::from(u16::from_be_bytes(*key_bytes));
+    let (key, behind) = behind.split_at_checked(key_bytes).filter(|_| key_bytes <= MAX_KEY_BYTES)?;
+    let (value, behind) = match u32::from_be_bytes(*value_bytes) {
+        NONE => (None, behind),
+        bytes => behind.split_at_checked(bytes as usize).map(|(value, behind)| (Some(value), behind))?,
+    };
+    *rest = behind;
+    Some((key, value))
+}

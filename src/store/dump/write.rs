@@ -1,0 +1,128 @@
+//! Writing a dump.
+
+use std::io::Write as Out;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, NONE, ROWS, SPACE, SUMS};
+use crate::store::{Page, Space, Sums, Write};
+
+/// Bytes of a block, about.
+const BLOCK: usize = 256 * 1024;
+
+/// A dump on its way to a file, or to whoever writes that.
+pub struct DumpWriter<W> {
+    to: W,
+    all: Sha256,
+    /// What the rows so far are of.
+    space: Option<Space>,
+    part: Sha256,
+    count: u64,
+    /// Whether changes have begun.
+    changes: bool,
+    block: Vec<u8>,
+}
+
+impl<W: Out> DumpWriter<W> {
+    /// Begins one, of which `header` says what there is to say.
+    ///
+    /// # Errors
+    ///
+    /// Those of `to`.
+    pub fn begin(mut to: W, header: &serde_json::Value) -> Result<Self, DumpError> {
+        to.write_all(MARK)?;
+        let all = Sha256::new_with_prefix(MARK);
+        let mut dump = Self { to, all, space: None, part: Sha256::new(), count: 0, changes: false, block: Vec::new() };
+        dump.block(HEADER, header.to_string().as_bytes())?;
+        Ok(dump)
+    }
+
+    /// Adds the next page. The last one ends the dump.
+    ///
+    /// # Errors
+    ///
+    /// Those of `to`.
+    pub fn page(&mut self, page: &Page) -> Result<(), DumpError> {
+        match page {
+            Page::Rows(rows) => rows.iter().try_for_each(|row| self.row(row)),
+            Page::Changes(changes) => changes.iter().try_for_each(|change| self.change(change)),
+            Page::End(sums) => self.end(sums),
+        }
+    }
+
+    fn row(&mut self, row: &Write) -> Result<(), DumpError> {
+        if self.space != Some(row.space) {
+            self.end_part()?;
+            self.space = Some(row.space);
+        }
+        if self.block.is_empty() {
+            self.block.push(row.space as u8);
+        }
+        self.put(row)
+    }
+
+    fn change(&mut self, change: &Write) -> Result<(), DumpError> {
+        if !self.changes {
+            self.end_part()?;
+            self.changes = true;
+        }
+        self.block.push(change.space as u8);
+        self.put(change)
+    }
+
+    /// Key and value, behind what the block has.
+    fn put(&mut self, Write { key, value, .. }: &Write) -> Result<(), DumpError> {
+        let key_bytes = u16::try_from(key.len()).unwrap_or(u16::MAX);
+        let value_bytes = value.as_ref().map_or(NONE, |value| u32::try_from(value.len()).unwrap_or(NONE));
+        self.block.extend_from_slice(&key_bytes.to_be_bytes());
+        self.block.extend_from_slice(&value_bytes.to_be_bytes());
+        self.block.extend_from_slice(key);
+        self.block.extend_from_slice(value.as_deref().unwrap_or_default());
+        self.count += 1;
+        if self.block.len() < BLOCK { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), DumpError> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let block = std::mem::take(&mut self.block);
+        self.part.update(&block);
+        self.block(if self.changes { CHANGES } else { ROWS }, &block)?;
+        self.block = block;
+        self.block.clear();
+        Ok(())
+    }
+
+    /// Says what a space, or the changes, came to.
+    fn end_part(&mut self) -> Result<(), DumpError> {
+        self.flush()?;
+        let (count, digest) = (self.count.to_be_bytes(), std::mem::take(&mut self.part).finalize());
+        self.count = 0;
+        if self.changes {
+            self.block(CHANGED, &[&count[..], &digest[..]].concat())
+        } else if let Some(space) = self.space.take() {
+            self.block(SPACE, &[&[space as u8][..], &count, &digest[..]].concat())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn end(&mut self, sums: &Sums) -> Result<(), DumpError> {
+        self.end_part()?;
+        self.block(SUMS, &sums.to_bytes())?;
+        let digest = self.all.clone().finalize();
+        self.block(END, &digest)?;
+        Ok(self.to.flush()?)
+    }
+
+    fn block(&mut self, kind: u8, holds: &[u8]) -> Result<(), DumpError> {
+        let length = u32::try_from(holds.len()).map_err(|_| DumpError::Damaged { at: 0, what: "a block is too long" })?;
+        let head = [&[kind][..], &length.to_be_bytes()].concat();
+        for bytes in [&head, holds] {
+            self.all.update(bytes);
+            self.to.write_all(bytes)?;
+        }
+        Ok(())
+    }
+}
