@@ -5,6 +5,7 @@ mod copies;
 mod fronts;
 mod jobs;
 mod keys;
+mod moving;
 mod rooms;
 
 use std::{
@@ -21,6 +22,7 @@ use tollhouse_pool::{Pool, PoolConfig};
 pub use self::{
     copies::{Kept as KeptCopy, back_up, restore_to},
     keys::KeysError,
+    moving::{migrate, stay},
 };
 use self::rooms::Rooms;
 use crate::{
@@ -62,6 +64,7 @@ use crate::{
     replica::{JoinError, Replica},
     store::{
         Store,
+        movable::MovableStore,
         postgres::{self, PostgresConfig, PostgresStore},
         sled::{MoneyRows, SledConfig, SledStore},
     },
@@ -143,12 +146,16 @@ impl App {
     /// The first part that does not start.
     pub async fn start(settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         make_folder(&settings.data)?;
-        let store = open_store(settings).await?;
-        let app = Self::start_on(store, settings, base_url).await?;
-        if settings.database.is_none() {
-            control::start(&app.rooms, &settings.data);
-        }
-        Ok(app)
+        let Some(database) = &settings.database else {
+            let store = Arc::new(open_movable(&settings.data, &settings.store)?);
+            is_here(&*store, &settings.data).await?;
+            let app = Self::start_on(Arc::clone(&store) as _, settings, base_url).await?;
+            control::start(&app.rooms, store, &settings.data);
+            return Ok(app);
+        };
+        let store = open_database(database).await?;
+        is_free(&*store, settings).await?;
+        Self::start_on(store, settings, base_url).await
     }
 
     /// The same on this store, which other hosts may use as well where it [is shared](Store::is_shared).
@@ -453,15 +460,9 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     Ok(check.found())
 }
 
-/// The store that the settings name, where a host may serve it.
-async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
-    let Some(database) = &settings.database else {
-        let store = open_folder(&settings.data, &settings.store)?;
-        is_here(&*store, &settings.data).await?;
-        return Ok(store);
-    };
-    let store = open_database(database).await?;
-    let Some(by) = backup::filled_by(&*store).await.map_err(BackupError::from)? else { return Ok(store) };
+/// Refuses a database that is not all there yet, or that another host has to itself. That host itself opens it to all.
+async fn is_free(store: &dyn Store, settings: &Settings) -> Result<(), StartError> {
+    let Some(by) = backup::filled_by(store).await.map_err(BackupError::from)? else { return Ok(()) };
     if by.how == How::Restore {
         return Err(StartError::Unrestored(by.at));
     }
@@ -472,8 +473,7 @@ async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, StartError> {
     if departed.is_none_or(|departed| departed.id != by.id || departed.at.is_none()) {
         return Err(StartError::Taken);
     }
-    backup::is_open_to_all(&*store).await.map_err(BackupError::from)?;
-    Ok(store)
+    Ok(backup::is_open_to_all(store).await.map_err(BackupError::from)?)
 }
 
 /// Refuses a store whose rows are elsewhere, or not all there yet.
@@ -492,7 +492,11 @@ async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn Store>, Star
 }
 
 fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn Store>, StartError> {
-    Ok(Arc::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
+    Ok(Arc::new(open_movable(data, config)?))
+}
+
+fn open_movable(data: &Path, config: &SledConfig) -> Result<MovableStore, StartError> {
+    Ok(MovableStore::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
 }
 
 /// Where the store of a host is, that has been there.

@@ -82,6 +82,10 @@ enum Store {
     Check(mend::CheckArgs),
     /// Leaves out what is damaged, after it said what it would drop. The damaged files are kept.
     Repair(mend::RepairArgs),
+    /// Moves the rows from the data folder to a database, while the host serves.
+    Migrate(save::MigrateArgs),
+    /// Has a stopped host serve the rows of its data folder again, as they were when they moved.
+    Stay(save::StayArgs),
 }
 
 fn main() -> ExitCode {
@@ -97,6 +101,8 @@ fn main() -> ExitCode {
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args)),
         Command::Store(Store::Check(args)) => mend::check(&args),
         Command::Store(Store::Repair(args)) => mend::repair(&args),
+        Command::Store(Store::Migrate(args)) => runtime.block_on(save::migrate(args)),
+        Command::Store(Store::Stay(args)) => runtime.block_on(save::stay(args)),
         Command::Backup(args) => runtime.block_on(save::backup(*args)),
         Command::Restore(args) => runtime.block_on(save::restore(*args)),
         Command::Doctor(args) => runtime.block_on(doctor::run(*args)),

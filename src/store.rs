@@ -57,6 +57,7 @@ mod journal;
 mod key;
 mod limit;
 pub mod memory;
+pub mod movable;
 pub mod pack;
 mod page;
 mod place;

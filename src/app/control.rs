@@ -7,22 +7,26 @@ use std::{
     time::Duration,
 };
 
-use tokio::{io::AsyncReadExt as _, net::UnixStream};
+use tokio::{io::AsyncReadExt as _, net::UnixStream, sync::mpsc};
 
-use super::rooms::Rooms;
-use crate::backup::{
+use super::{moving, rooms::Rooms};
+use crate::{
+    store::movable::MovableStore,
+    backup::{
     BackupError, Header, Ids,
     control::{self, Asked, Told},
     write_dump,
-};
+}};
 
 /// Longest that whoever takes a copy lets the host wait: it keeps its journal meanwhile.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
+/// What may be told and not be heard yet.
+const STEPS: usize = 16;
 /// Bytes that are sent at once.
 const SENT: usize = 256 * 1024;
 
 /// Listens for as long as the host lives. Where that is not possible, all else goes on.
-pub(super) fn start(rooms: &Arc<Rooms>, data: &Path) {
+pub(super) fn start(rooms: &Arc<Rooms>, store: Arc<MovableStore>, data: &Path) {
     let listener = match control::listen(data) {
         Ok(listener) => listener,
         Err(error) => return tracing::warn!(%error, "there is no control socket: backups of this host are made once it is stopped"),
@@ -39,8 +43,9 @@ pub(super) fn start(rooms: &Arc<Rooms>, data: &Path) {
                 }
             };
             let Some(rooms) = rooms.upgrade() else { return };
+            let store = Arc::clone(&store);
             tokio::spawn(async move {
-                if let Err(error) = answer(&rooms, stream).await {
+                if let Err(error) = answer(&rooms, store, stream).await {
                     tracing::warn!(error = ?error, "what was asked through the control socket was not done to its end");
                 }
             });
@@ -48,7 +53,7 @@ pub(super) fn start(rooms: &Arc<Rooms>, data: &Path) {
     });
 }
 
-async fn answer(rooms: &Arc<Rooms>, stream: UnixStream) -> Result<(), BackupError> {
+async fn answer(rooms: &Rooms, store: Arc<MovableStore>, stream: UnixStream) -> Result<(), BackupError> {
     let gone = |source| BackupError::Io { path: "control".into(), source };
     let Some((asked, mut stream)) = control::asked(stream).await.map_err(gone)? else { return Ok(()) };
     match asked {
@@ -65,8 +70,41 @@ async fn answer(rooms: &Arc<Rooms>, stream: UnixStream) -> Result<(), BackupErro
             let keys = Ids { receipt: Some(rooms.signer.kid().to_owned()), master: Some(rooms.secrets.key_id()) };
             write_dump(&*rooms.store, &header(rooms, keys), BufWriter::with_capacity(SENT, to)).await
         }
-        Asked::Migrate { .. } => control::tell(&mut stream, &Told::Failed("not yet".to_owned())).await.map_err(gone),
+        Asked::Migrate { to, password } => move_to(store, stream, to, password).await.map_err(gone),
     }
+}
+
+/// Moves the store, and tells how far that is. Where nobody hears it any more before the end, it stays.
+async fn move_to(store: Arc<MovableStore>, mut stream: UnixStream, to: String, password: Option<String>) -> io::Result<()> {
+    let (tell, mut told) = mpsc::channel(STEPS);
+    // A task of its own: its last steps are not to be cut off.
+    let moving = tokio::spawn(async move { moving::run(&store, &to, password.as_deref(), tell).await });
+    while let Some(step) = told.recv().await {
+        control::tell(&mut stream, &Told::Step(step)).await?;
+    }
+    let ended = moving.await.map_err(io::Error::other)?;
+    let told = match ended {
+        Ok(done) => {
+            tracing::warn!("{done}");
+            Told::Done(done)
+        }
+        Err(error) => {
+            let said = in_full(&error);
+            tracing::error!(error = said, "the store did not move, and is where it was");
+            Told::Failed(said)
+        }
+    };
+    control::tell(&mut stream, &told).await
+}
+
+/// An error with its causes.
+fn in_full(error: &dyn std::error::Error) -> String {
+    let (mut text, mut cause) = (error.to_string(), error.source());
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }
 
 fn header(rooms: &Rooms, keys: Ids) -> Header {

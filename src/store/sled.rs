@@ -67,7 +67,6 @@ pub use self::{
 use self::{
     away::away,
     disk::Disk,
-    feed::Feed,
     group::Group,
     job::{Answer, Job},
     keeper::Keeper,
@@ -76,6 +75,7 @@ use self::{
     position::Position,
     standing::Standing,
 };
+pub(super) use self::feed::Feed;
 pub use super::journal::Damage;
 use super::{
     Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts, room::Room,

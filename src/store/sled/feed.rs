@@ -20,7 +20,7 @@ const SOME_BYTES: usize = 256 * 1024;
 const GATHERED: usize = 1024 * 1024;
 
 /// A walk, and what follows it.
-pub(super) struct Feed {
+pub(in crate::store) struct Feed {
     store: PathBuf,
     moment: Arc<Moment>,
     place: Bound<Vec<u8>>,
@@ -38,7 +38,7 @@ impl Feed {
     }
 
     /// The next rows; `None` behind the last.
-    pub(super) fn rows(&mut self) -> Result<Option<Vec<Write>>, StoreError> {
+    pub(in crate::store) fn rows(&mut self) -> Result<Option<Vec<Write>>, StoreError> {
         let mut rows = Vec::new();
         let add = |space, key, value| {
             // The log of changes is of no space, and stays where it is.
@@ -55,12 +55,12 @@ impl Feed {
     }
 
     /// The number of the newest frame.
-    pub(super) fn newest(&self) -> u64 {
+    pub(in crate::store) fn newest(&self) -> u64 {
         self.moment.still().sequence
     }
 
     /// What the next frames up to this one come to, or some of them; `None` where all are handed out.
-    pub(super) fn changes(&mut self, until: u64) -> Result<Option<Vec<Write>>, StoreError> {
+    pub(in crate::store) fn changes(&mut self, until: u64) -> Result<Option<Vec<Write>>, StoreError> {
         if self.at.sequence >= until {
             return Ok(None);
         }
@@ -89,7 +89,7 @@ impl Feed {
     }
 
     /// What all rows come to after the frames that were handed out.
-    pub(super) fn sums(&self) -> Sums {
+    pub(in crate::store) fn sums(&self) -> Sums {
         Sums::of(self.at.totals)
     }
 }

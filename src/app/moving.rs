@@ -1,0 +1,187 @@
+//! `tollhouse store migrate`: the rows of a store in a folder move to a database, while its host serves.
+//!
+//! Rows are copied, then what was committed meanwhile, again and again, until that is little. All rows are compared once more; from then
+//! on each that is copied is read back. Then commits wait, the last of them are copied, the folder says where its rows have gone, and the
+//! host goes on with the database. Until then nothing has changed: whatever ends it before leaves the host where it was, and the next
+//! attempt empties what the last has left.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tokio::sync::mpsc::{self, Sender};
+
+use super::{StartError, open_database, open_movable, store_of};
+use crate::{
+    backup::{
+        BackupError, Departed, FilledBy, How,
+        control::{self, Asked, Told},
+        depart, departed, fill_begins,
+    },
+    base::{clock::Clock, id::RequestId},
+    config::Home,
+    store::{
+        StoreError,
+        movable::{Leaving, MovableStore},
+        postgres::PostgresConfig,
+    },
+};
+
+/// Rows that commits may wait for, about.
+const FEW: u64 = 256;
+/// The same, where commits come so fast that there are never as few.
+const BEARABLE: u64 = 4_096;
+/// How often commits are followed until there are few.
+const ROUNDS: u32 = 100;
+/// How often it is told how many rows were copied.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// Moves the rows of the host whose data are in `home`, which may run, to the database at `to`. Tells how far that is; answers how it ended.
+///
+/// # Errors
+///
+/// What is in the way; the rows are where they were.
+pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut tell: impl FnMut(&str)) -> Result<String, StartError> {
+    let asked = Asked::Migrate { to: to.to_owned(), password: password.map(str::to_owned) };
+    let io = |source| BackupError::Io { path: home.data.join("control"), source };
+    let Some(mut running) = control::ask(&home.data, &asked).await.map_err(io)? else {
+        store_of(&home.data)?;
+        let store = open_movable(&home.data, &home.store)?;
+        super::is_here(&store, &home.data).await?;
+        let (hand, mut told) = mpsc::channel::<String>(1);
+        let telling = async {
+            while let Some(step) = told.recv().await {
+                tell(&step);
+            }
+        };
+        return tokio::join!(run(&store, to, password, hand), telling).0;
+    };
+    loop {
+        match control::told(&mut running).await.map_err(io)? {
+            Some(Told::Step(step)) => tell(&step),
+            Some(Told::Done(done)) => return Ok(done),
+            Some(Told::Failed(why)) => return Err(BackupError::Refused(why).into()),
+            None => return Err(BackupError::CutOff.into()),
+        }
+    }
+}
+
+/// Has a host serve the rows of a folder again that have gone elsewhere, as they were then. Answers where they went.
+///
+/// # Errors
+///
+/// A store that does not open, for a host that runs has it.
+pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
+    store_of(&home.data)?;
+    let store = open_movable(&home.data, &home.store)?;
+    let to = departed(&store).await.map_err(BackupError::from)?.filter(|departed| departed.at.is_some()).map(|departed| departed.to);
+    crate::backup::stay(&store).await.map_err(BackupError::from)?;
+    Ok(to)
+}
+
+/// Moves a store that this process has.
+pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, tell: Sender<String>) -> Result<String, StartError> {
+    let refused = |why: &str| StartError::from(BackupError::Refused(why.to_owned()));
+    let one = store.moving().ok_or_else(|| refused("it moves already, or has moved"))?;
+    let (shown, clock, begun) = (shown(to), Clock::default(), Instant::now());
+    let target = open_database(&PostgresConfig::new(to, password).map_err(StartError::Database)?).await?;
+    let folder = store.folder();
+    let before = departed(folder).await.map_err(BackupError::from)?;
+    let id = match before {
+        Some(before) => before.id,
+        None => RequestId::generate().to_string(),
+    };
+    let here = Departed { id: id.clone(), to: shown.clone(), at: None };
+    depart(folder, &here).await.map_err(BackupError::from)?;
+    // The mark stays: the database is this host's alone until that has started again.
+    fill_begins(&*target, FilledBy { id, how: How::Migration, at: clock.now() }).await?;
+
+    let mut leaving = store.leave(Arc::clone(&target)).await;
+    let (mut last, mut pages) = (Instant::now(), 0_u64);
+    say(&tell, format!("copying to {shown}")).await?;
+    while leaving.copy_some().await.map_err(BackupError::from)? {
+        pages += 1;
+        if last.elapsed() >= TOLD_EVERY {
+            say(&tell, format!("{} rows in {pages} pages", leaving.rows)).await?;
+            last = Instant::now();
+        }
+    }
+    say(&tell, format!("{} rows in {pages} pages; following what was committed meanwhile", leaving.rows)).await?;
+    follow(&mut leaving, Look::No, &tell).await?;
+    say(&tell, format!("{} changes; comparing all rows", leaving.changes)).await?;
+    leaving.compare().await.map_err(BackupError::from)?;
+    follow(&mut leaving, Look::Back, &tell).await?;
+    say(&tell, "the same in every space; commits wait for the last changes".to_owned()).await?;
+
+    let waits = Instant::now();
+    let paused = store.pause().await.map_err(BackupError::from)?;
+    let waited_for = leaving.follow(true).await.map_err(BackupError::from)?;
+    leaving.sync().await.map_err(BackupError::from)?;
+    depart(folder, &Departed { at: Some(clock.now()), ..here }).await.map_err(BackupError::from)?;
+    store.go(target, paused);
+    let pause = waits.elapsed();
+    drop(one);
+    Ok(format!(
+        "moved to {shown}: {} rows in {pages} pages, {} changes, of which commits waited for {waited_for}; the pause was {} ms, all of it took {:.1} s. The host goes on \
+         with the database, and has it to itself: name it in `TOLLHOUSE_STORE` for its next start, after which other hosts may have it too",
+        leaving.rows,
+        leaving.changes,
+        pause.as_millis(),
+        begun.elapsed().as_secs_f64(),
+    ))
+}
+
+/// Whether what was copied is read back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    No,
+    Back,
+}
+
+/// Follows what is committed until that is little.
+async fn follow(leaving: &mut Leaving, look: Look, tell: &Sender<String>) -> Result<(), StartError> {
+    let mut followed = 0;
+    for _ in 0..ROUNDS {
+        followed = leaving.follow(look == Look::Back).await.map_err(BackupError::from)?;
+        if followed <= FEW {
+            return Ok(());
+        }
+        if tell.is_closed() {
+            return Err(gone());
+        }
+    }
+    if followed <= BEARABLE {
+        return Ok(());
+    }
+    Err(BackupError::from(StoreError::Away("commits come faster than they are copied; try again at another hour".to_owned())).into())
+}
+
+async fn say(tell: &Sender<String>, step: String) -> Result<(), StartError> {
+    tracing::info!("{step}");
+    tell.send(step).await.map_err(|_| gone())
+}
+
+fn gone() -> StartError {
+    BackupError::Refused("whoever asked for it has gone".to_owned()).into()
+}
+
+/// An address as it may be shown: without a password.
+fn shown(to: &str) -> String {
+    let Ok(mut url) = url::Url::parse(to) else { return "the database".to_owned() };
+    // An address that has no host has no password either.
+    _ = url.set_password(None);
+    url.set_query(None);
+    url.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_shown() {
+        assert_eq!(shown("postgres://me:secret@db:1/tolls?password=other&sslmode=require"), "postgres://me@db:1/tolls");
+        assert_eq!(shown("no address"), "the database");
+    }
+}
