@@ -2,18 +2,15 @@
 
 mod control;
 mod copies;
+mod error;
 mod fronts;
 mod jobs;
 mod keys;
 mod moving;
 mod rooms;
+mod stores;
 
-use std::{
-    fmt,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
@@ -21,29 +18,24 @@ use tollhouse_pool::{Pool, PoolConfig};
 
 pub use self::{
     copies::{Kept as KeptCopy, back_up, restore_to},
+    error::StartError,
     keys::KeysError,
     moving::{migrate, stay},
 };
-use self::rooms::Rooms;
+use self::{
+    rooms::Rooms,
+    stores::{is_free, is_here, make_folder, open_database, open_movable, store_of},
+};
 use crate::{
-    account::{
-        admin::{AdminToken, TokenError},
-        audit::Audit,
-        builder::Builders,
-        session::Sessions,
-    },
-    backup::{self, BackupError, Departed, How},
-    base::{
-        clock::{Clock, Timestamp},
-        share::Shares,
-    },
+    account::{admin::AdminToken, audit::Audit, builder::Builders, session::Sessions},
+    base::{clock::Clock, share::Shares},
     call::{
         CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind,
         WriteBehindParts, registration_terms,
     },
     capability::{
         CapabilityServices, Guard, GuardSettings,
-        secret::{Rotated, SecretError, Secrets},
+        secret::{Rotated, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
     config::{Hidden, SandboxSettings, SecretSettings, Settings},
@@ -59,13 +51,11 @@ use crate::{
         refund::Refunds,
         sale::Sales,
     },
-    objects::{BucketError, Kept, Objects},
+    objects::{Kept, Objects},
     operate::disk::Disk,
-    replica::{JoinError, Replica},
+    replica::Replica,
     store::{
         Store,
-        movable::MovableStore,
-        postgres::{self, PostgresConfig, PostgresStore},
         sled::{MoneyRows, SledConfig, SledStore},
     },
 };
@@ -83,59 +73,6 @@ impl fmt::Debug for App {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("App").field("base_url", &self.rooms.base_url).finish_non_exhaustive()
     }
-}
-
-/// Why a host does not start. One sentence each; the cause is linked.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each says itself what it is")]
-pub enum StartError {
-    #[error("the data folder `{0}` cannot be made or read")]
-    Data(String, #[source] std::io::Error),
-    #[error("the admin token cannot be used")]
-    AdminToken(#[source] TokenError),
-    #[error("the store does not open")]
-    Store(#[source] crate::store::sled::OpenError),
-    #[error("the database of the store does not open")]
-    Database(#[source] postgres::OpenError),
-    #[error("the bucket of the objects cannot be used")]
-    Objects(#[source] BucketError),
-    #[error("the sandbox does not start")]
-    Sandbox(#[source] tollhouse_pool::PoolError),
-    #[error("the outgoing client cannot be set up")]
-    Guard(#[source] crate::capability::guard::GuardError),
-    #[error(transparent)]
-    Keys(#[from] KeysError),
-    #[error("the secrets could not be read")]
-    Secrets(#[source] crate::store::StoreError),
-    #[error("the master key was not rotated")]
-    Rotation(#[source] SecretError),
-    #[error("payments cannot be set up")]
-    Payment(#[source] crate::money::ConfigError),
-    #[error("the catalogue does not open")]
-    Catalog(#[source] crate::catalog::PublishError),
-    #[error("the receipts could not be read")]
-    Receipts(#[source] crate::store::StoreError),
-    #[error("the store is of a version without a ledger; a host that starts on it opens one")]
-    NoLedger,
-    #[error("the ledger could not be read")]
-    Ledger(#[source] crate::store::StoreError),
-    #[error("open settlements could not be read")]
-    Recovery(#[source] crate::store::StoreError),
-    #[error("the host cannot serve the store")]
-    Replica(#[source] JoinError),
-    #[error(transparent)]
-    Backup(#[from] BackupError),
-    #[error(
-        "the rows of the store in `{data}` went to {to} at {at}: name that in `TOLLHOUSE_STORE`; `tollhouse store stay --data {data}` has a host serve them from here again, \
-         as they were then"
-    )]
-    Departed { data: String, to: String, at: Timestamp },
-    #[error(
-        "the rows of another store were moved to this database, and the host that did that serves it alone until it has started again: start it with its data folder first"
-    )]
-    Taken,
-    #[error("a restore to this store was begun at {0} and has not ended: restore the same dump again")]
-    Unrestored(Timestamp),
 }
 
 impl App {
@@ -387,10 +324,6 @@ impl App {
     }
 }
 
-fn make_folder(data: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(data).map_err(|error| StartError::Data(data.display().to_string(), error))
-}
-
 fn payment_config(settings: &Settings) -> PaymentConfig {
     let accepted = settings.money.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
     PaymentConfig { accepted, failed_runs: settings.http.failed_runs }
@@ -460,55 +393,6 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     Ok(check.found())
 }
 
-/// Refuses a database that is not all there yet, or that another host has to itself. That host itself opens it to all.
-async fn is_free(store: &dyn Store, settings: &Settings) -> Result<(), StartError> {
-    let Some(by) = backup::filled_by(store).await.map_err(BackupError::from)? else { return Ok(()) };
-    if by.how == How::Restore {
-        return Err(StartError::Unrestored(by.at));
-    }
-    // Whoever has the folder locked that the rows came from serves them still.
-    let Ok(folder) = store_of(&settings.data) else { return Err(StartError::Taken) };
-    let left = SledStore::open(folder, settings.store.clone()).map_err(StartError::Store)?;
-    let departed = backup::departed(&left).await.map_err(BackupError::from)?;
-    if departed.is_none_or(|departed| departed.id != by.id || departed.at.is_none()) {
-        return Err(StartError::Taken);
-    }
-    Ok(backup::is_open_to_all(store).await.map_err(BackupError::from)?)
-}
-
-/// Refuses a store whose rows are elsewhere, or not all there yet.
-async fn is_here(store: &dyn Store, data: &Path) -> Result<(), StartError> {
-    if let Some(Departed { to, at: Some(at), .. }) = backup::departed(store).await.map_err(BackupError::from)? {
-        return Err(StartError::Departed { data: data.display().to_string(), to, at });
-    }
-    match backup::filled_by(store).await.map_err(BackupError::from)? {
-        Some(by) => Err(StartError::Unrestored(by.at)),
-        None => Ok(()),
-    }
-}
-
-async fn open_database(database: &PostgresConfig) -> Result<Arc<dyn Store>, StartError> {
-    Ok(Arc::new(PostgresStore::open(database.clone()).await.map_err(StartError::Database)?))
-}
-
-fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn Store>, StartError> {
-    Ok(Arc::new(open_movable(data, config)?))
-}
-
-fn open_movable(data: &Path, config: &SledConfig) -> Result<MovableStore, StartError> {
-    Ok(MovableStore::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
-}
-
-/// Where the store of a host is, that has been there.
-fn store_of(data: &Path) -> Result<PathBuf, StartError> {
-    let folder = data.join("store");
-    if folder.is_dir() {
-        return Ok(folder);
-    }
-    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "it holds no store");
-    Err(StartError::Data(data.display().to_string(), error))
-}
-
 /// Rotates the master key of a host that does not run, whose data are in `data`.
 ///
 /// # Errors
@@ -516,6 +400,7 @@ fn store_of(data: &Path) -> Result<PathBuf, StartError> {
 /// A store that does not open, for a host that runs has it; the key's and the store's.
 pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotated, StartError> {
     let store: Arc<dyn Store> = Arc::new(SledStore::open(store_of(data)?, SledConfig::default()).map_err(StartError::Store)?);
+    is_here(&*store, data).await?;
     let clock = Clock::default();
     let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
     let secrets = Secrets::open(store, clock, events, keys::ring(keys, data)?).await.map_err(StartError::Secrets)?;

@@ -15,7 +15,7 @@
 //!
 //! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is
 //! in [`front`]. [`web`] makes pages of what `http` answers, which it asks like everybody else, inside the process. Beside the call: [`account`] (who someone is), [`event`] (what builders are told), [`operate`] (what an operator
-//! looks at), [`replica`] (who else serves the store), [`objects`] (what is too large for it), [`config`] (the settings).
+//! looks at), [`replica`] (who else serves the store), [`objects`] (what is too large for it), [`backup`] (copies of it, and where it moves), [`config`] (the settings).
 //!
 //! Invariants, and who keeps them:
 //! - One payment authorisation buys at most one run and one answer: [`money`].

@@ -97,7 +97,9 @@ pub(crate) async fn migrate(args: MigrateArgs) -> Result<(), Box<dyn Error>> {
 pub(crate) async fn stay(args: StayArgs) -> Result<(), Box<dyn Error>> {
     let flags = Flags { host: HostFlags { data: Some(args.data), ..HostFlags::default() }, ..Flags::default() };
     let told = match app::stay(&flags.home()?).await? {
-        Some(to) => format!("the next start serves the rows of the folder, as they were when they went to {to}; what was committed there since is there alone"),
+        Some(to) => format!(
+            "the next start serves the rows of the folder, as they were when they went to {to}; what was committed there since is there alone"
+        ),
         None => "the rows are here; nothing was changed".to_owned(),
     };
     Ok(writeln!(std::io::stdout(), "{told}")?)

@@ -11,12 +11,13 @@ use tokio::{io::AsyncReadExt as _, net::UnixStream, sync::mpsc};
 
 use super::{moving, rooms::Rooms};
 use crate::{
-    store::movable::MovableStore,
     backup::{
-    BackupError, Header, Ids,
-    control::{self, Asked, Told},
-    write_dump,
-}};
+        BackupError, Header, Ids,
+        control::{self, Asked, Told},
+        write_dump,
+    },
+    store::movable::MovableStore,
+};
 
 /// Longest that whoever takes a copy lets the host wait: it keeps its journal meanwhile.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);

@@ -9,7 +9,11 @@ use std::{
 use sha2::{Digest as _, Sha256};
 use tokio::{io::BufReader, net::UnixStream};
 
-use super::{StartError, keys, open_database, open_folder};
+use super::{
+    error::StartError,
+    keys,
+    stores::{make_folder, open_database, open_folder, store_of},
+};
 use crate::{
     backup::{
         BackupError, Copied, FilledBy, Folder, Header, How, Ids, Named, ReadBack, bring,
@@ -40,7 +44,13 @@ pub struct Kept {
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Copied { copied, there, left, missing } = &self.files;
-        write!(f, "{}: {} rows, {} bytes; contents of files: {copied} copied, {there} there already", self.dump.display(), self.rows, self.bytes)?;
+        write!(
+            f,
+            "{}: {} rows, {} bytes; contents of files: {copied} copied, {there} there already",
+            self.dump.display(),
+            self.rows,
+            self.bytes
+        )?;
         if *left > 0 {
             write!(f, ", {left} left in the bucket")?;
         }
@@ -93,7 +103,7 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
 pub async fn restore_to(home: &Home, from: &Path) -> Result<Kept, StartError> {
     let (dump, files) = newest(from)?;
     let ReadBack { header, rows, bytes, named } = read_back(&dump, named).await?;
-    super::make_folder(&home.data)?;
+    make_folder(&home.data)?;
     holds_keys(home, &header.keys)?;
     let store: Arc<dyn Store> = match &home.database {
         Some(database) => open_database(database).await?,
@@ -154,7 +164,7 @@ async fn open(home: &Home) -> Result<Arc<dyn Store>, StartError> {
     match &home.database {
         Some(database) => open_database(database).await,
         None => {
-            super::store_of(&home.data)?;
+            store_of(&home.data)?;
             open_folder(&home.data, &home.store)
         }
     }

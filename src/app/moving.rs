@@ -12,7 +12,10 @@ use std::{
 
 use tokio::sync::mpsc::{self, Sender};
 
-use super::{StartError, open_database, open_movable, store_of};
+use super::{
+    error::StartError,
+    stores::{is_here, open_database, open_movable, store_of},
+};
 use crate::{
     backup::{
         BackupError, Departed, FilledBy, How,
@@ -48,7 +51,7 @@ pub async fn migrate(home: &Home, to: &str, password: Option<&str>, mut tell: im
     let Some(mut running) = control::ask(&home.data, &asked).await.map_err(io)? else {
         store_of(&home.data)?;
         let store = open_movable(&home.data, &home.store)?;
-        super::is_here(&store, &home.data).await?;
+        is_here(&store, &home.data).await?;
         let (hand, mut told) = mpsc::channel::<String>(1);
         let telling = async {
             while let Some(step) = told.recv().await {

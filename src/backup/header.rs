@@ -35,7 +35,11 @@ impl Ids {
     /// # Errors
     ///
     /// [`BackupError::Key`] names the first that is missing.
-    pub fn are_had(&self, receipt: impl Fn(&str) -> Result<(), String>, master: impl Fn(&str) -> Result<(), String>) -> Result<(), BackupError> {
+    pub fn are_had(
+        &self,
+        receipt: impl Fn(&str) -> Result<(), String>,
+        master: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<(), BackupError> {
         if let Some(theirs) = &self.receipt {
             let other = |ours| BackupError::Key { what: "receipt", file: "receipt-key.pem", theirs: theirs.clone(), ours };
             receipt(theirs).map_err(other)?;

@@ -90,8 +90,7 @@ impl Filler {
         match page {
             Page::Rows(rows) => {
                 let batches = batches(self.without_left_out(rows));
-                let written: Vec<_> =
-                    stream::iter(batches).map(|batch| put(&*self.store, batch)).buffer_unordered(AT_ONCE).collect().await;
+                let written: Vec<_> = stream::iter(batches).map(|batch| put(&*self.store, batch)).buffer_unordered(AT_ONCE).collect().await;
                 written.into_iter().sum()
             }
             Page::Changes(changes) => {

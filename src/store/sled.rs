@@ -59,6 +59,7 @@ use tokio::{
     task::spawn_blocking,
 };
 
+pub(super) use self::feed::Feed;
 pub use self::{
     archived::MoneyRows,
     config::{OpenError, SledConfig},
@@ -75,7 +76,6 @@ use self::{
     position::Position,
     standing::Standing,
 };
-pub(super) use self::feed::Feed;
 pub use super::journal::Damage;
 use super::{
     Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts, room::Room,

@@ -1,0 +1,60 @@
+//! Why a host does not start.
+
+use super::keys::KeysError;
+use crate::{
+    account::admin::TokenError, backup::BackupError, base::clock::Timestamp, capability::secret::SecretError, objects::BucketError,
+    replica::JoinError, store::postgres,
+};
+
+/// Why a host does not start. One sentence each; the cause is linked.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each says itself what it is")]
+pub enum StartError {
+    #[error("the data folder `{0}` cannot be made or read")]
+    Data(String, #[source] std::io::Error),
+    #[error("the admin token cannot be used")]
+    AdminToken(#[source] TokenError),
+    #[error("the store does not open")]
+    Store(#[source] crate::store::sled::OpenError),
+    #[error("the database of the store does not open")]
+    Database(#[source] postgres::OpenError),
+    #[error("the bucket of the objects cannot be used")]
+    Objects(#[source] BucketError),
+    #[error("the sandbox does not start")]
+    Sandbox(#[source] tollhouse_pool::PoolError),
+    #[error("the outgoing client cannot be set up")]
+    Guard(#[source] crate::capability::guard::GuardError),
+    #[error(transparent)]
+    Keys(#[from] KeysError),
+    #[error("the secrets could not be read")]
+    Secrets(#[source] crate::store::StoreError),
+    #[error("the master key was not rotated")]
+    Rotation(#[source] SecretError),
+    #[error("payments cannot be set up")]
+    Payment(#[source] crate::money::ConfigError),
+    #[error("the catalogue does not open")]
+    Catalog(#[source] crate::catalog::PublishError),
+    #[error("the receipts could not be read")]
+    Receipts(#[source] crate::store::StoreError),
+    #[error("the store is of a version without a ledger; a host that starts on it opens one")]
+    NoLedger,
+    #[error("the ledger could not be read")]
+    Ledger(#[source] crate::store::StoreError),
+    #[error("open settlements could not be read")]
+    Recovery(#[source] crate::store::StoreError),
+    #[error("the host cannot serve the store")]
+    Replica(#[source] JoinError),
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    #[error(
+        "the rows of the store in `{data}` went to {to} at {at}: name that in `TOLLHOUSE_STORE`; `tollhouse store stay --data {data}` has a host serve them from here again, \
+         as they were then"
+    )]
+    Departed { data: String, to: String, at: Timestamp },
+    #[error(
+        "the rows of another store were moved to this database, and the host that did that serves it alone until it has started again: start it with its data folder first"
+    )]
+    Taken,
+    #[error("a restore to this store was begun at {0} and has not ended: restore the same dump again")]
+    Unrestored(Timestamp),
+}
