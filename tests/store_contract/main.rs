@@ -4,6 +4,7 @@
 
 mod adds;
 mod changes;
+mod copies;
 mod cut;
 mod damage;
 mod disk;
@@ -11,6 +12,7 @@ mod harness;
 mod history;
 mod lost;
 mod opened;
+#[expect(dead_code, reason = "other tests ask it more")]
 #[path = "../it/harness/postgres.rs"]
 mod postgres;
 #[expect(dead_code, reason = "other tests look at more of a process")]
@@ -106,6 +108,10 @@ contract! {
     changes::changes_follow_in_pages,
     changes::changes_that_fell_out_are_said_to_be_gone,
     changes::concurrent_changes_leave_no_gap,
+    copies::a_copy_holds_every_row_and_fills_another_store,
+    copies::a_store_is_filled_with_what_a_copy_holds_and_nothing_else,
+    copies::a_copy_under_commits_is_of_one_moment,
+    copies::a_dump_is_read_as_it_was_written,
     tables::rows_are_read_as_they_were_put,
     tables::rows_that_do_not_read_are_told,
     tables::ranges_are_of_one_table_and_start,

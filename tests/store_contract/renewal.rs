@@ -12,7 +12,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tollhouse::store::{Changes, Sizes};
+use tokio::sync::mpsc;
+use tollhouse::store::{Changes, Page, Sizes};
 
 use super::{
     changes::telling,
@@ -74,6 +75,10 @@ impl Store for Renewed {
 
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError> {
         self.store.changes(after, limit).await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
+        self.store.copy(to).await
     }
 
     fn sizes(&self) -> Sizes {

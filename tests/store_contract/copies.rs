@@ -1,0 +1,195 @@
+//! Copies: all rows as of one moment while others write, in a file that tells every damage, and in another store.
+
+use std::{
+    io::Cursor,
+    sync::atomic::{AtomicBool, Ordering::SeqCst},
+};
+
+use tokio::sync::mpsc;
+use tollhouse::store::{
+    Page,
+    dump::{DumpError, DumpReader, DumpWriter},
+    fill::{self, FillError, Filler},
+};
+
+use super::harness::*;
+
+/// All pages of a copy.
+async fn pages(store: &dyn Store) -> Vec<Page> {
+    let (hand, mut pages) = mpsc::channel(2);
+    let taking = async {
+        let mut taken = Vec::new();
+        while let Some(page) = pages.recv().await {
+            taken.push(page);
+        }
+        taken
+    };
+    let (copied, taken) = tokio::join!(store.copy(hand), taking);
+    copied.unwrap();
+    assert!(matches!(taken.last(), Some(Page::End(_))));
+    taken
+}
+
+/// What a copy fills an empty store in memory with, held against what the copy says.
+async fn filled(pages: Vec<Page>) -> Result<Arc<dyn Store>, FillError> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    fill_with(&store, pages).await.map(|()| store)
+}
+
+async fn fill_with(store: &Arc<dyn Store>, pages: Vec<Page>) -> Result<(), FillError> {
+    let mut filler = Filler::new(Arc::clone(store));
+    for page in pages {
+        let end = if let Page::End(sums) = &page { Some(*sums) } else { None };
+        filler.take(page).await?;
+        if let Some(sums) = end {
+            return filler.settle(&sums).await;
+        }
+    }
+    panic!("a copy without an end");
+}
+
+async fn rows(store: &dyn Store) -> Vec<(Space, Pairs)> {
+    let mut rows = Vec::new();
+    for space in Space::ALL {
+        rows.push((space, store.scan(space, KeyRange::all(), usize::MAX, Forward).await.unwrap()));
+    }
+    rows
+}
+
+/// Rows of several spaces, small and large, some of which were replaced or are gone.
+async fn some_rows(store: &impl Store) {
+    fill(store, 300).await;
+    for (round, size) in [0, 1, 5_000, 300_000, 20].into_iter().enumerate() {
+        for space in [Space::Meta, Space::Receipts, Space::Sessions] {
+            put(store, space, &key(round % 3), &bytes_of(round, size)).await;
+        }
+    }
+    put(store, Space::Receipts, b"gone", b"gone").await;
+    delete(store, Space::Receipts, b"gone").await;
+    store.apply(Batch::new(), Durable).await.unwrap();
+}
+
+pub async fn a_copy_holds_every_row_and_fills_another_store(store: impl Store) {
+    some_rows(&store).await;
+    let copy = filled(pages(&store).await).await.unwrap();
+    assert_eq!(rows(&*copy).await, rows(&store).await);
+}
+
+pub async fn a_store_is_filled_with_what_a_copy_holds_and_nothing_else(store: impl Store) {
+    let from = MemoryStore::new();
+    some_rows(&from).await;
+    let store: Arc<dyn Store> = Arc::new(store);
+    assert!(fill::is_empty(&*store).await.unwrap());
+    fill_with(&store, pages(&from).await).await.unwrap();
+    assert!(!fill::is_empty(&*store).await.unwrap());
+    assert_eq!(rows(&*store).await, rows(&from).await);
+
+    // A row more, a row less, another value: each is found, and in its space.
+    let said = pages(&from).await;
+    let write = |write| store.apply(Batch::of(vec![], vec![write]), Durable);
+    for wrong in [Write::put(Space::Kv, b"more", b""), Write::delete(Space::Kv, key(7)), Write::put(Space::Kv, key(8), b"another")] {
+        let was = store.get(Space::Kv, &wrong.key).await.unwrap();
+        write(wrong.clone()).await.unwrap();
+        let Some(Page::End(sums)) = said.last() else { unreachable!() };
+        let settled = Filler::new(Arc::clone(&store)).settle(sums).await;
+        assert!(matches!(settled, Err(FillError::Differs(spaces)) if spaces == [Space::Kv]), "{wrong:?}");
+        write(Write { value: was, ..wrong }).await.unwrap();
+    }
+    fill::clear(&*store).await.unwrap();
+    assert!(fill::is_empty(&*store).await.unwrap());
+}
+
+/// Commits follow each other, and each writes a row at either end of the spaces: a copy has the first so many, whole.
+pub async fn a_copy_under_commits_is_of_one_moment(store: impl Store) {
+    fill(&store, 2_000).await;
+    let (store, ended) = (Arc::new(store), Arc::new(AtomicBool::new(false)));
+    let writing = tokio::spawn({
+        let (store, ended) = (Arc::clone(&store), Arc::clone(&ended));
+        async move {
+            let mut n = 0;
+            while !ended.load(SeqCst) {
+                let ends =
+                    [Space::Meta, Space::Kv, Space::Sessions].map(|space| Write::put(space, [b"n".as_slice(), &key(n)].concat(), b""));
+                let last = [Space::Meta, Space::Sessions].map(|space| Write::put(space, b"last", key(n)));
+                let kv = [Write::delete(Space::Kv, key(n % 2_000)), Write::put(Space::Kv, key(2_000 + n), bytes(n % 100))];
+                let writes = ends.into_iter().chain(last).chain(kv).collect();
+                store.apply(Batch::of(vec![], writes), Buffered).await.unwrap();
+                n += 1;
+            }
+            n
+        }
+    });
+    let mut found = Vec::new();
+    for _ in 0..5 {
+        let copy = filled(pages(&*store).await).await.unwrap();
+        let numbered = |pairs: Pairs| pairs.into_iter().filter(|(key, _)| key.len() == 5).map(|(key, _)| key).collect::<Vec<_>>();
+        let [first, middle, last] = [Space::Meta, Space::Kv, Space::Sessions].map(|space| {
+            let copy = Arc::clone(&copy);
+            async move { numbered(copy.scan(space, KeyRange::prefix(b"n"), usize::MAX, Forward).await.unwrap()) }
+        });
+        let (first, middle, last) = (first.await, middle.await, last.await);
+        let count = first.len();
+        assert_eq!(first, (0..count).map(|n| [b"n".as_slice(), &key(n)].concat()).collect::<Vec<_>>(), "the first so many");
+        assert_eq!((middle.len(), last.len()), (count, count), "each whole");
+        for space in [Space::Meta, Space::Sessions] {
+            let newest = copy.get(space, b"last").await.unwrap();
+            assert_eq!(newest.as_deref(), count.checked_sub(1).map(key).as_ref().map(|key| &key[..]));
+        }
+        found.push(count);
+    }
+    ended.store(true, SeqCst);
+    let written = writing.await.unwrap();
+    assert!(found.is_sorted() && found[4] > found[0] && found[4] <= written, "{found:?} of {written}");
+}
+
+/// A dump of these pages.
+fn dump(pages: &[Page]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut dump = DumpWriter::begin(&mut bytes, &serde_json::json!({ "of": "a test" })).unwrap();
+    pages.iter().for_each(|page| dump.page(page).unwrap());
+    drop(dump);
+    bytes
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<Page>, DumpError> {
+    let mut dump = DumpReader::begin(Cursor::new(bytes))?;
+    let mut pages = Vec::new();
+    while let Some(page) = dump.next()? {
+        pages.push(page);
+    }
+    assert_eq!(dump.header()["of"], "a test");
+    Ok(pages)
+}
+
+pub async fn a_dump_is_read_as_it_was_written(store: impl Store) {
+    some_rows(&store).await;
+    let pages = pages(&store).await;
+    let from_dump = filled(read(&dump(&pages)).unwrap()).await.unwrap();
+    assert_eq!(rows(&*from_dump).await, rows(&store).await);
+}
+
+/// With what commits did during the walk, and without.
+#[tokio::test]
+async fn any_byte_of_a_dump_that_is_another_is_found() {
+    let store = MemoryStore::new();
+    for n in 0..3 {
+        put(&store, Space::Kv, &key(n), &bytes(n * 9)).await;
+        put(&store, Space::Receipts, &key(n), &bytes(n)).await;
+    }
+    let whole = pages(&store).await;
+    let [rows, end] = &whole[..] else { panic!("{whole:?}") };
+    let changes = Page::Changes(vec![Write::put(Space::Kv, key(0), bytes(0)), Write::delete(Space::Logs, b"none")]);
+    for pages in [vec![rows.clone(), end.clone()], vec![rows.clone(), changes, end.clone()]] {
+        let sound = dump(&pages);
+        assert_eq!(read(&sound).unwrap().last(), Some(end));
+        for at in 0..sound.len() {
+            for flipped in [0x01, 0x40, 0xff] {
+                let mut damaged = sound.clone();
+                damaged[at] ^= flipped;
+                assert!(read(&damaged).is_err(), "byte {at} of {}, {flipped:x}", sound.len());
+            }
+            assert!(read(&sound[..at]).is_err(), "cut off at {at}");
+        }
+        assert!(read(&[&sound[..], b"0"].concat()).is_err(), "something behind it");
+    }
+}
