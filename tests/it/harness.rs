@@ -35,6 +35,7 @@ pub use self::{
     mcp::{Mcp, Replied},
     payer::Payer,
     payment::Payment,
+    process::signal,
     random::random,
 };
 

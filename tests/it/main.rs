@@ -14,6 +14,7 @@
 mod apart;
 mod approvals;
 mod audit;
+mod backups;
 mod bearer;
 mod bound;
 mod browsers;

@@ -106,6 +106,13 @@ impl HostBuilder {
         host
     }
 
+    /// In a folder whose `data` has something already.
+    pub async fn start_in(self, folder: TempDir) -> Host {
+        let mut host = self.on(Arc::new(folder));
+        host.run().await;
+        host
+    }
+
     fn on(self, data: Arc<TempDir>) -> Host {
         let client = Client::builder().no_proxy().redirect(Policy::none()).build().unwrap();
         Host { how: self, data, process: None, url: String::new(), admin: String::new(), client, doomed: Mutex::default() }
@@ -113,7 +120,12 @@ impl HostBuilder {
 
     /// What a host says that does not start.
     pub async fn fails(self) -> String {
-        let host = self.on(Arc::new(tempfile::tempdir().unwrap()));
+        self.fails_in(tempfile::tempdir().unwrap()).await
+    }
+
+    /// The same in a folder whose `data` has something already.
+    pub async fn fails_in(self, folder: TempDir) -> String {
+        let host = self.on(Arc::new(folder));
         let mut process = host.spawn();
         let ended = tokio::task::spawn_blocking(move || process.wait().unwrap()).await.unwrap();
         assert!(!ended.success());
@@ -217,6 +229,22 @@ impl Host {
     pub async fn restart(&mut self) {
         self.kill9();
         self.run().await;
+    }
+
+    /// Says something of the host's settings that counts from its next start on.
+    pub fn set(&mut self, name: &str, value: impl ToString) {
+        self.how.env.retain(|(known, _)| known != name);
+        self.how.env.push((name.to_owned(), value.to_string()));
+    }
+
+    /// Starts again on the same data, and does not come up: what it says then.
+    pub async fn fails_to_restart(&mut self) -> String {
+        self.kill9();
+        let before = self.log().len();
+        let mut process = self.spawn();
+        let ended = spawn_blocking(move || process.wait().unwrap()).await.unwrap();
+        assert!(!ended.success());
+        self.log().split_off(before)
     }
 
     /// Starts again on the same data, and is killed `wait` later, ready or not.

@@ -181,6 +181,16 @@ impl Postgres {
         connection.await.unwrap().unwrap();
     }
 
+    /// The number that the server answers; none while it has no answer.
+    pub async fn count(&self, question: &str) -> Option<i64> {
+        let (client, connection) = tokio_postgres::connect(&self.url(), tokio_postgres::NoTls).await.ok()?;
+        let connection = tokio::spawn(connection);
+        let answer = client.query_one(question, &[]).await.ok()?.try_get(0).ok();
+        drop(client);
+        _ = connection.await;
+        answer
+    }
+
     /// What the server has logged.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()

@@ -49,7 +49,8 @@ pub(super) fn lives(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| !matches!(stat.first().map(String::as_str), Some("Z" | "X")))
 }
 
-pub(super) fn signal(pid: i32, signal: Signal) {
+/// Sends a signal.
+pub fn signal(pid: i32, signal: Signal) {
     // One that is gone already is what was wanted.
     _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
 }

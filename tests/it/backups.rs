@@ -1,0 +1,363 @@
+//! Backups of hosts that run: of one moment, whatever is sold meanwhile; restored to a folder and to a database; refused where they are
+//! damaged or belong to another host; and harmed by no kill.
+
+mod moving;
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt as _, net::UnixStream},
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
+
+use crate::harness::{Host, HostBuilder, Payer, Payment, eventually, js, micros, postgres::Postgres, signal, tollhouse};
+
+const PRICE: u64 = 1_000;
+/// What each payer has at first, in micro-dollars.
+const FUNDS: u64 = 10_000_000;
+const PAYERS: usize = 4;
+
+/// Remembers each run, and writes a file now and then.
+const TOOL: &str = "export default async (req, ctx) => {
+    const { n, file, read, keep } = req.input;
+    if (read) return { text: await ctx.files.readText(read) };
+    if (file) await ctx.files.write(file, `the content of ${n}`);
+    if (keep) await ctx.kv.set(keep, 'x'.repeat(60_000));
+    await ctx.kv.set(`run ${n}`, Date.now());
+    return { n, id: crypto.randomUUID() };
+};";
+
+/// A payment that was answered.
+struct Paid {
+    payer: usize,
+    payment: Payment,
+    input: Value,
+    body: Vec<u8>,
+    receipt: String,
+    sent: Instant,
+    answered: Instant,
+}
+
+/// A host that sells.
+struct Scene {
+    host: Host,
+    owner: String,
+    payers: Vec<Payer>,
+    challenge: Value,
+}
+
+fn how() -> HostBuilder {
+    Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example")
+}
+
+impl Scene {
+    async fn start(how: HostBuilder) -> Self {
+        let host = how.start().await;
+        let (_, owner) = host.register("Owner").await;
+        let mut tool = js("pay", 0.001, TOOL);
+        tool["capabilities"]["files"] = json!(true);
+        host.as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+        let grant = json!({ "decision": "approve", "capabilities": { "files": true } });
+        host.manage(Method::POST, "/ai/admin/reviews/pay", &grant).await.is(200);
+        let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
+        let challenge = host.challenge("pay").await;
+        Self { host, owner, payers, challenge }
+    }
+
+    /// Every payer sends one payment after the other, as long as `meanwhile` takes; none may fail.
+    async fn sells<T>(&self, meanwhile: impl Future<Output = T>) -> (T, Vec<Paid>) {
+        let (ended, paid) = (AtomicBool::new(false), Mutex::new(Vec::new()));
+        let paying = join_all(self.payers.iter().enumerate().map(|(number, payer)| {
+            let (ended, paid) = (&ended, &paid);
+            async move {
+                for n in 0.. {
+                    if ended.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let (payment, sent) = (payer.pay(&self.challenge), Instant::now());
+                    let mut input = json!({ "n": format!("{number}-{n}") });
+                    if n % 5 == 0 {
+                        input["file"] = json!(format!("{number}-{n}.txt"));
+                    }
+                    let answer = self.host.call_paid("pay", &input, &payment).await.is(200);
+                    let receipt = answer.receipt_id();
+                    let body = answer.body.to_vec();
+                    paid.lock().unwrap().push(Paid { payer: number, payment, input, body, receipt, sent, answered: Instant::now() });
+                }
+            }
+        }));
+        let doing = async {
+            let done = meanwhile.await;
+            ended.store(true, Ordering::SeqCst);
+            done
+        };
+        let (_, done) = tokio::join!(paying, doing);
+        (done, paid.into_inner().unwrap())
+    }
+
+    fn data(&self) -> PathBuf {
+        self.host.folder().join("data")
+    }
+}
+
+/// What a command printed: as it ended well, or not.
+async fn run(args: &[&str], env: &[(&str, &str)]) -> Result<String, String> {
+    let mut command = tollhouse();
+    command.args(args).envs(env.iter().copied()).current_dir(std::env::temp_dir());
+    let output = spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+async fn back_up(data: &Path, to: &Path) -> Result<String, String> {
+    run(&["backup", "--to", to.to_str().unwrap(), "--data", data.to_str().unwrap()], &[]).await
+}
+
+async fn restore(from: &Path, data: &Path, env: &[(&str, &str)]) -> Result<String, String> {
+    run(&["restore", from.to_str().unwrap(), "--data", data.to_str().unwrap()], env).await
+}
+
+/// A folder for a host that has the keys of another.
+fn folder_with_keys(of: &Path) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    fs::create_dir(&data).unwrap();
+    for key in ["receipt-key.pem", "master-key", "admin-token"] {
+        fs::copy(of.join(key), data.join(key)).unwrap();
+    }
+    folder
+}
+
+fn dumps(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "tollhouse"));
+    found.sort();
+    found
+}
+
+/// Holds a host that was filled by a backup against what was sold: it is as at one moment between `begun` and `ended`.
+async fn is_of_one_moment(host: &Host, scene: &Scene, paid: &[Paid], begun: Instant, ended: Instant) -> usize {
+    eventually("what was open is resolved", Duration::from_secs(60), async || {
+        (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(())
+    })
+    .await;
+    let (mut settled, mut spent) = (0, [0; PAYERS]);
+    for one in paid {
+        let state = host.payment(&one.payment.id()).await;
+        let known = state.as_ref().and_then(|state| state["state"].as_str());
+        assert!(one.answered > begun || known == Some("settled"), "{known:?}: it was answered before the backup began");
+        assert!(one.sent < ended || known.is_none(), "{known:?}: it was sent after the backup");
+        if known != Some("settled") {
+            continue;
+        }
+        settled += 1;
+        spent[one.payer] += PRICE;
+        let receipt = host.receipt(&one.receipt).await;
+        assert_eq!(receipt, scene.host.receipt(&one.receipt).await);
+        let again = host.call_paid("pay", &one.input, &one.payment).await.is(200);
+        assert_eq!((&again.body[..], again.receipt_id()), (&one.body[..], one.receipt.clone()), "the answer that was paid for");
+        if let Some(file) = one.input["file"].as_str() {
+            let read = host.as_builder(&scene.owner, Method::POST, "/tools/pay", &json!({ "read": file })).await.is(200).json();
+            assert_eq!(read["text"], format!("the content of {}", one.input["n"].as_str().unwrap()));
+        }
+    }
+    for (payer, spent) in scene.payers.iter().zip(spent) {
+        assert_eq!(host.balance(&payer.address).await, FUNDS - spent);
+    }
+    let revenue = host.as_builder(&scene.owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
+    let totals = &revenue["totals"];
+    assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(settled), settled * PRICE));
+    let ledger = host.manage(Method::GET, "/ai/admin/ledger?limit=100", &Value::Null).await.is(200).json();
+    assert_eq!(ledger["agrees"], true, "{ledger}");
+    usize::try_from(settled).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database() {
+    // Small, so that checkpoints and renewals fall into copies too.
+    let how_small = || {
+        let how = how().env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
+        how.env("TOLLHOUSE_STORE_TREE_BYTES", 0)
+    };
+    let scene = Scene::start(how_small()).await;
+    let backups = tempfile::tempdir().unwrap();
+    let (data, to) = (scene.data(), backups.path().join("backups"));
+    let mode = fs::metadata(data.join("control")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "for the host's user alone");
+    let (times, paid) = scene
+        .sells(async {
+            let mut times = vec![];
+            for _ in 0..2 {
+                tokio::time::sleep(Duration::from_millis(700)).await;
+                let begun = Instant::now();
+                let said = back_up(&data, &to).await.unwrap();
+                println!("{}", said.trim());
+                times.push((begun, Instant::now()));
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            times
+        })
+        .await;
+    let dumps = dumps(&to);
+    assert_eq!(dumps.len(), 2);
+
+    let server = Postgres::start();
+    for (dump, (begun, ended)) in dumps.iter().zip(times) {
+        let folder = folder_with_keys(&data);
+        let said = restore(dump, &folder.path().join("data"), &[]).await.unwrap();
+        println!("{}", said.trim());
+        let checked = run(&["ledger", "check", "--data", folder.path().join("data").to_str().unwrap()], &[]).await;
+        println!("{}", checked.unwrap().trim());
+        let host = how().start_in(folder).await;
+        let settled = is_of_one_moment(&host, &scene, &paid, begun, ended).await;
+        println!("{settled} of {} payments are in it", paid.len());
+        assert!(settled > 0 && settled < paid.len(), "nothing was sold on one side of the backup");
+        host.verify_receipt(&host.receipt(&paid[0].receipt).await).unwrap();
+
+        let folder = folder_with_keys(&data);
+        let url = server.schema().await;
+        restore(dump, &folder.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
+        let in_database = how().env("TOLLHOUSE_STORE", &url).start_in(folder).await;
+        assert_eq!(is_of_one_moment(&in_database, &scene, &paid, begun, ended).await, settled);
+        let (kept, again) = (tempfile::tempdir().unwrap(), folder_with_keys(&data));
+        // And from the database back to a folder.
+        let args = ["backup", "--to", kept.path().to_str().unwrap(), "--data", in_database.folder().to_str().unwrap()];
+        run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
+        fs::create_dir_all(kept.path().join("files")).unwrap();
+        let refused = restore(kept.path(), &again.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
+        assert!(refused.contains("the store is not empty"), "{refused}");
+    }
+}
+
+/// A host with so much in its store that a copy does not fit into the buffers of a socket.
+async fn with_much() -> Scene {
+    let scene = Scene::start(how()).await;
+    for n in 0..60 {
+        let keep = json!({ "n": format!("keep {n}"), "keep": format!("keep {n}") });
+        scene.host.as_builder(&scene.owner, Method::POST, "/tools/pay", &keep).await.is(200);
+    }
+    scene
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
+    use std::io::{Read as _, Write as _};
+
+    let mut scene = with_much().await;
+    let (data, to) = (scene.data(), tempfile::tempdir().unwrap());
+    back_up(&data, to.path()).await.unwrap();
+
+    // Whoever takes the copy is gone in the middle of it: the host goes on.
+    let socket = data.join("control");
+    let begun = move || {
+        let mut taker = UnixStream::connect(&socket).unwrap();
+        taker.write_all(b"\"copy\"\n").unwrap();
+        let mut some = [0; 8];
+        taker.read_exact(&mut some).unwrap();
+        assert_eq!(&some, b"thdump01");
+        taker
+    };
+    drop(begun());
+    let payment = scene.payers[0].pay(&scene.challenge);
+    scene.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
+
+    // The command is killed while it waits: what it has begun goes with the next.
+    scene.host.freeze();
+    let mut command = tollhouse();
+    command.args(["backup", "--to"]).arg(to.path()).arg("--data").arg(&data).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let unfinished =
+        || fs::read_dir(to.path()).unwrap().any(|entry| entry.unwrap().path().extension().is_some_and(|of| of == "unfinished"));
+    eventually("a backup is begun", Duration::from_secs(30), async || unfinished().then_some(())).await;
+    let busy = back_up(&data, to.path()).await.unwrap_err();
+    assert!(busy.contains("another backup is being written"), "{busy}");
+    signal(i32::try_from(child.id()).unwrap(), Signal::KILL);
+    child.wait().unwrap();
+    assert!(unfinished());
+    scene.host.wake();
+    back_up(&data, to.path()).await.unwrap();
+    assert!(!unfinished());
+
+    // The host is killed in the middle: the copy has no end, the backup fails, and the host starts as ever.
+    let mut taker = begun();
+    let backup = Arc::new(to.path().to_owned());
+    scene.host.freeze();
+    let failing = tokio::spawn({
+        let (data, to) = (data.clone(), Arc::clone(&backup));
+        async move { back_up(&data, &to).await }
+    });
+    eventually("a backup is begun", Duration::from_secs(30), async || unfinished().then_some(())).await;
+    scene.host.kill9();
+    let mut rest = Vec::new();
+    _ = taker.read_to_end(&mut rest);
+    let failed = failing.await.unwrap().unwrap_err();
+    println!("{}", failed.trim());
+    assert_eq!(dumps(to.path()).len(), 2, "a backup that failed is none");
+    scene.host.restart().await;
+    let again = scene.host.call_paid("pay", &json!({ "n": "after" }), &payment).await.is(200);
+    assert_eq!(again.json()["n"], "after");
+
+    // A stopped host is backed up as well, and each backup is whole.
+    scene.host.kill9();
+    back_up(&data, to.path()).await.unwrap();
+    let all = dumps(to.path());
+    assert_eq!(all.len(), 3);
+    for dump in all {
+        let folder = folder_with_keys(&data);
+        restore(&dump, &folder.path().join("data"), &[]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_is_restored_whole_to_an_empty_host_with_its_keys_or_not_at_all() {
+    let scene = with_much().await;
+    let (data, to) = (scene.data(), tempfile::tempdir().unwrap());
+    back_up(&data, to.path()).await.unwrap();
+    let dump = dumps(to.path()).remove(0);
+
+    // Not to the host itself, which has rows, and runs.
+    let refused = restore(&dump, &data, &[]).await.unwrap_err();
+    assert!(refused.contains("in use by another process"), "{refused}");
+
+    let none = tempfile::tempdir().unwrap();
+    let refused = restore(&dump, &none.path().join("data"), &[]).await.unwrap_err();
+    assert!(refused.contains("receipt key") && refused.contains("this host has none") && refused.contains("receipt-key.pem"), "{refused}");
+    assert!(!none.path().join("data/store").exists());
+    let other = Host::start().await;
+    for key in ["receipt-key.pem", "master-key"] {
+        let folder = folder_with_keys(&data);
+        fs::copy(other.folder().join("data").join(key), folder.path().join("data").join(key)).unwrap();
+        let refused = restore(&dump, &folder.path().join("data"), &[]).await.unwrap_err();
+        assert!(refused.contains(key) && refused.contains("this host has `"), "{refused}");
+        assert!(!folder.path().join("data/store").exists());
+    }
+
+    let sound = fs::read(&dump).unwrap();
+    let mut chance = crate::harness::random();
+    for round in 0..12 {
+        let folder = folder_with_keys(&data);
+        let damaged = folder.path().join("damaged.tollhouse");
+        let mut bytes = sound.clone();
+        let at = chance.usize(..sound.len());
+        match round % 3 {
+            0 => bytes.truncate(at),
+            _ => bytes[at] ^= 1 << chance.u32(..8),
+        }
+        fs::write(&damaged, bytes).unwrap();
+        let refused = restore(&damaged, &folder.path().join("data"), &[]).await.unwrap_err();
+        assert!(refused.contains("is not to be used"), "byte {at}: {refused}");
+        assert!(!folder.path().join("data/store").exists(), "byte {at}");
+    }
+}

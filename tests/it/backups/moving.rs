@@ -1,0 +1,137 @@
+//! Stores that move to a database while their hosts sell.
+
+use super::*;
+
+async fn migrate(data: &Path, to: &str) -> Result<String, String> {
+    run(&["store", "migrate", "--to", to, "--data", data.to_str().unwrap()], &[]).await
+}
+
+/// Has the rows of one of the last spaces wait.
+const SLOW: &str = "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(4); RETURN NEW; END $$;
+    CREATE TRIGGER slow BEFORE INSERT ON tollhouse_row FOR EACH ROW WHEN (NEW.space = 34) EXECUTE FUNCTION slow()";
+
+/// Waits until rows are there that come early.
+async fn copied(server: &Postgres) {
+    eventually("the first rows are there", Duration::from_secs(60), async || {
+        server.count("SELECT count(*) FROM tollhouse_row WHERE space = 10").await.filter(|rows| *rows >= 60).map(drop)
+    })
+    .await;
+}
+
+/// Holds a host against all that was paid.
+async fn has_all(scene: &Scene, host: &Host, paid: &[Paid]) {
+    let mut spent = [0; PAYERS];
+    for one in paid {
+        spent[one.payer] += PRICE;
+        let again = host.call_paid("pay", &one.input, &one.payment).await.is(200);
+        assert_eq!((&again.body[..], again.receipt_id()), (&one.body[..], one.receipt.clone()));
+        assert_eq!(host.receipt(&one.receipt).await["receiptId"], one.receipt);
+    }
+    for (payer, spent) in scene.payers.iter().zip(spent) {
+        assert_eq!(host.balance(&payer.address).await, FUNDS - spent);
+    }
+    let all = paid.len() as u64;
+    let revenue = host.as_builder(&scene.owner, Method::GET, "/ai/builders/revenue?since=1d", &Value::Null).await.is(200).json();
+    let totals = &revenue["totals"];
+    assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(all), all * PRICE));
+    let ledger = host.manage(Method::GET, "/ai/admin/ledger?limit=100", &Value::Null).await.is(200).json();
+    assert_eq!(ledger["agrees"], true, "{ledger}");
+}
+
+async fn backend(host: &Host) -> Value {
+    host.get("/health").await.is(200).json()["stored"]["backend"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_moves_under_paid_load_and_no_request_fails() {
+    let how = how().env("TOLLHOUSE_STORE_SEGMENT_BYTES", 128 * 1024).env("TOLLHOUSE_STORE_JOURNAL_BYTES", 512 * 1024);
+    let mut scene = Scene::start(how).await;
+    for n in 0..20 {
+        let keep = json!({ "n": format!("keep {n}"), "keep": format!("keep {n}") });
+        scene.host.as_builder(&scene.owner, Method::POST, "/tools/pay", &keep).await.is(200);
+    }
+    let server = Postgres::start();
+    let (data, url) = (scene.data(), server.url());
+    let (said, paid) = scene
+        .sells(async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let said = migrate(&data, &url).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            said
+        })
+        .await;
+    println!("{}\n{} payments, none refused", said.trim(), paid.len());
+    let pause = said.split("the pause was ").nth(1).and_then(|rest| rest.split(" ms").next()).expect("the pause is told");
+    assert!(pause.parse::<u64>().is_ok(), "{said}");
+    assert_eq!(backend(&scene.host).await, "postgres");
+    has_all(&scene, &scene.host, &paid).await;
+    let again = migrate(&data, &url).await.unwrap_err();
+    assert!(again.contains("has moved"), "{again}");
+
+    // Nobody else may have it while this host builds on having it to itself.
+    let other = folder_with_keys(&data);
+    let taken = super::how().env("TOLLHOUSE_STORE", &url).fails_in(other).await;
+    assert!(taken.contains("serves it alone until it has started again"), "{taken}");
+
+    // The folder says where the rows have gone.
+    let gone = scene.host.fails_to_restart().await;
+    assert!(gone.contains(&format!("went to {url}")) && gone.contains("tollhouse store stay"), "{gone}");
+    scene.host.set("TOLLHOUSE_STORE", &url);
+    scene.host.restart().await;
+    has_all(&scene, &scene.host, &paid).await;
+    let beside = scene.host.beside().await;
+    let payment = scene.payers[0].pay(&scene.challenge);
+    beside.call_paid("pay", &json!({ "n": "beside" }), &payment).await.is(200);
+    drop(beside);
+    scene.host.kill9();
+    let stays = run(&["store", "stay", "--data", data.to_str().unwrap()], &[]).await.unwrap();
+    assert!(stays.contains("as they were when they went"), "{stays}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
+    let mut scene = with_much().await;
+    let mut server = Postgres::start();
+    let (data, url) = (scene.data(), server.url());
+    // The database takes its time with rows that come late, so that there is a middle.
+    let none = tempfile::tempdir().unwrap();
+    let args = ["backup", "--to", none.path().to_str().unwrap(), "--data", none.path().to_str().unwrap()];
+    run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
+    server.sql(SLOW).await;
+    let payment = scene.payers[0].pay(&scene.challenge);
+    let moving = tokio::spawn({
+        let (data, url) = (data.clone(), url.clone());
+        async move { migrate(&data, &url).await }
+    });
+    copied(&server).await;
+    // The host is killed there.
+    scene.host.kill9();
+    println!("{:?}", moving.await.unwrap());
+    scene.host.restart().await;
+    assert_eq!(backend(&scene.host).await, "sled");
+    scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
+
+    // The database is killed there.
+    server.sql("DELETE FROM tollhouse_row WHERE space = 10").await;
+    let moving = tokio::spawn({
+        let (data, url) = (data.clone(), url.clone());
+        async move { migrate(&data, &url).await }
+    });
+    copied(&server).await;
+    server.kill9();
+    println!("{:?}", moving.await.unwrap());
+    scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
+    server.run();
+    server.sql("DROP TRIGGER slow ON tollhouse_row").await;
+
+    let said = migrate(&data, &url).await.unwrap();
+    println!("{}", said.trim());
+    assert_eq!(backend(&scene.host).await, "postgres");
+    scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
+
+    // Another one's rows are nobody's to replace.
+    let other = Scene::start(how()).await;
+    let refused = migrate(&other.data(), &url).await.unwrap_err();
+    assert!(refused.contains("begun there") || refused.contains("not empty"), "{refused}");
+    assert_eq!(backend(&other.host).await, "sled");
+}
