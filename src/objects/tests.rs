@@ -102,6 +102,25 @@ async fn what_no_row_holds_is_gone_after_a_day_and_what_one_does_stays() {
 }
 
 #[tokio::test]
+async fn nothing_is_deleted_while_somebody_wants_all_to_stay_and_it_goes_afterwards() {
+    let host = host();
+    let object = host.objects.put("a".into()).await.unwrap();
+    assert!(host.keeps(&object).await);
+    let (first, second) = (host.objects.all_stays(), host.objects.all_stays());
+    drop(first);
+    let mut batch = Batch::new();
+    let ended = host.objects.ends(&mut batch, [object.name.clone()]);
+    batch.commit(&*host.store, Durability::Durable).await.unwrap();
+    host.objects.discard(ended).await;
+    host.later(DAY);
+    assert_eq!(host.objects.collect().await.unwrap(), 0);
+    assert_eq!((host.heap.names(), host.marks().await), (vec![object.name], 1));
+    drop(second);
+    assert_eq!(host.objects.collect().await.unwrap(), 1);
+    assert_eq!((host.heap.names().len(), host.marks().await), (0, 0));
+}
+
+#[tokio::test]
 async fn what_is_done_with_goes_at_once_or_when_the_bucket_is_back() {
     let host = host();
     let objects = [host.objects.put("a".into()).await.unwrap(), host.objects.put("b".into()).await.unwrap()];

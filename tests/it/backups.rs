@@ -231,13 +231,16 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
         restore(dump, &folder.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
         let in_database = how().env("TOLLHOUSE_STORE", &url).start_in(folder).await;
         assert_eq!(is_of_one_moment(&in_database, &scene, &paid, begun, ended).await, settled);
+        // And from the database back to a folder, but never over rows.
         let (kept, again) = (tempfile::tempdir().unwrap(), folder_with_keys(&data));
-        // And from the database back to a folder.
-        let args = ["backup", "--to", kept.path().to_str().unwrap(), "--data", in_database.folder().to_str().unwrap()];
+        let from = in_database.folder().join("data");
+        let args = ["backup", "--to", kept.path().to_str().unwrap(), "--data", from.to_str().unwrap()];
         run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
-        fs::create_dir_all(kept.path().join("files")).unwrap();
         let refused = restore(kept.path(), &again.path().join("data"), &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
         assert!(refused.contains("the store is not empty"), "{refused}");
+        restore(kept.path(), &again.path().join("data"), &[]).await.unwrap();
+        let host = how().start_in(again).await;
+        assert_eq!(is_of_one_moment(&host, &scene, &paid, begun, ended).await, settled);
     }
 }
 
