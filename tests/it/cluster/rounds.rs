@@ -83,10 +83,7 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     let all: Vec<&Call> = paid.iter().flatten().collect();
     tell(&all, &kills, asked.is_some());
     let paid: Vec<&Paid> = all.iter().map(|call| &call.paid).collect();
-    for host in &cluster.hosts {
-        let open = async || (host.get("/health").await.is(200).json()["openSettlements"] == 0).then_some(());
-        eventually("no payment is open", OPEN_AT_MOST, open).await;
-    }
+    cluster.none_is_open(OPEN_AT_MOST).await;
     // Who is not answered by a stock client's host does not know whether it paid: what left its account was paid for.
     let spent = join_all(stock.iter().map(async |payer| FUNDS - cluster.hosts[0].balance(&payer.address).await)).await;
     let others = spent.iter().sum::<u64>() / PRICE;
