@@ -125,7 +125,7 @@ impl Replica {
         self.shared
     }
 
-    /// Says what this version reads and writes, and notes how far changes have come. Called before anything else of the store is read.
+    /// Says what this version writes, and notes how far changes have come. Called before anything else of the store is read.
     ///
     /// # Errors
     ///
@@ -196,7 +196,10 @@ impl Replica {
             until_ms: until.0,
             applied: self.applied.load(Ordering::SeqCst),
         };
-        REPLICAS.put(&self.id, &lease).commit(&*self.store, Durability::Durable).await?;
+        let mut batch = Batch::new();
+        batch.put(&REPLICAS, &self.id, &lease);
+        self.say_formats(&mut batch);
+        batch.commit(&*self.store, Durability::Durable).await?;
         let mut contact = self.contact();
         let since = contact.lease.filter(|before| before.until > now).map_or(now, |before| before.since);
         contact.lease = Some(Held { asked, until, since });

@@ -10,13 +10,10 @@ use crate::{
 };
 
 impl Replica {
-    /// Says what this version reads, and that it writes what it writes, unless the store or another replica forbids it. Called before it
+    /// Says that this version writes what it writes, unless the store or another replica forbids it. Called before it
     /// reads, and again once the others see its lease: of two that begin at once one sees the other.
     pub(super) async fn agree_on_formats(&self) -> Result<(), JoinError> {
         let Known { reads, writes } = self.known;
-        if self.shared {
-            READ_BY.put(&self.id, &Formats { up_to: reads }).commit(&*self.store, Durability::Durable).await?;
-        }
         let before = loop {
             let row = WRITTEN.row(&*self.store, &()).await?;
             let written = row.as_ref().map(|row| row.value.up_to);
@@ -72,6 +69,11 @@ impl Replica {
     /// What a replica reads.
     pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
         Ok(READ_BY.get(&*self.store, id).await?.map_or(UNSAID, |formats| formats.up_to))
+    }
+
+    /// Has a batch say what this one reads: beside its lease.
+    pub(super) fn say_formats(&self, batch: &mut Batch) {
+        batch.put(&READ_BY, &self.id, &Formats { up_to: self.known.reads });
     }
 
     /// Has a batch forget what a replica reads that is gone.

@@ -157,8 +157,8 @@ async fn a_refusal_is_not_believed_of_who_has_lost_the_payment() {
     let inner = Arc::new(MemoryStore::shared(clock.clone()));
     let other = Bench::replica_of(Arc::clone(&inner) as _, clock.clone()).await;
     other.fund().await;
-    // Behind what it reads, the lease, the reservation and the intent.
-    let stopped = Interrupted::before_commit(5, inner);
+    // Behind the lease, the reservation and the intent.
+    let stopped = Interrupted::before_commit(4, inner);
     let one = Bench::replica_of(Arc::clone(&stopped) as _, clock).await;
     let other = Arc::new(other);
     let taken = Arc::clone(&other);
