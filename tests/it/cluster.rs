@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::harness::{
-    Answer, Facilitator, Host, HostBuilder, Payer, Payment, Settles, eventually, js, micros, postgres::Postgres, rounds_asked, tollhouse,
+    Answer, Facilitator, Host, HostBuilder, Payer, Payment, Settles, balancer::Balancer, eventually, js, micros, postgres::Postgres,
+    rounds_asked, tollhouse,
 };
 
 /// What a tool costs here, in micro-dollars.
@@ -46,6 +47,16 @@ struct Paid {
     answer: Answer,
 }
 
+/// Who pays through a balancer.
+struct Callers {
+    owner: String,
+    payers: Vec<Payer>,
+    /// What each had at first, in micro-dollars.
+    funds: u64,
+    challenge: Value,
+    balancer: Balancer,
+}
+
 impl Cluster {
     async fn start(count: usize) -> Self {
         Self::of(Host::builder(), count).await
@@ -72,6 +83,25 @@ impl Cluster {
         let tool = js("pay", 0.001, "export default (req) => ({ n: req.input.n, id: crypto.randomUUID() });");
         self.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
         owner
+    }
+
+    /// A balancer before the hosts, and so many who pay for the tool `pay` through it, with so much, in micro-dollars.
+    async fn behind_a_balancer(&self, payers: usize, funds: u64) -> Callers {
+        let owner = self.sells().await;
+        let payers = join_all((0..payers).map(|_| Payer::funded(&self.hosts[0], funds as f64 / 1e6))).await;
+        let challenge = self.hosts[0].challenge("pay").await;
+        let urls: Vec<&str> = self.hosts.iter().map(|host| host.url.as_str()).collect();
+        Callers { owner, payers, funds, challenge, balancer: Balancer::start(&urls) }
+    }
+
+    /// Every host tells of what each of the callers paid what it was told, of its balance, and of so many payments of others.
+    async fn agrees_with(&self, callers: &Callers, paid: &[Vec<&Paid>], others: u64) {
+        self.agrees(&callers.owner, &paid.concat(), others).await;
+        for host in &self.hosts {
+            for (payer, paid) in callers.payers.iter().zip(paid) {
+                assert_eq!(host.balance(&payer.address).await, callers.funds - paid.len() as u64 * PRICE);
+            }
+        }
     }
 
     /// Every host tells of these payments what their payers were told; the builder was paid for them and so many others; and none is open.

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::{ASKED, Cluster, PRICE, Paid};
+use super::{ASKED, Callers, Cluster, PRICE, Paid};
 use crate::{
     clients::pays_for,
     harness::{Answer, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_asked},
@@ -33,6 +33,7 @@ const BEFORE_NEXT: Duration = Duration::from_secs(1);
 const SLOWER: u32 = 5;
 /// Longest time that a payment may be open.
 const OPEN_AT_MOST: Duration = Duration::from_secs(15);
+
 /// A payment, and how long it took from its first showing to its answer.
 pub(super) struct Call {
     pub(super) paid: Paid,
@@ -45,16 +46,13 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     let asked = rounds_asked(ASKED);
     let mut random = random();
     let mut cluster = Cluster::start(Balancer::HOSTS.len()).await;
-    let owner = cluster.sells().await;
-    let payers = join_all((0..PAYERS).map(|_| Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6))).await;
-    let challenge = cluster.hosts[0].challenge("pay").await;
-    let urls: Vec<&str> = cluster.hosts.iter().map(|host| host.url.as_str()).collect();
-    let balancer = Balancer::start(&urls);
+    let callers = cluster.behind_a_balancer(PAYERS, FUNDS).await;
+    let Callers { payers, challenge, balancer, .. } = &callers;
 
     let over = AtomicBool::new(false);
-    let stock = [Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6).await, Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6).await];
+    let stock = join_all((0..2).map(|_| Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6))).await;
     let stocked = stock_clients(&over, &stock, &balancer.url);
-    let paying = join_all(payers.iter().map(|payer| pay_until(&over, payer, &challenge, &balancer.url)));
+    let paying = join_all(payers.iter().map(|payer| pay_until(&over, payer, challenge, &balancer.url)));
     let killing = async {
         let mut kills = Vec::new();
         tokio::time::sleep(BACK_WITHIN).await;
@@ -79,10 +77,8 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     };
     let (paid, kills, told) = tokio::join!(paying, killing, stocked);
 
-    let each: Vec<u64> = paid.iter().map(|paid| paid.len() as u64).collect();
     let all: Vec<&Call> = paid.iter().flatten().collect();
     tell(&all, &kills, asked.is_some());
-    let paid: Vec<&Paid> = all.iter().map(|call| &call.paid).collect();
     cluster.none_is_open(OPEN_AT_MOST).await;
     // Who is not answered by a stock client's host does not know whether it paid: what left its account was paid for.
     let spent = join_all(stock.iter().map(async |payer| FUNDS - cluster.hosts[0].balance(&payer.address).await)).await;
@@ -92,12 +88,7 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     for receipt in &told {
         assert_eq!(cluster.hosts[1].receipt(receipt).await["receiptId"], **receipt);
     }
-    cluster.agrees(&owner, &paid, others).await;
-    for host in &cluster.hosts {
-        for (payer, count) in payers.iter().zip(&each) {
-            assert_eq!(host.balance(&payer.address).await, FUNDS - count * PRICE);
-        }
-    }
+    cluster.agrees_with(&callers, &paid_in(&paid), others).await;
 }
 
 /// One payment after the other, each shown to the balancer until it is answered.
@@ -121,9 +112,14 @@ pub(super) async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Valu
     paid
 }
 
+/// What each payer paid.
+pub(super) fn paid_in(calls: &[Vec<Call>]) -> Vec<Vec<&Paid>> {
+    calls.iter().map(|calls| calls.iter().map(|call| &call.paid).collect()).collect()
+}
+
 /// Stock clients, the one in JavaScript and the one in Python in turn, each payment a process of its own that is started once. Answers the
 /// receipts of those that were answered.
-async fn stock_clients(over: &AtomicBool, payers: &[Payer; 2], balancer: &str) -> Vec<String> {
+async fn stock_clients(over: &AtomicBool, payers: &[Payer], balancer: &str) -> Vec<String> {
     let mut receipts = Vec::new();
     let python = clients().join("venv/bin/python");
     for turn in 0.. {

@@ -7,8 +7,8 @@ use std::{
 
 use futures_util::future::join_all;
 
-use super::{ASKED, Cluster, PRICE, Paid, rounds};
-use crate::harness::{Host, Payer, balancer::Balancer, postgres::Postgres, rounds_asked};
+use super::{ASKED, Callers, Cluster, rounds};
+use crate::harness::{Host, balancer::Balancer, postgres::Postgres, rounds_asked};
 
 /// How often, where [`ASKED`] does not ask for as many tries as it takes for kills to fall anywhere.
 const TRIES: usize = 1;
@@ -31,14 +31,11 @@ async fn takes_its_place() {
     let standby = primary.standby().await;
     let url = format!("postgres://tollhouse@127.0.0.1:{},127.0.0.1:{}/postgres", primary.port(), standby.port());
     let cluster = Cluster::on(&url, Host::builder(), Balancer::HOSTS.len(), standby).await;
-    let owner = cluster.sells().await;
-    let payers = join_all((0..PAYERS).map(|_| Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6))).await;
-    let challenge = cluster.hosts[0].challenge("pay").await;
-    let urls: Vec<&str> = cluster.hosts.iter().map(|host| host.url.as_str()).collect();
-    let balancer = Balancer::start(&urls);
+    let callers = cluster.behind_a_balancer(PAYERS, FUNDS).await;
+    let Callers { payers, challenge, balancer, .. } = &callers;
 
     let over = AtomicBool::new(false);
-    let paying = join_all(payers.iter().map(|payer| rounds::pay_until(&over, payer, &challenge, &balancer.url)));
+    let paying = join_all(payers.iter().map(|payer| rounds::pay_until(&over, payer, challenge, &balancer.url)));
     let promoting = async {
         tokio::time::sleep(PAID_FOR).await;
         primary.kill9();
@@ -48,13 +45,7 @@ async fn takes_its_place() {
     };
     let (paid, ()) = tokio::join!(paying, promoting);
 
-    let each: Vec<u64> = paid.iter().map(|paid| paid.len() as u64).collect();
-    let paid: Vec<&Paid> = paid.iter().flatten().map(|call| &call.paid).collect();
-    println!("{} payments, the standby has them all", paid.len());
-    cluster.agrees(&owner, &paid, 0).await;
-    for host in &cluster.hosts {
-        for (payer, count) in payers.iter().zip(&each) {
-            assert_eq!(host.balance(&payer.address).await, FUNDS - count * PRICE);
-        }
-    }
+    let paid = rounds::paid_in(&paid);
+    println!("{} payments, the standby has them all", paid.concat().len());
+    cluster.agrees_with(&callers, &paid, 0).await;
 }
