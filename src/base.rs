@@ -1,7 +1,8 @@
-//! What every room stands on: the time, ids, work that is long, files that last, and how JSON is read from others.
+//! What every room stands on: the time, ids, errors for people, work that is long, files that last, and how JSON is read from others.
 
 pub(crate) mod aside;
 pub(crate) mod behalf;
+pub mod causes;
 pub mod clock;
 pub(crate) mod folder;
 pub mod id;

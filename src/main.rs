@@ -18,6 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollhouse::{
     app::App,
+    base::causes::in_full,
     capability::secret,
     config::{self, Flags},
 };
@@ -201,12 +202,6 @@ impl Signals {
 
 /// One sentence, with its causes.
 fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
-    let mut text = format!("tollhouse: {error}");
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text += &format!(": {cause}");
-        source = cause.source();
-    }
-    _ = writeln!(std::io::stderr(), "{text}");
+    _ = writeln!(std::io::stderr(), "tollhouse: {}", in_full(error));
     ExitCode::FAILURE
 }

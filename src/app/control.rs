@@ -16,6 +16,7 @@ use crate::{
         control::{self, Asked, Told},
         write_dump,
     },
+    base::causes::in_full,
     store::movable::MovableStore,
 };
 
@@ -69,7 +70,7 @@ async fn answer(rooms: &Rooms, store: Arc<MovableStore>, stream: UnixStream) -> 
             tracing::info!("a copy of the store is handed out");
             let to = blocking(stream).map_err(gone)?;
             let keys = Ids { receipt: Some(rooms.signer.kid().to_owned()), master: Some(rooms.secrets.key_id()) };
-            write_dump(&*rooms.store, &header(rooms, keys), BufWriter::with_capacity(SENT, to)).await
+            write_dump(&*rooms.store, &Header::of(&*rooms.store, rooms.clock.now(), keys), BufWriter::with_capacity(SENT, to)).await
         }
         Asked::Migrate { to, password } => move_to(store, stream, to, password).await.map_err(gone),
     }
@@ -96,21 +97,6 @@ async fn move_to(store: Arc<MovableStore>, mut stream: UnixStream, to: String, p
         }
     };
     control::tell(&mut stream, &told).await
-}
-
-/// An error with its causes.
-fn in_full(error: &dyn std::error::Error) -> String {
-    let (mut text, mut cause) = (error.to_string(), error.source());
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}
-
-fn header(rooms: &Rooms, keys: Ids) -> Header {
-    let backend = rooms.store.sizes().backend.to_owned();
-    Header { version: env!("CARGO_PKG_VERSION").to_owned(), at: rooms.clock.now(), backend, keys }
 }
 
 /// The same connection for a thread that waits.

@@ -80,9 +80,7 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
             if filled_by(&*store).await.map_err(BackupError::from)?.is_some_and(|by| by.how == How::Restore) {
                 return Err(BackupError::Unfinished("a restore into it has not ended".to_owned()).into());
             }
-            let backend = store.sizes().backend.to_owned();
-            let keys = ids(home)?;
-            let header = Header { version: env!("CARGO_PKG_VERSION").to_owned(), at: Clock::default().now(), backend, keys };
+            let header = Header::of(&*store, Clock::default().now(), ids(home)?);
             write_dump(&*store, &header, std::io::BufWriter::new(file)).await?;
             read_back(unfinished.path(), named).await?
         }
@@ -172,18 +170,14 @@ async fn open(home: &Home) -> Result<Arc<dyn Store>, StartError> {
 
 /// The keys of a host that has some, by their ids.
 fn ids(home: &Home) -> Result<Ids, StartError> {
-    let Home { data, secrets, .. } = home;
-    let receipt = keys::has_signer(secrets, data).then(|| keys::known_signer(secrets, data)).transpose()?;
-    let master = keys::has_ring(secrets, data).then(|| keys::ring(secrets, data)).transpose()?;
-    Ok(Ids { receipt: receipt.map(|signer| signer.kid().to_owned()), master: master.map(|ring| ring.current().id().to_owned()) })
+    let (signer, ring) = keys::known(&home.secrets, &home.data)?;
+    Ok(Ids { receipt: signer.map(|signer| signer.kid().to_owned()), master: ring.map(|ring| ring.current().id().to_owned()) })
 }
 
 /// Refuses a host that has not the keys that a dump needs.
 fn holds_keys(home: &Home, needed: &Ids) -> Result<(), StartError> {
-    let Home { data, secrets, .. } = home;
     let none = || "this host has none".to_owned();
-    let signer = keys::has_signer(secrets, data).then(|| keys::known_signer(secrets, data)).transpose()?;
-    let ring = keys::has_ring(secrets, data).then(|| keys::ring(secrets, data)).transpose()?;
+    let (signer, ring) = keys::known(&home.secrets, &home.data)?;
     let receipt = |id: &str| match &signer {
         Some(signer) if signer.kid() == id || signer.had(id) => Ok(()),
         Some(signer) => Err(format!("this host has `{}`", signer.kid())),

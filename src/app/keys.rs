@@ -24,18 +24,15 @@ pub enum KeysError {
     Other { what: &'static str, how: &'static str, ours: String, theirs: String },
 }
 
-/// Whether this host has a key that signs receipts.
-pub(super) fn has_signer(keys: &SecretSettings, data: &Path) -> bool {
-    keys.receipt_key.is_some() || data.join("receipt-key.pem").exists()
-}
-
-/// Whether it has a master key.
-pub(super) fn has_ring(keys: &SecretSettings, data: &Path) -> bool {
-    keys.master_key.is_some() || data.join("master-key").exists()
+/// The keys of a host, as far as it has some: what signs receipts, and what seals secrets.
+pub(super) fn known(keys: &SecretSettings, data: &Path) -> Result<(Option<Signer>, Option<Keyring>), KeysError> {
+    let signs = keys.receipt_key.is_some() || data.join("receipt-key.pem").exists();
+    let seals = keys.master_key.is_some() || data.join("master-key").exists();
+    Ok((signs.then(|| known_signer(keys, data)).transpose()?, seals.then(|| ring(keys, data)).transpose()?))
 }
 
 /// The key that signs receipts, of a host that has one.
-pub(super) fn known_signer(keys: &SecretSettings, data: &Path) -> Result<Signer, KeysError> {
+fn known_signer(keys: &SecretSettings, data: &Path) -> Result<Signer, KeysError> {
     let signer = match &keys.receipt_key {
         Some(key) => Signer::given(key.expose(), data),
         None => Signer::open(data),

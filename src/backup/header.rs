@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::BackupError;
-use crate::base::clock::Timestamp;
+use crate::{base::clock::Timestamp, store::Store};
 
 /// What a dump says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,14 @@ pub struct Header {
     pub backend: String,
     /// The keys without which the rows are not of use.
     pub keys: Ids,
+}
+
+impl Header {
+    /// Of this version, which copies this store.
+    #[must_use]
+    pub fn of(store: &dyn Store, at: Timestamp, keys: Ids) -> Self {
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), at, backend: store.sizes().backend.to_owned(), keys }
+    }
 }
 
 /// A host's keys, by their ids.

@@ -12,14 +12,14 @@ use crate::{
 
 /// How far a host's clock may be from its database's, in milliseconds: payments and times of receipts go by the host's.
 const CLOCK_APART_MS: u64 = 1_000;
-/// Connections of one host.
-const CONNECTIONS: u32 = 12;
 
 /// A database, and who serves the store in it.
 #[derive(Debug)]
 pub struct Examined {
     about: About,
     hosts: Vec<Seen>,
+    /// Connections of one host, at most.
+    each: usize,
 }
 
 /// Why a database cannot be looked at.
@@ -44,7 +44,7 @@ pub async fn examine(config: &PostgresConfig) -> Result<Examined, LookError> {
         true => Replica::new(Arc::new(PostgresStore::open(config.clone()).await?)).seen().await?,
         false => Vec::new(),
     };
-    Ok(Examined { about, hosts })
+    Ok(Examined { about, hosts, each: config.connections() })
 }
 
 impl Examined {
@@ -104,8 +104,9 @@ impl fmt::Display for Examined {
         )?;
         let clock = format!("clock: this machine's is {} ms ahead of the server's, give or take {}", about.ahead_ms, about.give_or_take_ms);
         line(self.clock_is_right(), &clock, "have both follow one time server: payments are judged by this machine's clock")?;
-        let connections = format!("max_connections: {}, for {} hosts", about.connections, about.connections / CONNECTIONS);
-        line(about.connections == 0 || about.connections >= 2 * CONNECTIONS, &connections, "each host has 12 connections at most")?;
+        let hosts = about.connections as usize / self.each;
+        let connections = format!("max_connections: {}, for {hosts} hosts", about.connections);
+        line(about.connections == 0 || hosts >= 2, &connections, &format!("each host has {} connections at most", self.each))?;
         self.hosts(f)
     }
 }
@@ -126,7 +127,7 @@ mod tests {
             give_or_take_ms: 1,
             has_store: false,
         };
-        Examined { about, hosts: Vec::new() }
+        Examined { about, hosts: Vec::new(), each: 12 }
     }
 
     #[test]
@@ -145,7 +146,7 @@ mod tests {
         let mut about = examined().about;
         (about.fsync, about.full_page_writes, about.ahead_ms, about.connections) = (false, false, 1_002, 20);
         (about.synchronous, about.standbys) = (String::new(), Vec::new());
-        let bad = Examined { about, hosts: Vec::new() };
+        let bad = Examined { about, hosts: Vec::new(), each: 12 };
         assert_eq!(bad.lacks(), ["fsync", "full_page_writes", "clock"]);
         let told = bad.to_string();
         assert_eq!((told.matches("\n  missing   ").count(), told.matches("\n            ").count()), (5, 5), "{told}");

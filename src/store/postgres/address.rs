@@ -18,8 +18,10 @@ pub(super) const CONNECT_WALL: Duration = Duration::from_secs(3);
 /// Longest that what was sent goes without a sign of the other side.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Connections that write commits of one durability. With those that read a host has twelve.
+/// Connections that write commits of one durability.
 const LANES: usize = 4;
+/// Connections that read.
+pub(super) const READERS: usize = 4;
 /// Commits of one transaction.
 const TOGETHER: usize = 64;
 
@@ -77,6 +79,12 @@ impl PostgresConfig {
             database.password(password);
         }
         Ok(Self { database, tls: Tls::new(&trust)?, lanes: LANES, together: TOGETHER })
+    }
+
+    /// Connections that a host has at most: those that write durable commits, buffered ones, and those that read.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        2 * self.lanes + READERS
     }
 }
 

@@ -1,10 +1,10 @@
 //! Why a store in a database does not open.
 
-use std::{error::Error as _, path::PathBuf};
+use std::path::PathBuf;
 
 use tokio_rustls::rustls::{self, pki_types::pem};
 
-use crate::store::StoreError;
+use crate::{base::causes::in_full, store::StoreError};
 
 /// Why a store in a database does not open.
 #[derive(Debug, thiserror::Error)]
@@ -39,11 +39,6 @@ pub enum OpenError {
 impl OpenError {
     /// What it is, and each of its causes.
     pub(super) fn in_full(&self) -> String {
-        let (mut text, mut cause) = (self.to_string(), self.source());
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        text
+        in_full(self)
     }
 }

@@ -13,15 +13,13 @@ use tokio::{sync::Mutex, time::timeout};
 use tokio_postgres::Error;
 
 use super::{
-    address::PostgresConfig,
+    address::{PostgresConfig, READERS},
     error::OpenError,
     judge::{passes, told},
     reader::Reader,
 };
 use crate::store::StoreError;
 
-/// Connections that read.
-const READERS: usize = 4;
 /// Longest that a question waits for its answer, connections that were lost meanwhile included.
 const PATIENCE: Duration = Duration::from_secs(8);
 /// Longest that one connection may take. The database ends a question on its own before that.
