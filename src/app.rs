@@ -152,6 +152,7 @@ impl App {
             builders: Arc::clone(&builders),
             base_url: base_url.clone(),
             payment: config.clone(),
+            room: settings.catalog.room,
             make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&gate)),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;

@@ -166,9 +166,9 @@ impl Calls {
     /// # Errors
     ///
     /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`], [`CallError::UnderReview`],
-    /// [`CallError::TakenDown`].
-    pub fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy) -> Result<(Arc<Live>, CalledBy), CallError> {
-        let live = self.catalog.find(slug).ok_or_else(|| CallError::UnknownEndpoint(slug.to_owned()))?;
+    /// [`CallError::TakenDown`]; and [`CallError::Store`], where it is not ready and its record cannot be read.
+    pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<Live>, CalledBy), CallError> {
+        let live = self.catalog.find(slug).await.map_err(CallError::Store)?.ok_or_else(|| CallError::UnknownEndpoint(slug.to_owned()))?;
         let by = by(&live.endpoint.owner);
         match live.endpoint.availability() {
             Availability::Active => Ok((live, by)),
@@ -225,7 +225,7 @@ impl Calls {
         }
         if self.replica.is_shared() {
             // It was found before that was asked, by a process that may have stood still in between: what is heard by now holds for it.
-            self.find(call.live.endpoint.slug.as_str(), |_| call.by).map_err(Arc::new)?;
+            self.find(call.live.endpoint.slug.as_str(), |_| call.by).await.map_err(Arc::new)?;
         }
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,

@@ -13,18 +13,23 @@ mod change;
 mod check;
 mod commit;
 mod draft;
+mod entry;
 mod error;
+mod find;
 mod fit;
 mod follow;
 mod limits;
 mod list;
 mod live;
+mod made;
 mod narrow;
 mod nearest;
+mod open;
 mod order;
 mod patch;
 mod policy;
 mod publish;
+mod ready;
 mod rescan;
 mod review;
 pub mod safety;
@@ -41,23 +46,27 @@ mod warn;
 use std::{
     collections::HashMap,
     fmt,
-    sync::{Arc, OnceLock},
-    time::Duration,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
-use tollhouse_fair::{Fair, Share};
+use tollhouse_fair::Fair;
 use tollhouse_pool::Pool;
-use tollhouse_protocol::{Bundle, Tier};
+use tollhouse_protocol::Tier;
 
 pub use self::{
     check::Checked,
     draft::{Draft, HandlerDraft},
+    entry::Entry,
     error::PublishError,
+    find::Filled,
     fit::{Asker, Unfit},
     list::Page,
-    live::{Fixed, Form, Live, MakeForm},
+    live::{Fixed, Form, Live, MakeForm, Shown},
     order::{Order, Place},
     patch::Patch,
     policy::{Policy, PolicyDraft, PolicyInForce},
@@ -73,24 +82,14 @@ use crate::{
         clock::Clock,
         id::BuilderId,
         rate::{ConcurrencyLimit, Permit},
-        share::UsualCost,
     },
-    capability::{AllowedHosts, CapabilityServices, Grant, Granted},
-    catalog::safety::Scanner,
+    capability::{AllowedHosts, CapabilityServices, Granted},
+    catalog::{ready::Ready, safety::Scanner},
     event::Events,
-    money::{PaymentConfig, SignedOffers, Terms},
-    store::{Direction, Durability, Store, Table, schema, update},
-    tool::{self, Endpoint, Owner, Runs, Shape},
+    money::PaymentConfig,
+    store::{Durability, Store, Table, schema, update},
+    tool::{Endpoint, Owner},
 };
-
-/// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
-const MIN_TIMEOUT_SECS: u64 = 300;
-
-/// Time to settle after a handler has used its whole wall limit, in seconds.
-const SETTLE_SECS: u64 = 120;
-
-/// Endpoints in one catalogue at most; all are held in memory.
-const MAX_ENDPOINTS: usize = 100_000;
 
 /// Uploads and changes of one builder that the sandbox looks at, at once.
 const MAX_UPLOADS: usize = 2;
@@ -98,12 +97,8 @@ const MAX_UPLOADS: usize = 2;
 /// Uploads that are read at once: scanned, or their schemas counted.
 const READINGS: usize = 4;
 
-/// Endpoints that are given new limits without a pause.
-const AT_A_TIME: usize = 32;
-
 const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
-const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.holding();
-crate::store::json_values!(PolicyInForce, Endpoint);
+crate::store::json_values!(PolicyInForce);
 
 /// What a catalogue is made from.
 pub struct CatalogParts {
@@ -125,6 +120,23 @@ pub struct CatalogParts {
     pub payment: PaymentConfig,
     /// Makes of an endpoint what the MCP front lists.
     pub make_form: MakeForm,
+    /// How many endpoints there may be, and how much of them is kept in memory.
+    pub room: CatalogRoom,
+}
+
+/// How many endpoints there may be, and how much of them is kept in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatalogRoom {
+    /// No more are published.
+    pub max_endpoints: usize,
+    /// What sources, schemas and records take in memory that are ready for calls and for lists, in bytes, about.
+    pub ready_bytes: usize,
+}
+
+impl Default for CatalogRoom {
+    fn default() -> Self {
+        Self { max_endpoints: 1_000_000, ready_bytes: 256 << 20 }
+    }
 }
 
 /// All endpoints of a host.
@@ -141,7 +153,14 @@ pub struct Catalog {
     builders: Arc<Builders>,
     judged: ArcSwap<HashMap<BuilderId, Judged>>,
     make_form: MakeForm,
+    /// What is known of every endpoint.
     snapshot: ArcSwap<Snapshot>,
+    max_endpoints: usize,
+    /// What calls take, and what lists tell: of the endpoints that were asked for last.
+    ready: Ready<Arc<Live>>,
+    told: Ready<Arc<Shown>>,
+    /// Counts changes of what endpoints are made with beside their records: of the policy, and of what admins have decided about owners.
+    remade: AtomicU64,
     /// One change at a time. Never taken by a call, nor held while a worker works or an upload is read.
     changing: tokio::sync::Mutex<()>,
     /// Turns at reading uploads, one owner's at half of them at most.
@@ -158,56 +177,6 @@ impl fmt::Debug for Catalog {
 }
 
 impl Catalog {
-    /// Reads the policy and the stored endpoints.
-    ///
-    /// # Errors
-    ///
-    /// The store's, or a record that does not read.
-    pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form } = parts;
-        let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
-        let judged = builders.judged().await?;
-        let catalog = Self {
-            store,
-            clock,
-            pool,
-            services,
-            events,
-            scanner,
-            base_url,
-            payment,
-            policy: ArcSwap::from_pointee(policy),
-            builders,
-            judged: ArcSwap::from_pointee(judged),
-            make_form,
-            snapshot: ArcSwap::default(),
-            changing: tokio::sync::Mutex::new(()),
-            readings: Fair::new(READINGS, Share::AllBut(READINGS / 2)),
-            uploads: ConcurrencyLimit::new(MAX_UPLOADS),
-            changes: watch::Sender::new(0),
-        };
-        let mut snapshot = Snapshot::default();
-        for row in ENDPOINTS.page(&*catalog.store, &ENDPOINTS.all(), MAX_ENDPOINTS, Direction::Forward).await? {
-            let made = catalog.make_stored(row.value, None).await?;
-            made.grant.set(granted(&made.endpoint)?);
-            snapshot.put(Arc::new(made));
-        }
-        catalog.snapshot.store(Arc::new(snapshot));
-        Ok(catalog)
-    }
-
-    /// The endpoint called `slug`, with the version that a call starting now runs on.
-    #[must_use]
-    pub fn find(&self, slug: &str) -> Option<Arc<Live>> {
-        self.snapshot.load().get(slug).cloned()
-    }
-
-    /// The endpoint called `slug` as strangers may see it: not while an admin holds it back.
-    #[must_use]
-    pub fn find_listed(&self, slug: &str) -> Option<Arc<Live>> {
-        self.find(slug).filter(|live| live.endpoint.listed())
-    }
-
     /// All endpoints as they are now; also those that are not [`Endpoint::listed`].
     #[must_use]
     pub fn all(&self) -> Arc<Snapshot> {
@@ -253,17 +222,17 @@ impl Catalog {
         set
     }
 
-    /// Gives all endpoints the limits and the tier of the policy in force, some at a time: the thread is not only ours.
-    async fn narrow_all(&self) {
-        let all: Vec<_> = self.all().values().cloned().collect();
-        for some in all.chunks(AT_A_TIME) {
-            let narrowed: Vec<_> = some.iter().filter_map(|live| Some((live, self.narrowed(live)?))).collect();
-            if !narrowed.is_empty() {
-                self.show(|snapshot| narrowed.iter().for_each(|(_, live)| snapshot.put(Arc::clone(live))));
+    /// Gives those that are ready the limits and the tier of the policy in force. All others have them when they are made.
+    pub(super) fn narrow_ready(&self) {
+        self.remade.fetch_add(1, Ordering::SeqCst);
+        self.told.clear();
+        for live in self.ready.all() {
+            if let Some(narrowed) = self.narrowed(&live) {
+                self.make_known(&narrowed);
+                self.leave_tier(&live.endpoint, &narrowed.endpoint);
             }
-            narrowed.iter().for_each(|(old, live)| self.leave_tier(&old.endpoint, &live.endpoint));
-            tokio::task::yield_now().await;
         }
+        self.changed();
     }
 
     /// An endpoint with the limits and the tier of the policy in force, if it has others.
@@ -291,11 +260,16 @@ impl Catalog {
     }
 
     fn tier_of(&self, endpoint: &Endpoint) -> Tier {
-        let policy = match endpoint.owner {
+        self.tier_under(self.policy.load().policy.tier, &endpoint.owner, endpoint.tier_cap)
+    }
+
+    /// The tier that is in force under a policy's, and an admin's for the endpoint.
+    fn tier_under(&self, policy: Tier, owner: &Owner, cap: Tier) -> Tier {
+        let policy = match owner {
             Owner::Platform => Tier::default(),
-            Owner::Builder(_) => self.policy.load().policy.tier,
+            Owner::Builder(_) => policy,
         };
-        self.pool.tier().max(policy).max(self.judged(&endpoint.owner).tier).max(endpoint.tier_cap)
+        self.pool.tier().max(policy).max(self.judged(owner).tier).max(cap)
     }
 
     /// What an admin has decided about an owner.
@@ -319,17 +293,24 @@ impl Catalog {
         let mut snapshot = Snapshot::clone(&self.snapshot.load());
         change(&mut snapshot);
         self.snapshot.store(Arc::new(snapshot));
+        self.changed();
+    }
+
+    fn changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Makes an endpoint ready for calls.
-    ///
-    /// # Errors
-    ///
-    /// A record whose handler is not one of its type.
-    fn make_live(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Result<Live, PublishError> {
-        let runs = endpoint.runs()?;
-        Ok(self.make(endpoint, runs, bundle, grant))
+    /// Keeps nothing of an endpoint that is there no more.
+    fn forget(&self, slug: &str) {
+        self.told.remove(slug);
+        self.ready.remove(slug);
+    }
+
+    /// Has calls from now on take an endpoint as it was made.
+    fn make_known(&self, live: &Arc<Live>) {
+        let slug = &live.endpoint.slug;
+        self.told.remove(slug.as_str());
+        self.let_rest(&self.ready.put(slug, Arc::clone(live)));
     }
 
     /// Whether an endpoint can be paid as its owner wants it: in what the host takes.
@@ -340,50 +321,6 @@ impl Catalog {
         let taken: Vec<_> = self.payment.assets().map(|asset| format!("`{}/{}`", asset.network.caip2, asset.symbol)).collect();
         let message = format!("this host takes {}: name a network, or a network and a token, of these, each once", taken.join(", "));
         Err(PublishError::field(format!("/accepts/{place}"), message))
-    }
-
-    /// An endpoint as policy and suspensions have it now.
-    fn made_again(&self, live: &Live) -> Live {
-        self.make(live.endpoint.clone(), live.runs.clone(), live.bundle.clone(), Arc::clone(&live.grant))
-    }
-
-    fn make(&self, mut endpoint: Endpoint, runs: Runs, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Live {
-        let (input, output) = (Shape::of(&endpoint.input_schema), Shape::of(&endpoint.output_schema));
-        let bundle = bundle::with_schemas(bundle, &endpoint, tool::told(&endpoint.input_schema, &endpoint.output_schema));
-        self.put_in_force(&mut endpoint);
-        endpoint.owner_suspended = self.judged(&endpoint.owner).suspended;
-        let terms = Arc::new(Terms {
-            slug: endpoint.slug.clone(),
-            endpoint_id: endpoint.id.clone(),
-            version: endpoint.version.clone(),
-            resource_url: format!("{}/tools/{}", self.base_url, endpoint.slug),
-            description: endpoint.description.clone(),
-            price: endpoint.most_usd(),
-            metered: endpoint.metered(),
-            accepts: endpoint.accepts.clone(),
-            input_schema: Arc::clone(&endpoint.input_schema),
-            output_schema: Arc::clone(&endpoint.output_schema),
-            tags: endpoint.tags.clone(),
-            wall: Duration::from_millis(endpoint.limits.wall_ms),
-            timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
-            offers: SignedOffers::default(),
-        });
-        let record = endpoint.record(&self.base_url);
-        let mut live = Live {
-            endpoint,
-            runs,
-            input,
-            output,
-            bundle,
-            fixed: OnceLock::new(),
-            usual_cost: UsualCost::default(),
-            grant,
-            terms,
-            record,
-            form: None,
-        };
-        live.form = (self.make_form)(&live);
-        live
     }
 }
 

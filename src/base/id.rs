@@ -39,6 +39,12 @@ macro_rules! ids {
                 Timestamp(Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
             }
 
+            /// What tells it from others of its kind, in as few bytes as there are. They sort as the ids do.
+            #[must_use]
+            pub fn packed(&self) -> [u8; 16] {
+                Ulid::from_string(&self.0[$prefix.len()..]).map_or([0; 16], |ulid| ulid.to_bytes())
+            }
+
             /// The id as it is written.
             #[must_use]
             pub fn as_str(&self) -> &str { &self.0 }

@@ -74,7 +74,7 @@ impl QuoteDesk {
     ///
     /// Why the tool takes no calls, or why there is no such way.
     pub async fn tool(&self, slug: &str, start: Option<Start>, turn: &Turn) -> Result<QuoteDocument, QuoteError> {
-        let terms = self.terms(slug)?;
+        let terms = self.terms(slug).await?;
         let quote = turn.work(|| self.calls.quote(&terms));
         let Some(start) = start else { return Ok(quote) };
         let route = self.route(&start, quote.dues(), turn).await?;
@@ -87,7 +87,7 @@ impl QuoteDesk {
     ///
     /// As [`QuoteDesk::tool`].
     pub async fn conversion(&self, slug: &str, start: &Start, turn: &Turn) -> Result<(Arc<Terms>, Route), QuoteError> {
-        let terms = self.terms(slug)?;
+        let terms = self.terms(slug).await?;
         let quote = turn.work(|| self.calls.quote(&terms));
         let route = self.route(start, quote.dues(), turn).await?;
         Ok((terms, route))
@@ -114,11 +114,11 @@ impl QuoteDesk {
         Ok((quote, route))
     }
 
-    fn terms(&self, slug: &str) -> Result<Arc<Terms>, CallError> {
+    async fn terms(&self, slug: &str) -> Result<Arc<Terms>, CallError> {
         if slug == self.registration.slug.as_str() {
             return Ok(Arc::clone(&self.registration));
         }
-        Ok(Arc::clone(&self.calls.find(slug, |_| CalledBy::Anyone)?.0.terms))
+        Ok(Arc::clone(&self.calls.find(slug, |_| CalledBy::Anyone).await?.0.terms))
     }
 
     async fn route(&self, start: &Start, dues: &[Due], turn: &Turn) -> Result<Route, QuoteError> {

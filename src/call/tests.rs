@@ -21,7 +21,7 @@ use crate::{
         id::{BuilderId, PaymentId},
     },
     capability::{CapabilityServices, Guard, GuardSettings, LogSettings, secret::Secrets},
-    catalog::{By, CatalogParts, safety::Scanner},
+    catalog::{By, CatalogParts, CatalogRoom, safety::Scanner},
     event::{Event, EventQuery, EventSettings, Events, Kind},
     money::{
         Begun, Facilitator, Payment, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, Verdict, Way, WireVersion,
@@ -167,6 +167,7 @@ impl Bench {
             base_url: "https://tools.example".to_owned(),
             payment: config.clone(),
             make_form: Box::new(|_| None),
+            room: CatalogRoom::default(),
         };
         let catalog = Arc::new(Catalog::open(Arc::clone(&any), parts).await.unwrap());
         let free = FreeReceipts::open(Arc::clone(&any), clock.clone(), Default::default()).await.unwrap();

@@ -75,8 +75,11 @@ impl Catalog {
         }
         problems.extend(draft.problems());
         problems.extend(self.payable(&draft.accepts).err());
-        let existing =
-            slug.as_ref().and_then(|slug| self.find(slug.as_str())).filter(|live| by != By::Builder || live.endpoint.owner == owner);
+        let existing = match &slug {
+            Some(slug) => self.shown(slug.as_str()).await.map_err(|error| vec![error.into()])?,
+            None => None,
+        };
+        let existing = existing.filter(|shown| by != By::Builder || shown.endpoint.owner == owner);
         if existing.is_none() {
             problems.extend(self.room_for(&owner, by).err());
             if let Some(slug) = &slug {

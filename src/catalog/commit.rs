@@ -5,7 +5,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollhouse_protocol::Bundle;
 
-use super::{By, Catalog, ENDPOINTS, Live, PublishError, granted, standing::Standing};
+use super::{
+    By, Catalog, Live, PublishError,
+    entry::{Card, ENDPOINTS},
+    granted,
+    standing::Standing,
+    version::uses,
+};
 use crate::{
     event::{Events, Kind},
     store::{Batch, Durability, Row, StoreError},
@@ -34,11 +40,11 @@ impl Catalog {
     /// the lock of changes.
     pub(super) async fn at_revision(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
         let unknown = || PublishError::Unknown(slug.to_owned());
-        let seen = if_match.or_else(|| self.find(slug).map(|live| live.endpoint.revision));
+        let seen = if_match.or_else(|| self.all().get(slug).map(|entry| entry.revision));
         let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?;
         // Another host may have changed it since, or a commit may not have said that it happened.
         self.show_stored(slug, row.as_ref().map(|row| &row.value)).await?;
-        let (row, live) = row.zip(self.find(slug)).ok_or_else(unknown)?;
+        let (row, live) = row.zip(self.find(slug).await?).ok_or_else(unknown)?;
         let stored = row.value.revision;
         if seen.is_some_and(|seen| seen != stored) || live.endpoint.revision != stored {
             return Err(PublishError::Changed(stored));
@@ -55,6 +61,7 @@ impl Catalog {
     /// Commits a change and shows it. For who holds the lock of changes: a worker is asked before.
     pub(super) async fn put(&self, change: Change<'_>) -> Result<Arc<Live>, PublishError> {
         let Change { before, endpoint, bundle, mut rows, events } = change;
+        rows.append(uses(before.map(|before| &before.row.value), Some(&endpoint)));
         match before {
             Some(before) => {
                 rows.replace(&ENDPOINTS, &before.row, &endpoint);
@@ -71,24 +78,32 @@ impl Catalog {
         let may_touch = granted(&live.endpoint)?;
         self.commit(live.endpoint.slug.as_str(), rows).await?;
         grant.set(may_touch);
-        self.show(|snapshot| snapshot.put(Arc::clone(&live)));
+        self.show_entry(&live.endpoint);
+        self.make_known(&live);
         for event in events {
             self.events.announce(&owner, event);
         }
         Ok(live)
     }
 
+    /// Shows where an endpoint stands now, and what it is found by.
+    pub(super) fn show_entry(&self, endpoint: &Endpoint) {
+        let (card, slug) = (Card::of(endpoint), endpoint.slug.clone());
+        let entry = card.entry(slug.clone(), self.judged(&endpoint.owner).suspended);
+        self.show(|snapshot| snapshot.put(entry, Some(&card.text(slug.as_str()))));
+    }
+
     /// Commits a change of one endpoint. Where it did not happen, or nobody knows, what is stored is shown.
     pub(super) async fn commit(&self, slug: &str, rows: Batch) -> Result<(), PublishError> {
-        let before = self.find(slug).is_some();
+        let before = self.all().get(slug).is_some();
         let Err(error) = rows.commit(&*self.store, Durability::Durable).await else { return Ok(()) };
         if let Err(error) = self.refresh(slug).await {
             tracing::warn!(endpoint.slug = slug, %error, "what became of a change could not be read; the next one looks again");
         }
         // Another host was faster.
-        Err(match (error, self.find(slug)) {
-            (StoreError::Conflict, Some(live)) if before => PublishError::Changed(live.endpoint.revision),
-            (StoreError::Conflict, Some(live)) => PublishError::SlugTaken(live.endpoint.slug.clone()),
+        Err(match (error, self.all().get(slug)) {
+            (StoreError::Conflict, Some(entry)) if before => PublishError::Changed(entry.revision),
+            (StoreError::Conflict, Some(entry)) => PublishError::SlugTaken(entry.slug.clone()),
             (StoreError::Conflict, None) if before => PublishError::Unknown(slug.to_owned()),
             (error, _) => error.into(),
         })

@@ -41,6 +41,8 @@ pub enum PublishError {
     OwnerSuspended,
     #[error("a builder has at most {0} endpoints here")]
     TooMany(u64),
+    #[error("this host has room for {0} endpoints, and has as many")]
+    Full(usize),
     #[error("{0} slugs of your deleted endpoints are kept for you: take one of those again")]
     TooManyRetired(usize),
     #[error("more than {0} uploads and changes of yours are being looked at: send this one when they are done")]

@@ -6,18 +6,27 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use async_trait::async_trait;
 
-use super::{Catalog, ENDPOINTS, Live, POLICY, PublishError, change::schemas_differ, granted};
+use super::{
+    Catalog, Live, POLICY, PublishError,
+    change::schemas_differ,
+    entry::{CARDS, Card, ENDPOINTS},
+    granted,
+    version::uses,
+};
 use crate::{
     account::builder::Builders,
     base::id::{BuilderId, EndpointId},
     capability::{Granted, secret::Secrets},
     replica::Followed,
-    store::{Change, Direction, StoreError},
+    store::{Batch, Change, Durability, Row, StoreError},
     tool::{Endpoint, Version},
 };
 
-/// Endpoints found in the store at once.
-const SOME: usize = 256;
+/// Cards that are read at once.
+const CARDS_AT_ONCE: usize = 1_000;
+
+/// How often an endpoint is shown that a call makes ready at the same time.
+const TRIES: usize = 8;
 
 #[async_trait]
 impl Followed for Catalog {
@@ -46,17 +55,7 @@ impl Followed for Catalog {
         for builder in builders {
             self.follow_builder(&builder).await?;
         }
-        let mut slugs: BTreeSet<_> = self.all().values().map(|live| live.endpoint.slug.to_string()).collect();
-        let mut range = ENDPOINTS.all();
-        loop {
-            let page = ENDPOINTS.readable(&*self.store, &range, SOME, Direction::Forward).await?;
-            let Some((last, _)) = page.last() else { break };
-            range = range.after(last);
-            slugs.extend(page.into_iter().map(|(slug, _)| slug));
-        }
-        for slug in slugs {
-            self.follow_endpoint(&slug).await?;
-        }
+        self.follow_all().await?;
         for endpoint in self.services.secrets().refresh_all().await? {
             self.retire_workers(&endpoint);
         }
@@ -95,7 +94,7 @@ impl Catalog {
         };
         if *self.policy() != stored {
             self.policy.store(Arc::new(stored));
-            self.narrow_all().await;
+            self.narrow_ready();
         }
         Ok(())
     }
@@ -104,7 +103,10 @@ impl Catalog {
     pub(super) async fn refresh(&self, slug: &str) -> Result<(), StoreError> {
         let found = ENDPOINTS.found(&*self.store, &slug.to_owned()).await?;
         match found.map(|found| ENDPOINTS.read(found)).transpose() {
-            Ok(row) => self.show_stored(slug, row.as_ref().map(|row| &row.value)).await,
+            Ok(row) => {
+                self.mend_card(slug, row.as_ref()).await?;
+                self.show_stored(slug, row.as_ref().map(|row| &row.value)).await
+            }
             Err(error) => {
                 passed_over(slug, &error.into());
                 Ok(())
@@ -112,33 +114,95 @@ impl Catalog {
         }
     }
 
-    /// Shows an endpoint as it was read from the store.
-    pub(super) async fn show_stored(&self, slug: &str, stored: Option<&Endpoint>) -> Result<(), StoreError> {
-        let shown = self.find(slug);
-        let stands = |endpoint: &Endpoint| (endpoint.id.clone(), endpoint.revision);
-        if stored.map(stands) == shown.as_ref().map(|live| stands(&live.endpoint)) {
+    /// Has the card beside a record say what that does, which a host of an earlier version may have changed alone.
+    async fn mend_card(&self, slug: &str, row: Option<&Row<String, Endpoint>>) -> Result<(), StoreError> {
+        if !self.store.is_shared() {
             return Ok(());
         }
+        let key = slug.to_owned();
+        let has = CARDS.get(&*self.store, &key).await?.map(|card| card.revision);
+        if has == row.map(|row| row.value.revision) {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        match row {
+            Some(row) => _ = batch.holds(&ENDPOINTS, row).put(&CARDS, &key, &Card::of(&row.value)).append(uses(None, Some(&row.value))),
+            None => _ = batch.absent(&ENDPOINTS, &key).delete(&CARDS, &key),
+        }
+        match batch.commit(&*self.store, Durability::Buffered).await {
+            // Changed again: that is heard of too.
+            Ok(_) | Err(StoreError::Conflict) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Shows every endpoint as it is stored, by the cards of those that have changed.
+    async fn follow_all(&self) -> Result<(), StoreError> {
+        let (before, mut range) = (self.all(), CARDS.all());
+        let mut shown = before.values().peekable();
+        while let Some(page) = CARDS.next(&*self.store, &mut range, CARDS_AT_ONCE).await? {
+            for row in page {
+                let row = row?;
+                while let Some(gone) = shown.next_if(|entry| entry.slug.as_str() < row.key.as_str()) {
+                    self.follow_endpoint(gone.slug.as_str()).await?;
+                }
+                let same = shown.next_if(|entry| entry.slug.as_str() == row.key);
+                if same.is_none_or(|entry| !row.value.is_of(entry)) {
+                    self.follow_endpoint(&row.key).await?;
+                }
+            }
+        }
+        for gone in shown {
+            self.follow_endpoint(gone.slug.as_str()).await?;
+        }
+        Ok(())
+    }
+
+    /// Shows an endpoint as it was read from the store.
+    pub(super) async fn show_stored(&self, slug: &str, stored: Option<&Endpoint>) -> Result<(), StoreError> {
         let Some(stored) = stored else {
-            self.show(|snapshot| snapshot.remove(slug));
-            shown.iter().for_each(|gone| self.let_loose(gone));
+            let ready = self.ready.get(slug);
+            if self.all().get(slug).is_some() {
+                self.show(|snapshot| snapshot.remove(slug));
+                self.forget(slug);
+                ready.iter().for_each(|gone| self.let_loose(gone));
+            }
             return Ok(());
         };
-        let made = match self.make_stored(stored.clone(), shown.as_deref()).await {
-            Ok(made) => granted(&made.endpoint).map(|may_touch| (Arc::new(made), may_touch)),
-            Err(error) => Err(error),
-        };
-        let (live, may_touch) = match made {
-            Ok(made) => made,
-            Err(PublishError::Store(error)) => return Err(error),
-            Err(error) => {
-                passed_over(slug, &error);
-                return Ok(());
+        for _ in 0..TRIES {
+            match self.show_once(slug, stored).await {
+                Ok(true) => return Ok(()),
+                // A call has made it ready meanwhile, as it was before.
+                Ok(false) => {}
+                Err(PublishError::Store(error)) => return Err(error),
+                Err(error) => {
+                    passed_over(slug, &error);
+                    return Ok(());
+                }
             }
+        }
+        Err(StoreError::Contended)
+    }
+
+    /// The same, once; false where calls may not take it so yet. What is not ready for calls is made by the first one.
+    async fn show_once(&self, slug: &str, stored: &Endpoint) -> Result<bool, PublishError> {
+        let as_stored = |live: &Arc<Live>| live.endpoint.id == stored.id && live.endpoint.revision == stored.revision;
+        let ready = self.ready.get(slug).filter(|live| !as_stored(live));
+        let made = match &ready {
+            Some(before) => {
+                let made = self.make_stored(stored.clone(), Some(before)).await?;
+                Some((granted(&made.endpoint)?, Arc::new(made)))
+            }
+            None => stored.runs().map(|_| None)?,
         };
+        if self.all().get(slug).is_none_or(|entry| !entry.is(&stored.id) || entry.revision != stored.revision) {
+            self.show_entry(stored);
+            self.told.remove(slug);
+        }
+        let Some((may_touch, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| as_stored(&live))) };
         live.grant.set(may_touch);
-        self.show(|snapshot| snapshot.put(Arc::clone(&live)));
-        match shown {
+        self.make_known(&live);
+        match ready {
             Some(before) if before.endpoint.id != live.endpoint.id => self.let_loose(&before),
             Some(before) if before.endpoint.version != live.endpoint.version || schemas_differ(&before.endpoint, &live.endpoint) => {
                 self.pool.retire(before.endpoint.id.as_str(), &before.endpoint.version);
@@ -146,7 +210,7 @@ impl Catalog {
             Some(before) => self.leave_tier(&before.endpoint, &live.endpoint),
             None => {}
         }
-        Ok(())
+        Ok(true)
     }
 
     /// An endpoint as it is stored, made ready for calls: with the grant, and the code, of what is shown where that is the same.
@@ -168,7 +232,8 @@ impl Catalog {
 
     /// Ends the workers of an endpoint, which may have kept a value of its secrets.
     fn retire_workers(&self, endpoint: &EndpointId) {
-        if let Some(live) = self.all().of_id(endpoint) {
+        // What is not ready has none.
+        if let Some(live) = self.all().of_id(endpoint).and_then(|entry| self.ready.get(entry.slug.as_str())) {
             self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
         }
     }

@@ -2,59 +2,65 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use super::{Catalog, Live};
+use super::{Catalog, Entry, Shown};
 use crate::{
     base::id::BuilderId,
-    tool::{Endpoint, Owner, Slug},
+    store::StoreError,
+    tool::{EndpointState, Owner, Slug},
 };
-
-/// Endpoints that are looked at before others have a turn on the thread: about a tenth of a millisecond.
-const SLICE: usize = 500;
 
 /// Endpoints of one page.
 #[derive(Debug)]
 pub struct Page {
-    /// By slug.
-    pub endpoints: Vec<Arc<Live>>,
+    /// In the order that was asked for.
+    pub endpoints: Vec<Arc<Shown>>,
     /// Whether there are more.
     pub more: bool,
 }
 
 impl Catalog {
-    /// The first `limit` endpoints behind `after` that are `wanted`, of the catalogue as it is now.
-    pub async fn page(&self, wanted: impl Fn(&Endpoint) -> bool + Send, after: Option<&Slug>, limit: usize) -> Page {
+    /// The first `limit` endpoints behind `after`, of the catalogue as it is now: all, or those of an owner, that stand as is said.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn page(
+        &self,
+        owner: Option<&Owner>,
+        state: Option<EndpointState>,
+        after: Option<&Slug>,
+        limit: usize,
+    ) -> Result<Page, StoreError> {
         let all = self.all();
         let after = after.map_or("", Slug::as_str);
-        let mut page = Page { endpoints: Vec::new(), more: false };
-        for (number, live) in all.after(after).enumerate() {
-            if number % SLICE == SLICE - 1 {
-                tokio::task::yield_now().await;
+        match (owner, state) {
+            (Some(owner), state) => {
+                let wanted = all.of_owner(owner, after).filter(|entry| state.is_none_or(|state| state == entry.state()));
+                self.page_of(wanted, limit).await
             }
-            if !wanted(&live.endpoint) {
-                continue;
-            }
-            if page.endpoints.len() == limit {
-                page.more = true;
-                break;
-            }
-            page.endpoints.push(Arc::clone(live));
+            (None, Some(state)) => self.page_of(all.standing(state, after), limit).await,
+            (None, None) => self.page_of(all.after(after), limit).await,
         }
-        page
+    }
+
+    /// The first `limit` of these.
+    pub(super) async fn page_of(&self, wanted: impl Iterator<Item = &Arc<Entry>> + Send, limit: usize) -> Result<Page, StoreError> {
+        let mut endpoints = Vec::new();
+        let take = |shown| {
+            let has_room = endpoints.len() < limit;
+            if has_room {
+                endpoints.push(shown);
+            }
+            has_room
+        };
+        let filled = self.fill(wanted, take).await?;
+        Ok(Page { endpoints, more: filled.more })
     }
 
     /// How many endpoints each of these builders has, in whatever state.
-    pub async fn owned_by<'b>(&self, builders: impl Iterator<Item = &'b BuilderId> + Send) -> HashMap<&'b BuilderId, u64> {
-        let mut owned: HashMap<_, _> = builders.map(|id| (id, 0)).collect();
-        for (number, live) in self.all().after("").enumerate() {
-            if number % SLICE == SLICE - 1 {
-                tokio::task::yield_now().await;
-            }
-            if let Owner::Builder(id) = &live.endpoint.owner
-                && let Some(count) = owned.get_mut(id)
-            {
-                *count += 1;
-            }
-        }
-        owned
+    #[must_use]
+    pub fn owned_by<'b>(&self, builders: impl Iterator<Item = &'b BuilderId>) -> HashMap<&'b BuilderId, u64> {
+        let all = self.all();
+        builders.map(|id| (id, all.owned(&Owner::Builder(id.clone())) as u64)).collect()
     }
 }

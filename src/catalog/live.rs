@@ -3,12 +3,14 @@
 use std::{
     any::Any,
     fmt,
+    ops::Deref,
     sync::{Arc, OnceLock},
 };
 
 use bytes::Bytes;
 use tollhouse_protocol::Bundle;
 
+use super::ready::Kept;
 use crate::{
     base::share::UsualCost,
     capability::Grant,
@@ -16,11 +18,24 @@ use crate::{
     tool::{Endpoint, Record, Runs, Shape},
 };
 
-/// An endpoint that can be called: the record and all that is made from it once.
+/// An endpoint as it is told of: the record, and what is made of it for lists and challenges.
 #[derive(Clone)]
-pub struct Live {
+pub struct Shown {
     /// As it is stored, with the limits in force.
     pub endpoint: Endpoint,
+    /// What a call costs, and the words of its challenge.
+    pub terms: Arc<Terms>,
+    /// The record of the catalogue, ready to be sent.
+    pub record: Record,
+    /// What a front has made of it to keep, if it shows it at all.
+    pub form: Option<Form>,
+}
+
+/// An endpoint that can be called: as it is told of, and all that is made from it once to run it.
+#[derive(Clone)]
+pub struct Live {
+    /// As it is told of.
+    pub shown: Arc<Shown>,
     /// What runs when it is called.
     pub runs: Runs,
     /// What can be told of its input without its worker.
@@ -35,23 +50,72 @@ pub struct Live {
     pub usual_cost: UsualCost,
     /// What calls may touch, now: shared by all versions, so that a revocation reaches running calls.
     pub grant: Arc<Grant>,
-    /// What a call costs, and the words of its challenge.
-    pub terms: Arc<Terms>,
-    /// The record of the catalogue, ready to be sent.
-    pub record: Record,
-    /// What a front has made of it to keep, if it shows it at all.
-    pub form: Option<Form>,
 }
 
 /// What a front makes of an endpoint, once for each change of it.
 pub type Form = Arc<dyn Any + Send + Sync>;
 
 /// Makes a front's form of an endpoint.
-pub type MakeForm = Box<dyn Fn(&Live) -> Option<Form> + Send + Sync>;
+pub type MakeForm = Box<dyn Fn(&Shown) -> Option<Form> + Send + Sync>;
+
+/// What an endpoint takes in memory besides what is counted, in bytes: about.
+const BESIDES: usize = 4 << 10;
+
+/// How much more JSON takes in memory than it is long, with what else is made of it: about.
+const IN_MEMORY: usize = 10;
+
+impl Deref for Live {
+    type Target = Shown;
+
+    fn deref(&self) -> &Shown {
+        &self.shown
+    }
+}
+
+/// Tests make other endpoints of one that is there.
+#[cfg(test)]
+impl std::ops::DerefMut for Live {
+    fn deref_mut(&mut self) -> &mut Shown {
+        Arc::make_mut(&mut self.shown)
+    }
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shown").field("slug", &self.endpoint.slug).field("revision", &self.endpoint.revision).finish_non_exhaustive()
+    }
+}
 
 impl fmt::Debug for Live {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Live").field("slug", &self.endpoint.slug).field("version", &self.endpoint.version).finish_non_exhaustive()
+    }
+}
+
+impl Kept for Arc<Shown> {
+    fn bytes(&self) -> usize {
+        BESIDES + IN_MEMORY * self.record.bytes()
+    }
+
+    fn is_in_use(&self) -> bool {
+        false
+    }
+}
+
+impl Kept for Arc<Live> {
+    fn bytes(&self) -> usize {
+        let code = self.bundle.as_ref().and_then(|bundle| bundle.source.as_ref()).map_or(0, |source| source.text.len());
+        let answer = match &self.runs {
+            Runs::Static(response) => IN_MEMORY * response.to_string().len(),
+            Runs::Builtin(_) | Runs::Js => 0,
+        };
+        self.shown.bytes() + code + answer
+    }
+
+    /// A version before this one, whose calls are not at their end, has the same grant: what is taken back reaches them only as long as
+    /// no other grant is made.
+    fn is_in_use(&self) -> bool {
+        Arc::strong_count(self) > 1 || Arc::strong_count(&self.grant) > 1
     }
 }
 

@@ -1,11 +1,14 @@
 //! What a policy would take from endpoints that are there, were it in force: nothing is changed.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use serde::Serialize;
 use tollhouse_protocol::limits::TABLE;
 
-use super::{Catalog, PolicyDraft, PublishError, limits::limits_in_force};
+use super::{Catalog, PolicyDraft, PublishError, entry::Asked, limits::limits_in_force};
 use crate::tool::{Owner, Slug};
 
 /// Endpoints that are looked at before others have a turn on the thread: about a millisecond.
@@ -38,28 +41,31 @@ impl Catalog {
     pub async fn would_narrow(&self, draft: PolicyDraft, long_running_ms: u64) -> Result<Narrowing, PublishError> {
         let policy = draft.check()?;
         let mut found = Narrowing::default();
-        let all = self.all();
-        for (number, live) in all.values().enumerate() {
+        let (all, before) = (self.all(), self.policy());
+        // Many ask for the same.
+        let mut known: HashMap<Option<Arc<str>>, Asked> = HashMap::new();
+        for (number, entry) in all.values().enumerate() {
             if number % SLICE == SLICE - 1 {
                 tokio::task::yield_now().await;
             }
-            let endpoint = &live.endpoint;
-            if endpoint.owner == Owner::Platform {
+            if *entry.owner == Owner::Platform {
                 continue;
             }
-            let then = limits_in_force(&endpoint.own_limits, &endpoint.owner, &policy.limits, &endpoint.limit_caps);
-            let lowered: Vec<_> = TABLE.iter().filter(|row| then.get(row.name) < endpoint.limits.get(row.name)).collect();
-            let is_stricter = policy.tier > endpoint.tier;
+            let asked = known.entry(entry.asked.clone()).or_insert_with(|| entry.asked());
+            let under = |ceilings| limits_in_force(&asked.own_limits, &entry.owner, ceilings, &asked.limit_caps);
+            let (now, then) = (under(&before.policy.limits), under(&policy.limits));
+            let lowered: Vec<_> = TABLE.iter().filter(|row| then.get(row.name) < now.get(row.name)).collect();
+            let is_stricter = policy.tier > self.tier_under(before.policy.tier, &entry.owner, asked.tier_cap);
             if lowered.is_empty() && !is_stricter {
                 continue;
             }
             lowered.iter().for_each(|row| *found.limits.entry(row.name).or_default() += 1);
-            let ends = endpoint.long_running(long_running_ms) && then.wall_ms <= long_running_ms;
+            let ends = now.wall_ms > long_running_ms && then.wall_ms <= long_running_ms;
             found.long_running += u64::from(ends);
             found.tier += u64::from(is_stricter);
             found.endpoints += 1;
             if found.slugs.len() < NAMED {
-                found.slugs.push(endpoint.slug.clone());
+                found.slugs.push(entry.slug.clone());
             }
         }
         Ok(found)

@@ -1,11 +1,15 @@
-//! Endpoints in the orders that lists are asked for in: kept with each change, so that a page costs what stands on it.
+//! The orders that endpoints are found in: kept with each change, so that a page costs what stands on it.
 
-use std::{ops::Bound, sync::Arc};
+use std::{cmp::Ordering, marker::PhantomData, ops::Bound, sync::Arc};
 
-use rpds::RedBlackTreeMapSync;
+use equivalent::{Comparable, Equivalent};
+use imbl::OrdSet;
 
-use super::Live;
-use crate::tool::{Endpoint, Slug};
+use super::Entry;
+use crate::{
+    base::id::EndpointId,
+    tool::{EndpointState, Owner, Slug},
+};
 
 /// An order that is asked for. Among equals it is that of the names, or of how well they fit the words that are searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,53 +29,167 @@ pub struct Place {
     pub slug: Slug,
 }
 
-/// Some endpoints in every order. A clone costs nothing.
-#[derive(Clone)]
-pub(super) struct Orders {
-    by_price: RedBlackTreeMapSync<Place, Arc<Live>>,
-    newest: RedBlackTreeMapSync<Place, Arc<Live>>,
-}
-
 impl Order {
     /// How far from the beginning an endpoint stands.
     #[must_use]
-    pub fn rank(self, endpoint: &Endpoint) -> u64 {
+    pub fn rank(self, entry: &Entry) -> u64 {
         match self {
-            Self::Price => endpoint.most_usd().0,
-            Self::Newest => u64::MAX - endpoint.created_at.0,
+            Self::Price => entry.most_usd.0,
+            Self::Newest => u64::MAX - entry.created_at.0,
         }
     }
 
     /// Where an endpoint stands.
     #[must_use]
-    pub fn place(self, endpoint: &Endpoint) -> Place {
-        Place { rank: self.rank(endpoint), slug: endpoint.slug.clone() }
+    pub fn place(self, entry: &Entry) -> Place {
+        Place { rank: self.rank(entry), slug: entry.slug.clone() }
     }
 }
 
-impl Default for Orders {
+/// What entries are put in order by.
+pub(super) trait By: 'static {
+    /// A place in the order.
+    type Key<'k>: Copy;
+
+    /// Where an entry stands.
+    fn key(entry: &Entry) -> Self::Key<'_>;
+
+    /// How a place and that of an entry stand.
+    fn compare(key: Self::Key<'_>, entry: &Entry) -> Ordering;
+}
+
+macro_rules! orders {
+    ($($(#[$what:meta])* $name:ident($($part:ident: $type:ty),+) of $entry:ident: ($($from:expr),+);)+) => {$(
+        $(#[$what])*
+        #[derive(Debug, Clone, Copy)]
+        pub(super) struct $name;
+
+        impl By for $name {
+            type Key<'k> = ($($type,)+);
+
+            fn key($entry: &Entry) -> Self::Key<'_> {
+                ($($from,)+)
+            }
+
+            fn compare(key: Self::Key<'_>, $entry: &Entry) -> Ordering {
+                key.cmp(&($($from,)+))
+            }
+        }
+    )+};
+}
+
+orders! {
+    /// By name.
+    Name(slug: &'k str) of entry: (entry.slug.as_str());
+    /// By id.
+    Id(id: [u8; 16]) of entry: (entry.id);
+    /// As [`Order::Price`].
+    Price(rank: u64, slug: &'k str) of entry: (Order::Price.rank(entry), entry.slug.as_str());
+    /// As [`Order::Newest`].
+    Newest(rank: u64, slug: &'k str) of entry: (Order::Newest.rank(entry), entry.slug.as_str());
+    /// By whose they are, then by name.
+    Owned(share: &'k str, slug: &'k str) of entry: (entry.owner.share(), entry.slug.as_str());
+    /// By where they stand, then by name.
+    Standing(state: EndpointState, slug: &'k str) of entry: (entry.state(), entry.slug.as_str());
+    /// By since when an admin has something to decide, then by name.
+    Waiting(since: u64, slug: &'k str) of entry: (entry.waits_since.map_or(0, |since| since.0), entry.slug.as_str());
+}
+
+/// An entry in an order.
+struct In<O>(Arc<Entry>, PhantomData<O>);
+
+impl<O> Clone for In<O> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0), PhantomData)
+    }
+}
+
+impl<O: By> PartialEq for In<O> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<O: By> Eq for In<O> {}
+
+impl<O: By> PartialOrd for In<O> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<O: By> Ord for In<O> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        O::compare(O::key(&self.0), &other.0)
+    }
+}
+
+/// A place that is looked for.
+struct At<'k, O: By>(O::Key<'k>);
+
+impl<O: By> Equivalent<In<O>> for At<'_, O> {
+    fn equivalent(&self, entry: &In<O>) -> bool {
+        O::compare(self.0, &entry.0).is_eq()
+    }
+}
+
+impl<O: By> Comparable<In<O>> for At<'_, O> {
+    fn compare(&self, entry: &In<O>) -> Ordering {
+        O::compare(self.0, &entry.0)
+    }
+}
+
+/// Entries in an order. A clone costs nothing, and a change the same however many there are.
+pub(super) struct Ordered<O: By>(OrdSet<In<O>>);
+
+impl<O: By> Clone for Ordered<O> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<O: By> Default for Ordered<O> {
     fn default() -> Self {
-        Self { by_price: RedBlackTreeMapSync::new_sync(), newest: RedBlackTreeMapSync::new_sync() }
+        Self(OrdSet::new())
     }
 }
 
-impl Orders {
-    /// Those behind `after`, or all.
-    pub(super) fn behind(&self, order: Order, after: Option<Place>) -> impl Iterator<Item = &Arc<Live>> {
-        let places = match order {
-            Order::Price => &self.by_price,
-            Order::Newest => &self.newest,
-        };
-        places.range::<Place, _>((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded)).map(|(_, live)| live)
+impl<O: By> Ordered<O> {
+    pub(super) fn get(&self, key: O::Key<'_>) -> Option<&Arc<Entry>> {
+        self.0.get(&At::<O>(key)).map(|found| &found.0)
     }
 
-    pub(super) fn put(&mut self, live: &Arc<Live>) {
-        self.by_price.insert_mut(Order::Price.place(&live.endpoint), Arc::clone(live));
-        self.newest.insert_mut(Order::Newest.place(&live.endpoint), Arc::clone(live));
+    pub(super) fn put(&mut self, entry: &Arc<Entry>) {
+        self.0.insert(In(Arc::clone(entry), PhantomData));
     }
 
-    pub(super) fn remove(&mut self, endpoint: &Endpoint) {
-        self.by_price.remove_mut(&Order::Price.place(endpoint));
-        self.newest.remove_mut(&Order::Newest.place(endpoint));
+    pub(super) fn remove(&mut self, entry: &Entry) {
+        self.0.remove(&At::<O>(O::key(entry)));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        self.0.iter().map(|found| &found.0)
+    }
+
+    /// Those behind a place.
+    pub(super) fn behind(&self, key: O::Key<'_>) -> impl Iterator<Item = &Arc<Entry>> + use<'_, O> {
+        self.0.range((Bound::Excluded(At::<O>(key)), Bound::Unbounded)).map(|found| &found.0)
+    }
+}
+
+impl Ordered<Id> {
+    pub(super) fn of_id(&self, id: &EndpointId) -> Option<&Arc<Entry>> {
+        self.get((id.packed(),))
+    }
+}
+
+impl Ordered<Owned> {
+    /// Those of an owner behind a slug, by slug.
+    pub(super) fn of_owner<'a>(&'a self, owner: &'a Owner, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+        self.behind((owner.share(), after)).take_while(move |entry| *entry.owner == *owner)
     }
 }

@@ -6,13 +6,14 @@ use serde_json::json;
 use tollhouse_protocol::{Limits, Tier};
 
 use super::{
-    By, Catalog, Draft, ENDPOINTS, Live, MAX_ENDPOINTS, PublishError,
+    By, Catalog, Draft, Live, PublishError,
     commit::Change,
+    entry::ENDPOINTS,
     safety::Report,
     scan::Upload,
     shipped,
     standing::{Reach, Standing},
-    version::Prepared,
+    version::{Prepared, uses},
 };
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
@@ -121,19 +122,18 @@ impl Catalog {
 
     pub(super) fn room_for(&self, owner: &Owner, by: By) -> Result<(), PublishError> {
         let all = self.all();
-        if all.len() >= MAX_ENDPOINTS {
-            return Err(PublishError::TooMany(MAX_ENDPOINTS as u64));
+        if all.len() >= self.max_endpoints {
+            return Err(PublishError::Full(self.max_endpoints));
         }
         let most = self.policy().policy.max_endpoints_per_builder;
-        let has = || all.values().filter(|live| live.endpoint.owner == *owner).count() as u64;
-        if by == By::Builder && has() >= most { Err(PublishError::TooMany(most)) } else { Ok(()) }
+        if by == By::Builder && all.owned(owner) as u64 >= most { Err(PublishError::TooMany(most)) } else { Ok(()) }
     }
 
     /// What takes `slug` from those who had it before, who must be the same owner. A new one is for who has not deleted too many.
     pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Batch, PublishError> {
         let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
         let anothers = retired.as_ref().is_some_and(|had| had != owner.share());
-        if self.find(slug.as_str()).is_some() || (anothers && by == By::Builder) {
+        if self.all().get(slug.as_str()).is_some() || (anothers && by == By::Builder) {
             return Err(PublishError::SlugTaken(slug.clone()));
         }
         let is_new = retired.is_none() && by == By::Builder;
@@ -165,11 +165,13 @@ impl Catalog {
         let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
         let successor = slug_successor(&old.endpoint);
         let mut rows = if successor == owner { self.let_go(&old.endpoint, None).await? } else { Batch::new() };
+        rows.append(uses(Some(&before.row.value), None));
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
         rows.append(Events::stored(owner, &event));
         self.commit(slug, rows).await?;
         self.show(|snapshot| snapshot.remove(slug));
+        self.forget(slug);
         old.grant.set(Granted::default());
         self.events.announce(owner, event);
         self.pool.retire(old.endpoint.id.as_str(), &old.endpoint.version);

@@ -7,14 +7,15 @@ use super::{
     By, Catalog, PublishError,
     change::content_differs,
     commit::{Change, transitions},
-    safety,
+    entry::ENDPOINTS,
+    safety::{self, Report},
     scan::{hold, open_outcome},
 };
 use crate::{
     event::Kind,
     replica::Turn,
     store::{Batch, Durability, Table, schema},
-    tool::{ContentSafety, HoldKind, Owner, finding::ScanOutcome},
+    tool::{ContentSafety, Endpoint, HoldKind, Owner, finding::ScanOutcome},
 };
 
 /// Where the version of the rules that all endpoints were scanned by is stored.
@@ -70,12 +71,12 @@ impl Catalog {
 
     async fn rescan_all(&self) -> Result<Rescanned, PublishError> {
         let mut found = Rescanned::default();
-        let slugs: Vec<_> =
-            self.all().values().filter(|live| live.endpoint.owner != Owner::Platform).map(|live| live.endpoint.slug.clone()).collect();
-        for slug in slugs {
-            let scanned = match self.rescan_one(slug.as_str()).await {
+        let all = self.all();
+        for entry in all.values().filter(|entry| *entry.owner != Owner::Platform) {
+            let slug = entry.slug.as_str();
+            let scanned = match self.rescan_one(slug).await {
                 // Another host of the store was at it.
-                Err(PublishError::Changed(_)) => self.rescan_one(slug.as_str()).await,
+                Err(PublishError::Changed(_)) => self.rescan_one(slug).await,
                 scanned => scanned,
             };
             match scanned {
@@ -94,17 +95,40 @@ impl Catalog {
 
     /// Scans one endpoint; answers how it is held back now, if it was not so before.
     async fn rescan_one(&self, slug: &str) -> Result<Option<HoldKind>, PublishError> {
-        let read = self.read_at(slug, None).await?.live;
-        let handler = self.uploaded(&read.endpoint.version).await?;
-        let report = self.scan(&read.endpoint, handler.as_ref()).await?;
+        let unknown = || PublishError::Unknown(slug.to_owned());
+        let read = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?.ok_or_else(unknown)?;
+        let handler = self.uploaded(&read.version).await?;
+        let report = self.scan(&read, handler.as_ref()).await?;
+        // Most are as they were: those are not made ready for it.
+        let known = self.with_provenance(&read, handler.as_ref(), report.clone()).await?;
+        if self.judged_by(&read, known).is_none() {
+            return Ok(None);
+        }
         let _one = self.changing.lock().await;
         let before = self.at_revision(slug, None).await?;
         let old = &before.live.endpoint;
-        if old.id != read.endpoint.id || content_differs(&read.endpoint, old) {
+        if old.id != read.id || content_differs(&read, old) {
             // Scanned as it was uploaded, by these rules.
             return Ok(None);
         }
         let report = self.with_provenance(old, handler.as_ref(), report).await?;
+        let Some((mut endpoint, kind)) = self.judged_by(old, report) else { return Ok(None) };
+        let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
+        if newly.is_some() {
+            endpoint.decided_on = None;
+        }
+        endpoint.revision += 1;
+        let mut events = transitions(old, &endpoint, By::Host, None);
+        if let Some(kind) = newly {
+            events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
+        }
+        let bundle = before.live.bundle.clone();
+        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
+        Ok(newly)
+    }
+
+    /// An endpoint with what was found in it, and how it is held back for that; `None` where nothing comes of it.
+    fn judged_by(&self, old: &Endpoint, report: Report) -> Option<(Endpoint, Option<HoldKind>)> {
         let mut endpoint = old.clone();
         let open = open_outcome(&report.findings, old);
         let found = match open {
@@ -127,19 +151,8 @@ impl Catalog {
             findings: report.findings,
         });
         if (&endpoint.content_safety, &endpoint.review) == (&old.content_safety, &old.review) {
-            return Ok(None);
+            return None;
         }
-        let newly = kind.filter(|kind| old.review.hold.as_ref().is_none_or(|hold| hold.kind != *kind));
-        if newly.is_some() {
-            endpoint.decided_on = None;
-        }
-        endpoint.revision += 1;
-        let mut events = transitions(old, &endpoint, By::Host, None);
-        if let Some(kind) = newly {
-            events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
-        }
-        let bundle = before.live.bundle.clone();
-        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
-        Ok(newly)
+        Some((endpoint, kind))
     }
 }

@@ -9,13 +9,14 @@ use tollhouse_protocol::{Limits, Tier};
 use super::{
     By, Catalog, Live, Page, PublishError,
     commit::{Change, transitions},
+    entry::waits,
     scan::{approve_findings, disapprove_findings},
     standing::{Reach, Standing},
 };
 use crate::{
     base::clock::Timestamp,
     event::Kind,
-    store::Batch,
+    store::{Batch, StoreError},
     tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome},
 };
 
@@ -69,14 +70,14 @@ impl WaitingPlace {
 
 impl Catalog {
     /// A page of the endpoints of which an admin has something to decide, those that wait longest first; and how many there are.
-    pub async fn queue(&self, after: Option<&WaitingPlace>, limit: usize) -> (Page, usize) {
-        let waiting = self.page(waits, None, usize::MAX).await.endpoints;
-        let total = waiting.len();
-        let mut rest: Vec<_> = waiting.into_iter().map(|live| (WaitingPlace::of(&live.endpoint), live)).collect();
-        rest.retain(|(place, _)| after.is_none_or(|after| place > after));
-        rest.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let more = rest.len() > limit;
-        (Page { endpoints: rest.into_iter().take(limit).map(|(_, live)| live).collect(), more }, total)
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn queue(&self, after: Option<&WaitingPlace>, limit: usize) -> Result<(Page, usize), StoreError> {
+        let all = self.all();
+        let (waiting, total) = all.waiting(after.map(|WaitingPlace(since, slug)| (*since, slug)));
+        Ok((self.page_of(waiting, limit).await?, total))
     }
 
     /// Carries out an admin's decision. What it takes away, running calls lose at their next op.
@@ -198,12 +199,6 @@ impl Verdict {
         endpoint.tier_cap = self.tier.unwrap_or(endpoint.tier_cap);
         Ok(!self.limits.is_empty() || self.tier.is_some())
     }
-}
-
-/// Whether an admin has something to decide: not about content that one has refused already.
-fn waits(endpoint: &Endpoint) -> bool {
-    let undecided = |kind| kind == HoldKind::ContentReview || !endpoint.review.refused;
-    endpoint.asks() || endpoint.review.hold.as_ref().is_some_and(|hold| undecided(hold.kind))
 }
 
 /// Whether there is something that an approval answers: also what was refused before.

@@ -1,11 +1,14 @@
 //! What is decided about builders. While they are suspended their endpoints take no calls, whatever their own state is, and come
 //! back in that state; and they run in the tier that was set for their owner, or a stricter one.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use serde_json::json;
 
-use super::{By, Catalog, Live, PublishError, granted};
+use super::{By, Catalog, Entry, Live, PublishError, granted};
 use crate::{
     account::builder::{self, Builder, BuilderError, Judged},
     base::id::BuilderId,
@@ -13,7 +16,7 @@ use crate::{
     tool::Owner,
 };
 
-/// Endpoints that are made anew before others have a turn on the thread: about a millisecond.
+/// Endpoints that are shown anew before others have a turn on the thread: about a millisecond.
 const SLICE: usize = 200;
 
 impl Catalog {
@@ -54,17 +57,27 @@ impl Catalog {
             return;
         }
         self.judged.store(Arc::new(all));
-        let all = self.all();
-        let mut made = Vec::new();
-        for (number, live) in all.values().enumerate() {
-            if number % SLICE == SLICE - 1 {
-                tokio::task::yield_now().await;
-            }
-            if !matches!(&live.endpoint.owner, Owner::Builder(id) if *id == builder.id) {
-                continue;
-            }
-            match self.remade(live) {
-                Ok(now) => made.push((live, Arc::new(now))),
+        self.remade.fetch_add(1, Ordering::SeqCst);
+        let (owner, all) = (Owner::Builder(builder.id.clone()), self.all());
+        let owned: Vec<_> = all.of_owner(&owner, "").cloned().collect();
+        for some in owned.chunks(SLICE) {
+            self.show(|snapshot| {
+                for entry in some {
+                    let mut entry = Entry::clone(entry);
+                    entry.owner_suspended = now.suspended;
+                    snapshot.put(entry, None);
+                }
+            });
+            tokio::task::yield_now().await;
+        }
+        self.told.clear();
+        // Those that are not ready have no calls that run, and no workers.
+        for live in self.ready.all().iter().filter(|live| live.endpoint.owner == owner) {
+            match self.remade_for(live).map(Arc::new) {
+                Ok(now) => {
+                    self.make_known(&now);
+                    self.leave_tier(&live.endpoint, &now.endpoint);
+                }
                 Err(error) => tracing::error!(%error, endpoint.slug = %live.endpoint.slug, "an endpoint could not be shown anew"),
             }
             if builder.suspended.is_some() {
@@ -72,12 +85,11 @@ impl Catalog {
                 self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version);
             }
         }
-        self.show(|snapshot| made.iter().for_each(|(_, live)| snapshot.put(Arc::clone(live))));
-        made.iter().for_each(|(old, live)| self.leave_tier(&old.endpoint, &live.endpoint));
+        self.changed();
     }
 
     /// The endpoint with its owner's standing as it is now, which running calls heed from here on.
-    fn remade(&self, live: &Live) -> Result<Live, PublishError> {
+    fn remade_for(&self, live: &Live) -> Result<Live, PublishError> {
         let made = self.made_again(live);
         made.grant.set(granted(&made.endpoint)?);
         Ok(made)

@@ -36,6 +36,7 @@ async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) 
         base_url: "https://tools.example".to_owned(),
         payment: PaymentConfig::for_network("eip155:84532", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C").unwrap(),
         make_form: Box::new(|_| None),
+        room: CatalogRoom::default(),
     };
     (Arc::new(Catalog::open(store, parts).await.unwrap()), folder)
 }
@@ -168,9 +169,9 @@ async fn orders_and_counts_follow_every_change() {
     for (slug, price) in [("dear", 0.5), ("free", 0.0), ("cheap", 0.01), ("alike", 0.01)] {
         create(slug, price).await;
     }
-    let in_order = |order, after| {
+    let in_order = |order, after: Option<Place>| {
         let all = catalog.all();
-        all.ordered(order, after).map(|live| live.endpoint.slug.as_str().to_owned()).collect::<Vec<_>>()
+        all.ordered(order, after.as_ref()).map(|entry| entry.slug.as_str().to_owned()).collect::<Vec<_>>()
     };
     let count = |pricing| catalog.all().count(&Filter { pricing, ..Filter::default() });
     let counts =
@@ -179,7 +180,7 @@ async fn orders_and_counts_follow_every_change() {
     // All of one moment.
     assert_eq!(in_order(Order::Newest, None), ["alike", "cheap", "dear", "free"]);
     assert_eq!(counts(), (4, 1, 3));
-    let cheap = Order::Price.place(&catalog.find("cheap").unwrap().endpoint);
+    let cheap = Order::Price.place(catalog.all().get("cheap").unwrap());
     assert_eq!(in_order(Order::Price, Some(cheap.clone())), ["dear"]);
     catalog.update("dear", patch(json!({ "priceUsd": 0 })), None, By::Builder).await.unwrap();
     assert_eq!(in_order(Order::Price, None), ["dear", "free", "alike", "cheap"]);
@@ -187,8 +188,8 @@ async fn orders_and_counts_follow_every_change() {
     assert_eq!((in_order(Order::Price, None), counts()), (vec!["dear".to_owned(), "free".to_owned(), "alike".to_owned()], (3, 2, 1)));
     // A place is one also when nothing stands there any more.
     assert_eq!(in_order(Order::Price, Some(cheap)), [""; 0]);
-    let free = catalog.find("free").unwrap();
-    assert_eq!(catalog.all().of_id(&free.endpoint.id).unwrap().endpoint.slug, free.endpoint.slug);
+    let free = catalog.find("free").await.unwrap().unwrap();
+    assert_eq!(catalog.all().of_id(&free.endpoint.id).unwrap().slug, free.endpoint.slug);
     catalog.delete("free", None, By::Builder).await.unwrap();
     assert!(catalog.all().of_id(&free.endpoint.id).is_none());
     let again = create("free", 0.0).await;

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{By, Catalog, HandlerDraft, Live, PublishError, bundle::with_schemas, reach};
+use super::{By, Catalog, HandlerDraft, Live, PublishError, Shown, bundle::with_schemas, reach};
 use crate::{
     capability::Grant,
     tool::{Endpoint, Owner, Runtime, told},
@@ -54,7 +54,8 @@ impl Catalog {
         let grant = if held { self.self_served(&mut endpoint)? } else { Arc::clone(&live.grant) };
         let bundle = with_schemas(bundle, &endpoint, schemas);
         let runs = endpoint.runs()?;
-        let trial = Live { endpoint, runs, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
+        let shown = Shown { endpoint, terms: Arc::clone(&live.terms), record: live.record.clone(), form: live.form.clone() };
+        let trial = Live { shown: Arc::new(shown), runs, bundle, fixed: OnceLock::new(), grant, ..live.clone() };
         self.answers_fit(&trial).await?;
         Ok(Arc::new(trial))
     }

@@ -1,6 +1,9 @@
 //! Versions of handlers: checked in the sandbox, kept by their hash, loaded again.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,12 +16,15 @@ use crate::{
         aside::{aside, length},
         clock::Timestamp,
     },
-    store::{Batch, Durability, StoreError, Table, schema},
+    store::{Batch, Direction, Durability, Ended, StoreError, Table, schema},
     tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
 };
 
 const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
 crate::store::json_values!(StoredVersion);
+
+/// Version, and the slug of an endpoint that needs it.
+const USES: Table<(Ended<String>, String), ()> = schema::VERSION_USES.holding();
 
 const LET_GO: Table<String, LetGo> = schema::VERSIONS_LET_GO.holding();
 crate::store::postcard_values!(LetGo);
@@ -73,6 +79,18 @@ impl Prepared {
         batch.delete(&LET_GO, &self.version);
         batch
     }
+}
+
+/// What says which versions an endpoint needs, as it becomes `after` of what it was `before`.
+pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch {
+    let needs = |endpoint: Option<&Endpoint>| -> BTreeSet<_> {
+        let key = |endpoint: &Endpoint, version: &str| (Ended(version.to_owned()), endpoint.slug.to_string());
+        endpoint.into_iter().flat_map(|endpoint| endpoint.needs().map(|version| key(endpoint, version)).collect::<Vec<_>>()).collect()
+    };
+    let (had, has, mut batch) = (needs(before), needs(after), Batch::new());
+    had.difference(&has).for_each(|gone| _ = batch.delete(&USES, gone));
+    has.difference(&had).for_each(|new| _ = batch.put(&USES, new, &()));
+    batch
 }
 
 impl StoredVersion {
@@ -151,14 +169,16 @@ impl Catalog {
         if versions.is_empty() {
             return Ok(versions);
         }
-        let all = self.all();
-        // Of ten thousand endpoints with fifty versions each it takes a while.
-        let unneeded = tokio::task::spawn_blocking(move || {
-            let others = all.values().map(|live| &live.endpoint).filter(|other| Some(&other.slug) != slug.as_ref());
-            others.flat_map(Endpoint::needs).for_each(|version| _ = versions.remove(version));
-            versions
-        });
-        unneeded.await.map_err(|error| PublishError::Corrupt(error.to_string()))
+        let mut needed = Vec::new();
+        for version in &versions {
+            // Of which one may be that at `slug`.
+            let some = USES.page(&*self.store, &USES.under(&Ended(version.clone())), 2, Direction::Forward).await?;
+            if some.iter().any(|row| slug.as_ref().is_none_or(|slug| row.key.1 != slug.as_str())) {
+                needed.push(version.clone());
+            }
+        }
+        needed.iter().for_each(|version| _ = versions.remove(version));
+        Ok(versions)
     }
 
     /// Refuses schemas that are sure to cost too much, on a thread for such work.

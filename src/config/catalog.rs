@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{error::SettingsError, layered::flags};
-use crate::catalog::safety::OperatorLists;
+use crate::catalog::{CatalogRoom, safety::OperatorLists};
 
 flags! {
 /// Of the catalogue.
@@ -14,6 +14,12 @@ pub struct CatalogFlags {
     /// Wall limit above which an endpoint is long-running, in ms [default: 10000]
     #[arg(long, env = "TOLLHOUSE_LONG_RUNNING_MS")]
     pub long_running_ms: Option<u64>,
+    /// Most endpoints: no more are published [default: 1000000]
+    #[arg(long, env = "TOLLHOUSE_MAX_ENDPOINTS")]
+    pub max_endpoints: Option<usize>,
+    /// What sources, schemas and records take in memory that are ready for calls and lists, in bytes, about [default: 268435456]
+    #[arg(long, env = "TOLLHOUSE_READY_ENDPOINTS_BYTES")]
+    pub ready_endpoints_bytes: Option<usize>,
     /// File of SHA-256 hashes of known illegal or licensed material, one a line; uploads that hold it are refused
     #[arg(long, env = "TOLLHOUSE_SAFETY_HASHES")]
     pub safety_hashes: Option<PathBuf>,
@@ -36,6 +42,8 @@ pub struct CatalogSettings {
     pub tools: Option<PathBuf>,
     /// An endpoint with a wall limit above this is long-running.
     pub long_running_ms: u64,
+    /// How many endpoints there may be, and how much of them is kept in memory.
+    pub room: CatalogRoom,
     /// How to reach who runs the host: an address or a URL.
     pub contact: Option<String>,
     /// What the operator adds to the content safety policy.
@@ -57,6 +65,10 @@ impl CatalogFlags {
         Ok(CatalogSettings {
             tools: self.tools,
             long_running_ms: self.long_running_ms.unwrap_or(10_000),
+            room: CatalogRoom {
+                max_endpoints: self.max_endpoints.unwrap_or(CatalogRoom::default().max_endpoints),
+                ready_bytes: self.ready_endpoints_bytes.unwrap_or(CatalogRoom::default().ready_bytes),
+            },
             contact: self.contact,
             safety: SafetySettings { lists, abuse_contact: self.abuse_contact },
         })

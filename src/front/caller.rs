@@ -64,7 +64,7 @@ impl Callers {
             false => None,
         };
         let by = |owner: &Owner| if caller.as_ref() == Some(owner) { CalledBy::Owner } else { CalledBy::Anyone };
-        Ok(calls.find(slug, by)?)
+        Ok(calls.find(slug, by).await?)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::{account::builder::Builders, base::id::BuilderId, call::Metrics, catalog::Live, tool::Owner};
+use crate::{account::builder::Builders, base::id::BuilderId, call::Metrics, catalog::Shown, tool::Owner};
 
 /// Knows what is told beside records.
 pub struct About {
@@ -42,7 +42,7 @@ struct Named {
 
 impl About {
     /// What is told of a tool. Without its builder where their name cannot be read: the catalogue is there without the store.
-    pub(super) async fn tool(&self, live: &Live) -> Told {
+    pub(super) async fn tool(&self, live: &Shown) -> Told {
         let figures = self.metrics.figures(&live.endpoint.id);
         let builder = match &live.endpoint.owner {
             Owner::Platform => None,
@@ -58,7 +58,7 @@ impl About {
     }
 
     /// A record with what is told beside it.
-    pub(super) async fn beside(&self, live: &Live, mut record: Value) -> Value {
+    pub(super) async fn beside(&self, live: &Shown, mut record: Value) -> Value {
         if let (Some(members), Value::Object(told)) = (record.as_object_mut(), json!(self.tool(live).await)) {
             members.extend(told);
         }

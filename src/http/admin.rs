@@ -113,7 +113,7 @@ const QUEUE: &[&str] = &["reviews"];
 async fn reviews(Admin(pages): Admin<Pages>, State(publishing): State<Arc<Publishing>>) -> Result<Json<Value>, Fault> {
     let place = |cursor: String| cursor::read(QUEUE, &cursor).and_then(|place| WaitingPlace::from_bytes(&place)).ok_or_else(bad_cursor);
     let after = pages.cursor.map(place).transpose()?;
-    let (page, total) = publishing.catalog.queue(after.as_ref(), pages.limit.0).await;
+    let (page, total) = publishing.catalog.queue(after.as_ref(), pages.limit.0).await?;
     let mut reviews = Vec::with_capacity(page.endpoints.len());
     for live in &page.endpoints {
         reviews.push(publishing.about.beside(live, waiting_for(&live.endpoint)).await);

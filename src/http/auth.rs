@@ -133,7 +133,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let caller = admitted(parts, http).await?;
         let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
-        let live = http.publishing.catalog.find(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+        let live = http.publishing.catalog.find(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
         if !caller.manages(&live.endpoint.owner) {
             return Err(Code::NotOwner.into());
         }

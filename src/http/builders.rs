@@ -178,7 +178,7 @@ async fn list(
 ) -> Result<Json<Value>, Fault> {
     let after = page.cursor.map(|cursor| cursor.parse::<BuilderId>()).transpose().map_err(|_| bad_cursor())?;
     let builders = accounts.builders.list(after.as_ref(), page.limit.0).await?;
-    let owned = accounts.catalog.owned_by(builders.iter().map(|builder| &builder.id)).await;
+    let owned = accounts.catalog.owned_by(builders.iter().map(|builder| &builder.id));
     let since = EARNED.at(earning.clock.now());
     let mut told = Vec::with_capacity(builders.len());
     for builder in &builders {

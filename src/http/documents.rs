@@ -39,10 +39,7 @@ use super::{
     services::Offering,
     turn::ProcessorTurn,
 };
-use crate::{
-    catalog::Snapshot,
-    front::{Code, Fault, host_name},
-};
+use crate::front::{Code, Fault, host_name};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
@@ -99,8 +96,9 @@ async fn openapi(
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let some = wanted.read()?;
-    let made = |all: &Snapshot| Document::json(&openapi::made(&offering, all, &some));
-    Ok(turn.work(|| page(&offering, some == Chosen::CalledMost, &offering.documents.openapi, made)).told(&headers))
+    let made = async { Ok(Document::json(&openapi::made(&offering, &offering.catalog.all(), &some).await?)) };
+    let document = turn.during(page(&offering, some == Chosen::CalledMost, &offering.documents.openapi, made)).await?;
+    Ok(document.told(&headers))
 }
 
 /// All of it is made of the table, and differs from host to host in its address only.
@@ -114,15 +112,15 @@ async fn well_known(
     ProcessorTurn(turn): ProcessorTurn,
     QueryParams(wanted): QueryParams<Behind>,
     headers: HeaderMap,
-) -> Response {
+) -> Result<Response, Fault> {
     let after = wanted.after.as_deref().unwrap_or_default();
-    let made = |all: &Snapshot| Document::json(&resources::made(&offering, all, after));
-    turn.work(|| page(&offering, wanted.after.is_none(), &offering.documents.well_known, made)).told(&headers)
+    let made = async { Ok(Document::json(&resources::made(&offering, &offering.catalog.all(), after).await?)) };
+    Ok(turn.during(page(&offering, wanted.after.is_none(), &offering.documents.well_known, made)).await?.told(&headers))
 }
 
-async fn llms(State(offering): State<Arc<Offering>>, ProcessorTurn(turn): ProcessorTurn, headers: HeaderMap) -> Response {
-    let made = |all: &Snapshot| Document::of(MARKDOWN, llms::made(&offering, all));
-    turn.work(|| page(&offering, true, &offering.documents.llms, made)).told(&headers)
+async fn llms(State(offering): State<Arc<Offering>>, ProcessorTurn(turn): ProcessorTurn, headers: HeaderMap) -> Result<Response, Fault> {
+    let made = async { Ok(Document::of(MARKDOWN, llms::made(&offering, &offering.catalog.all()).await?)) };
+    Ok(turn.during(page(&offering, true, &offering.documents.llms, made)).await?.told(&headers))
 }
 
 async fn llms_tools(
@@ -130,17 +128,22 @@ async fn llms_tools(
     ProcessorTurn(turn): ProcessorTurn,
     QueryParams(wanted): QueryParams<Behind>,
     headers: HeaderMap,
-) -> Response {
+) -> Result<Response, Fault> {
     let after = wanted.after.unwrap_or_default();
-    turn.work(|| Document::of(MARKDOWN, llms::tools(&offering, &offering.catalog.all(), &after))).told(&headers)
+    let tools = turn.during(async { llms::tools(&offering, &offering.catalog.all(), &after).await }).await?;
+    Ok(Document::of(MARKDOWN, tools).told(&headers))
 }
 
 /// What was made of the catalogue last, if it is that which is `kept`; else made now.
-fn page(offering: &Offering, is_kept: bool, kept: &Kept, make: impl Fn(&Snapshot) -> Document) -> Document {
+async fn page(
+    offering: &Offering,
+    is_kept: bool,
+    kept: &Kept,
+    make: impl Future<Output = Result<Document, Fault>>,
+) -> Result<Document, Fault> {
     // Counted before it is read: what changes in between is read again.
     let changes = *offering.catalog.changes().borrow();
-    let made = || make(&offering.catalog.all());
-    if is_kept { kept.first(changes, Instant::now(), made) } else { made() }
+    if is_kept { kept.first(changes, Instant::now(), make).await } else { make.await }
 }
 
 async fn index(offering: State<Arc<Offering>>, headers: HeaderMap) -> Result<Response, Fault> {

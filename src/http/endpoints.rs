@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     base::{aside::aside, id::BuilderId, misfit},
-    catalog::{Draft, HandlerDraft, Live, Patch},
+    catalog::{Draft, HandlerDraft, Patch, Shown},
     front::{Caller, Code, Fault, body, peer, via},
     tool::{CatalogForm, EndpointState, Owner, Via},
 };
@@ -154,7 +154,7 @@ async fn inspect(
     if let Some(Managed { live, .. }) = managed {
         return Ok(owned(&publishing, &live));
     }
-    let live = publishing.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+    let live = publishing.catalog.find_listed(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;
     Ok(tagged(&live, json!({ "ok": true, "endpoint": record })))
 }
@@ -216,10 +216,7 @@ pub(super) struct Wanted {
 /// A page of endpoints in brief, by slug.
 pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, Fault> {
     let Wanted { owner, state } = wanted;
-    let is_wanted = |endpoint: &crate::tool::Endpoint| {
-        owner.as_ref().is_none_or(|owner| *owner == endpoint.owner) && state.is_none_or(|state| state == endpoint.state())
-    };
-    let page = publishing.catalog.page(is_wanted, behind(cursor)?.as_ref(), limit.0).await;
+    let page = publishing.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
     let endpoints: Vec<_> = page.endpoints.iter().map(|live| brief(publishing, live)).collect();
     let mut answer = json!({ "ok": true, "endpoints": endpoints });
     if let Some(last) = page.endpoints.last().filter(|_| page.more) {
@@ -229,7 +226,7 @@ pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, 
 }
 
 /// An endpoint in brief, with what keeps its calls from running at the moment.
-fn brief(publishing: &Publishing, live: &Live) -> Value {
+fn brief(publishing: &Publishing, live: &Shown) -> Value {
     let id = &live.endpoint.id;
     let mut brief = live.endpoint.brief(&publishing.base_url);
     brief["heldForMs"] = json!(publishing.pool.held(id.as_str()).map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
@@ -237,17 +234,17 @@ fn brief(publishing: &Publishing, live: &Live) -> Value {
     brief
 }
 
-pub(super) fn owned(publishing: &Publishing, live: &Live) -> Response {
+pub(super) fn owned(publishing: &Publishing, live: &Shown) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url) }))
 }
 
 /// The record after a change, with what its handler reaches for and does not have.
-fn changed(publishing: &Publishing, live: &Live, warnings: &[String]) -> Response {
+fn changed(publishing: &Publishing, live: &Shown, warnings: &[String]) -> Response {
     tagged(live, json!({ "ok": true, "endpoint": live.endpoint.owned(&publishing.base_url), "warnings": warnings }))
 }
 
 /// An answer with the record's revision as its `ETag`.
-fn tagged(live: &Live, body: serde_json::Value) -> Response {
+fn tagged(live: &Shown, body: serde_json::Value) -> Response {
     with_etag(live.endpoint.revision, body)
 }
 

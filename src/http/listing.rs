@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::page::{Limit, bad_cursor};
 use crate::{
-    catalog::{Catalog, Filter, Live, Order, Place, search::Query},
+    catalog::{Catalog, Entry, Filter, Order, Place, Shown, search::Query},
     front::{Fault, cursor},
-    tool::{CatalogForm, Endpoint, MicroUsd, PricingMode},
+    tool::{CatalogForm, MicroUsd, PricingMode},
 };
 
 /// Bytes of records after which a page ends, however few they are: schemas may be large.
@@ -35,7 +35,7 @@ pub(super) struct Listing {
 
 /// A page of tools.
 pub(super) struct Page {
-    pub(super) tools: Vec<Arc<Live>>,
+    pub(super) tools: Vec<Arc<Shown>>,
     /// All that the query finds.
     pub(super) total: usize,
     pub(super) next: Option<String>,
@@ -127,81 +127,94 @@ impl Listing {
     ///
     /// # Errors
     ///
-    /// 400 for a cursor of another list, or of none.
-    pub(super) fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
+    /// 400 for a cursor of another list, or of none; the store's, for what is not ready.
+    pub(super) async fn page(&self, catalog: &Catalog) -> Result<Page, Fault> {
         let of: Vec<_> = self.asked.iter().map(String::as_str).collect();
         let place = self.cursor.as_ref().map(|cursor| cursor::read(&of, cursor).ok_or_else(bad_cursor)).transpose()?;
         if let Some(name) = &self.near {
-            return self.nearest(catalog, name, &of, place);
+            return self.nearest(catalog, name, &of, place).await;
         }
         match (&self.words, self.order) {
-            (Some(words), Some(order)) => self.found_in_order(catalog, words, order, &of, place),
-            (Some(words), None) => self.found(catalog, words, &of, place),
-            (None, Some(order)) => self.ordered(catalog, order, &of, place),
-            (None, None) => self.named(catalog, &of, place),
+            (Some(words), Some(order)) => self.found_in_order(catalog, words, order, &of, place).await,
+            (Some(words), None) => self.found(catalog, words, &of, place).await,
+            (None, Some(order)) => self.ordered(catalog, order, &of, place).await,
+            (None, None) => self.named(catalog, &of, place).await,
         }
     }
 
     /// In the order that is asked for. Their place is the last one's in it.
-    fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+    async fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let (after, all) = (place.map(|place| read_place(&place).ok_or_else(bad_cursor)).transpose()?, catalog.all());
-        let wanted = all.ordered(order, after).filter(|live| self.filter.takes(&live.endpoint));
-        Ok(self.page_of(wanted, all.count(&self.filter), of, |endpoint| written_place(&order.place(endpoint))))
+        let wanted = all.ordered(order, after.as_ref()).filter(|entry| self.filter.takes(entry));
+        self.page_of(catalog, wanted, all.count(&self.filter), of, |last| all.get(last).map(|entry| written_place(&order.place(entry))))
+            .await
     }
 
     /// Those with the words, in the order that is asked for. Their place is a number.
-    fn found_in_order(&self, catalog: &Catalog, words: &Query, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+    async fn found_in_order(
+        &self,
+        catalog: &Catalog,
+        words: &Query,
+        order: Order,
+        of: &[&str],
+        place: Option<Vec<u8>>,
+    ) -> Result<Page, Fault> {
         let skip = numbered(place)?;
-        let mut items = catalog.all().search(words, 0, usize::MAX, |live| self.filter.takes(&live.endpoint)).items;
-        items.sort_by_key(|live| order.rank(&live.endpoint));
-        Ok(self.numbered_page(items.iter().skip(skip), skip, items.len(), of))
+        let mut items = catalog.all().search(words, 0, usize::MAX, |entry| self.filter.takes(entry)).items;
+        items.sort_by_key(|entry| order.rank(entry));
+        self.numbered_page(catalog, items.iter().skip(skip), skip, items.len(), of).await
     }
 
     /// By how well they fit. Their place is a number.
-    fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+    async fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let skip = numbered(place)?;
-        let found = catalog.all().search(words, skip, self.limit.0, |live| self.filter.takes(&live.endpoint));
-        Ok(self.numbered_page(found.items.iter(), skip, found.total, of))
+        let found = catalog.all().search(words, skip, self.limit.0, |entry| self.filter.takes(entry));
+        self.numbered_page(catalog, found.items.iter(), skip, found.total, of).await
     }
 
     /// By how near their names are. Their place is a number.
-    fn nearest(&self, catalog: &Catalog, name: &str, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+    async fn nearest(&self, catalog: &Catalog, name: &str, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let (skip, all) = (numbered(place)?, catalog.all());
-        let near = all.nearest(name, |live| self.filter.takes(&live.endpoint));
-        Ok(self.numbered_page(near.iter().skip(skip).copied(), skip, near.len(), of))
+        let near = all.nearest(name, |entry| self.filter.takes(entry));
+        self.numbered_page(catalog, near.iter().skip(skip).copied(), skip, near.len(), of).await
     }
 
     /// A page of what stands behind the first `skip` of all.
-    fn numbered_page<'a>(&self, items: impl Iterator<Item = &'a Arc<Live>>, skip: usize, total: usize, of: &[&str]) -> Page {
-        let mut room = Room::of(self);
-        let tools: Vec<_> = items.take_while(|live| room.takes(live)).cloned().collect();
-        let end = skip + tools.len();
+    async fn numbered_page(
+        &self,
+        catalog: &Catalog,
+        items: impl Iterator<Item = &Arc<Entry>> + Send,
+        skip: usize,
+        total: usize,
+        of: &[&str],
+    ) -> Result<Page, Fault> {
+        let (mut room, mut tools) = (Room::of(self), Vec::new());
+        let end = skip + catalog.fill(items, |shown| room.takes(&shown, &mut tools)).await?.passed;
         let next = (end < total).then(|| cursor::write(of, &u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes()));
-        Page { tools, total, next }
+        Ok(Page { tools, total, next })
     }
 
     /// By their names. Their place is the last one's name.
-    fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
+    async fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let after = place.map_or(Ok(String::new()), String::from_utf8).map_err(|_| bad_cursor())?;
         let all = catalog.all();
-        let wanted = all.after(&after).filter(|live| live.endpoint.listed() && self.filter.takes(&live.endpoint));
-        Ok(self.page_of(wanted, all.count(&self.filter), of, |endpoint| endpoint.slug.as_str().as_bytes().to_vec()))
+        let wanted = all.after(&after).filter(|entry| entry.listed() && self.filter.takes(entry));
+        self.page_of(catalog, wanted, all.count(&self.filter), of, |last| Some(last.as_bytes().to_vec())).await
     }
 
     /// The first of these, as many as a page has room for. The next page begins behind the `place` of the last one.
-    fn page_of<'a>(
+    async fn page_of(
         &self,
-        wanted: impl Iterator<Item = &'a Arc<Live>>,
+        catalog: &Catalog,
+        wanted: impl Iterator<Item = &Arc<Entry>> + Send,
         total: usize,
         of: &[&str],
-        place: impl FnOnce(&Endpoint) -> Vec<u8>,
-    ) -> Page {
-        let (mut room, mut rest, mut tools) = (Room::of(self), wanted.peekable(), Vec::new());
-        while let Some(live) = rest.next_if(|live| room.takes(live)) {
-            tools.push(Arc::clone(live));
-        }
-        let next = tools.last().filter(|_| rest.peek().is_some()).map(|last| cursor::write(of, &place(&last.endpoint)));
-        Page { tools, total, next }
+        place: impl FnOnce(&str) -> Option<Vec<u8>> + Send,
+    ) -> Result<Page, Fault> {
+        let (mut room, mut tools) = (Room::of(self), Vec::new());
+        let filled = catalog.fill(wanted, |shown| room.takes(&shown, &mut tools)).await?;
+        let last = tools.last().filter(|_| filled.more).and_then(|last: &Arc<Shown>| place(last.endpoint.slug.as_str()));
+        Ok(Page { next: last.map(|last| cursor::write(of, &last)), tools, total })
     }
 }
 
@@ -232,13 +245,14 @@ impl Room {
         Self { tools: listing.limit.0, bytes: MAX_PAGE_BYTES }
     }
 
-    /// Takes the room for one; false where the page is full.
-    fn takes(&mut self, live: &Live) -> bool {
+    /// Puts one with the others; false where the page is full.
+    fn takes(&mut self, shown: &Arc<Shown>, tools: &mut Vec<Arc<Shown>>) -> bool {
         if self.tools == 0 || self.bytes == 0 {
             return false;
         }
         self.tools -= 1;
-        self.bytes = self.bytes.saturating_sub(live.record.bytes());
+        self.bytes = self.bytes.saturating_sub(shown.record.bytes());
+        tools.push(Arc::clone(shown));
         true
     }
 }

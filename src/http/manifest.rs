@@ -18,7 +18,7 @@ use super::{
     turn::ProcessorTurn,
 };
 use crate::{
-    catalog::Live,
+    catalog::Shown,
     front::Fault,
     tool::{CatalogForm, HandlerType},
 };
@@ -46,7 +46,7 @@ async fn catalog(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Fault> {
     let listing = Listing::read(query.as_deref().unwrap_or_default())?;
-    let page = turn.work(|| listing.page(&offering.catalog))?;
+    let page = turn.during(listing.page(&offering.catalog)).await?;
     let mut tools = Vec::with_capacity(page.tools.len());
     for live in page.tools {
         let told = match listing.form {
@@ -69,7 +69,7 @@ async fn catalog(
 const USUAL_BYTES: usize = 1 << 10;
 
 /// Records with what is told beside them, and commas between them.
-fn records(form: CatalogForm, tools: &[(Arc<Live>, Option<Told>)]) -> Vec<u8> {
+fn records(form: CatalogForm, tools: &[(Arc<Shown>, Option<Told>)]) -> Vec<u8> {
     let mut json = Vec::with_capacity(tools.len() * USUAL_BYTES);
     for (live, told) in tools {
         if !json.is_empty() {

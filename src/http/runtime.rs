@@ -1,6 +1,6 @@
 //! `/ai/admin/runtime`: what the sandbox did for each endpoint since the process started.
 
-use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+use std::{cmp::Reverse, sync::Arc};
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
@@ -42,12 +42,12 @@ struct Line {
 }
 
 async fn runtime(Admin(asked): Admin<Most>, State(calling): State<Arc<Calling>>) -> Json<Answer> {
-    let counted: HashMap<_, _> = calling.calls.tally().counts().into_iter().collect();
     let all = calling.catalog.all();
-    let called = all.values().filter_map(|live| Some((&live.endpoint.slug, *counted.get(&live.endpoint.id)?)));
+    let counted = calling.calls.tally().counts().into_iter();
+    let called = counted.filter_map(|(id, counts)| Some((&all.of_id(&id)?.slug, counts)));
     let mut endpoints: Vec<_> = called.map(|(slug, counts)| Line { slug: slug.clone(), counts }).collect();
     let total = endpoints.len();
-    endpoints.sort_by_key(|line| Reverse(line.counts.cpu_us));
+    endpoints.sort_by_key(|line| (Reverse(line.counts.cpu_us), line.slug.clone()));
     endpoints.truncate(asked.limit.0);
     Json(Answer { ok: true, endpoints, total })
 }

@@ -68,7 +68,7 @@ async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret)
     managed.not_frozen(&sealing.builders).await?;
     let set = sealing.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await?;
     // Deleted meanwhile, perhaps before the secret was there to be forgotten with the rest.
-    if sealing.catalog.find(endpoint.slug.as_str()).is_none_or(|live| live.endpoint.id != endpoint.id) {
+    if sealing.catalog.all().get(endpoint.slug.as_str()).is_none_or(|entry| !entry.is(&endpoint.id)) {
         sealing.secrets.forget(&endpoint.id).await?;
         return Err(Fault::unknown_endpoint(endpoint.slug.as_str()));
     }

@@ -101,7 +101,7 @@ async fn call(
         return called(calling, slug, peer, request).await;
     }
     let (catalog, base_url) = (Arc::clone(&calling.catalog), calling.base_url.clone());
-    let live = catalog.find_listed(&slug);
+    let live = catalog.find_listed(&slug).await?;
     let answer = called(calling, slug, peer, request).await;
     answer.or_else(|refused| Ok(navigated::page(refused, live.as_ref().map(|live| &live.endpoint), &base_url)))
 }
@@ -151,7 +151,7 @@ async fn head(State(calling): State<Arc<Calling>>, PathParams(slug): PathParams<
 }
 
 async fn inspect(calling: &Calling, slug: &str) -> Result<Response, Fault> {
-    let live = calling.catalog.find_listed(slug).ok_or_else(|| Fault::unknown_endpoint(slug))?;
+    let live = calling.catalog.find_listed(slug).await?.ok_or_else(|| Fault::unknown_endpoint(slug))?;
     let record = calling.about.beside(&live, live.endpoint.public(&calling.base_url, CatalogForm::Newer)).await;
     Ok(axum::Json(json!({ "ok": true, "endpoint": record })).into_response())
 }

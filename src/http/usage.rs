@@ -24,7 +24,7 @@ async fn usage(
     ProcessorTurn(turn): ProcessorTurn,
     PathParams(slug): PathParams<String>,
 ) -> Result<Json<Value>, Fault> {
-    let live = offering.catalog.find_listed(&slug).ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+    let live = offering.catalog.find_listed(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     let series = turn.during(offering.about.metrics.by_day(&live.endpoint.id)).await?;
     // What failed, and what was earned, is its owner's business.
     let days = series.buckets.iter().map(|day| {

@@ -80,7 +80,7 @@ impl<'a> Plain<'a> {
         if meta.contains_key(PROGRESS) && accepted != Accepted::JsonOnly {
             return None;
         }
-        let listed = tools::find(&front.services, name)?;
+        let listed = tools::found(&front.services, name)?;
         let extension = match agreed(era, headers, &meta, "tools/call")? {
             None => false,
             Some(capabilities) => {
@@ -138,6 +138,21 @@ pub(super) fn has_cursor(message: &[u8]) -> bool {
     serde_json::from_slice(message).is_ok_and(|Listing { params }| params.as_ref().is_some_and(has))
 }
 
+/// The tool that a message calls, whether or not the message is in order.
+pub(super) fn called(message: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Calling {
+        method: String,
+        params: Named,
+    }
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let Calling { method, params } = serde_json::from_slice(message).ok()?;
+    (method == "tools/call").then_some(params.name)
+}
+
 /// A list's result.
 #[derive(Serialize)]
 struct WithTools<'a> {
@@ -148,14 +163,16 @@ struct WithTools<'a> {
 }
 
 /// Answers a `tools/list` that is exactly in order out of what each tool has ready; `None` for anything else.
-pub(super) fn listed(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
+pub(super) async fn listed(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
     let era = era(&parts.headers)?;
     if accepted == Accepted::EventsOnly || !is_json(&parts.headers) {
         return None;
     }
-    let ListMessage { jsonrpc: "2.0", id, method: "tools/list", params } = serde_json::from_slice(body).ok()? else { return None };
+    let message = aside(body.len(), || serde_json::from_slice(body).ok()).await?;
+    let ListMessage { jsonrpc: "2.0", id, method: "tools/list", params } = message else { return None };
     agreed(era, &parts.headers, &params.meta, "tools/list").filter(|_| !params.meta.contains_key(PROGRESS))?;
-    let page = tools::page(&front.services, &Narrowed::of(parts), params.cursor.as_deref())?;
+    // Where the store is away, rmcp says so.
+    let page = tools::page(&front.services, &Narrowed::of(parts), params.cursor.as_deref()).await.ok()??;
     let mut result = ServerResult::from(page.told(front, era));
     if era == Era::Legacy {
         result.strip_result_type_for_legacy_peer();

@@ -13,9 +13,9 @@ use super::{
     settings::{Mcp, name_of},
 };
 use crate::{
-    catalog::{Form, Live, MakeForm},
+    catalog::{Form, MakeForm, Shown},
     money::{Gate, WireVersion},
-    tool::{Availability, Touches, nests},
+    tool::{Availability, Touches, nests, takes_objects},
 };
 
 /// The front's own tool that finds others by words.
@@ -42,7 +42,7 @@ struct Maker {
 }
 
 /// What was made of an endpoint, while it is active.
-pub(super) fn of(live: &Live) -> Option<Arc<Listed>> {
+pub(super) fn of(live: &Shown) -> Option<Arc<Listed>> {
     let form = live.form.as_ref().filter(|_| live.endpoint.availability() == Availability::Active)?;
     Arc::clone(form).downcast().ok()
 }
@@ -71,7 +71,7 @@ impl Listed {
 
 impl Maker {
     /// The tool that an endpoint is; `None` for one that cannot be any.
-    fn make(&self, live: &Live) -> Option<Form> {
+    fn make(&self, live: &Shown) -> Option<Form> {
         let listed = Listed::of(tool(self, live)?);
         let long_running = live.endpoint.long_running(self.long_running_ms);
         Some(Arc::new(Listed { long_running, in_headers: names_headers(&live.endpoint.input_schema), ..listed }))
@@ -79,7 +79,7 @@ impl Maker {
 }
 
 /// An endpoint as a tool. `None` for one whose input is no object: MCP's arguments always are.
-fn tool(maker: &Maker, live: &Live) -> Option<Tool> {
+fn tool(maker: &Maker, live: &Shown) -> Option<Tool> {
     let endpoint = &live.endpoint;
     let input = input_schema(&endpoint.input_schema)?;
     let name = name_of(&endpoint.slug, maker.underscores);
@@ -90,7 +90,7 @@ fn tool(maker: &Maker, live: &Live) -> Option<Tool> {
     Some(tool.with_annotations(annotations(live)).with_meta(prices(maker, live)))
 }
 
-fn description(maker: &Maker, live: &Live) -> String {
+fn description(maker: &Maker, live: &Shown) -> String {
     let endpoint = &live.endpoint;
     let said = if endpoint.description.is_empty() { &endpoint.title } else { &endpoint.description };
     let price = match endpoint.most_usd() {
@@ -119,7 +119,7 @@ fn is_of_objects(schema: &JsonObject) -> bool {
 }
 
 /// What clients may rely on to ask or not ask their user. Spending money is nothing to do unasked.
-fn annotations(live: &Live) -> ToolAnnotations {
+fn annotations(live: &Shown) -> ToolAnnotations {
     let endpoint = &live.endpoint;
     let can = endpoint.capabilities;
     let (free, keeps) = (endpoint.most_usd().is_zero(), can.touch(Touches::Keeps));
@@ -130,19 +130,13 @@ fn annotations(live: &Live) -> ToolAnnotations {
 
 /// The root must be of type `object`: strict clients refuse the whole list otherwise.
 fn input_schema(schema: &Value) -> Option<JsonObject> {
-    let mut schema = match schema {
+    let mut object = match schema {
         Value::Object(schema) => schema.clone(),
         Value::Bool(true) => JsonObject::new(),
         _ => return None,
     };
-    let takes_objects = match schema.get("type") {
-        None => true,
-        Some(Value::String(name)) => name == "object",
-        Some(Value::Array(names)) => names.iter().any(|name| name == "object"),
-        Some(_) => false,
-    };
-    schema.insert("type".to_owned(), json!("object"));
-    takes_objects.then_some(schema)
+    object.insert("type".to_owned(), json!("object"));
+    takes_objects(schema).then_some(object)
 }
 
 /// Whether an input schema has headers for some of its properties.
@@ -157,7 +151,7 @@ fn names_headers(schema: &Value) -> bool {
 /// The schema of structured results. For a paid tool it also takes a challenge, because some clients hold one against
 /// it even where `isError` is set. `None` where a result may be no JSON, or where the schema's references would not
 /// survive being nested.
-fn output_schema(live: &Live) -> Option<JsonObject> {
+fn output_schema(live: &Shown) -> Option<JsonObject> {
     let mut schema = live.endpoint.output_schema.as_object().filter(|schema| !schema.is_empty())?.clone();
     if live.endpoint.most_usd().is_zero() {
         return Some(schema);
@@ -185,7 +179,7 @@ fn output_schema(live: &Live) -> Option<JsonObject> {
 }
 
 /// Prices in the words of each client that shows them before a call.
-fn prices(maker: &Maker, live: &Live) -> MetaObject {
+fn prices(maker: &Maker, live: &Shown) -> MetaObject {
     let endpoint = &live.endpoint;
     let mut meta = JsonObject::new();
     meta.insert("tollhouse/priceUsd".to_owned(), json!(endpoint.price_usd));

@@ -13,7 +13,7 @@ use super::{
     services::Services,
 };
 use crate::{
-    catalog::{Filter, Live, search::Query},
+    catalog::{Entry, Filter, Shown, search::Query},
     front::{Code, Fault},
     money::Start,
     tool::MicroUsd,
@@ -126,14 +126,14 @@ pub(super) async fn perform(
 
 async fn search(services: &Services, address: IpAddr, narrowed: &Narrowed, arguments: &Arguments) -> Result<CallToolResult, Fault> {
     let search = arguments.read().await?;
-    services.shared.limits.turn(address).await?.work(|| found(services, narrowed, search))
+    services.shared.limits.turn(address).await?.during(found(services, narrowed, search)).await
 }
 
 fn unfit(message: String) -> Fault {
     Fault::new(Code::InvalidInput, message)
 }
 
-fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Result<CallToolResult, Fault> {
+async fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Result<CallToolResult, Fault> {
     let words = Query::parse(&search.query).map_err(|_| unfit(format!("`query` has at most {} characters", Query::MAX_CHARS)))?;
     if search.tags.len() > MAX_TAGS {
         return Err(unfit(format!("`tags` has at most {MAX_TAGS} entries")));
@@ -143,12 +143,17 @@ fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Result<Cal
         return Err(unfit(format!("`limit` is 1 to {MAX_FOUND}")));
     }
     let filter = Filter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
-    let wanted = |live: &Live| filter.takes(&live.endpoint) && of(live).is_some_and(|listed| narrowed.has(&listed.tool.name));
+    let wanted = |entry: &Entry| filter.takes(entry) && entry.is_tool() && narrowed.has(&services.settings.name_of(&entry.slug));
     let found = services.catalog.all().search(&words, 0, limit, wanted);
-    let tools = found.items.iter().filter_map(|live| Some((of(live)?, &live.endpoint))).map(|(listed, endpoint)| {
-        json!({ "name": listed.tool.name, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
-    });
-    let tools: Vec<_> = tools.collect();
+    let mut tools = Vec::with_capacity(found.items.len());
+    let take = |shown: Arc<Shown>| {
+        let endpoint = &shown.endpoint;
+        tools.extend(of(&shown).map(|listed| {
+            json!({ "name": listed.tool.name, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
+        }));
+        true
+    };
+    services.catalog.fill(found.items.iter(), take).await?;
     Ok(answered(json!({ "tools": tools, "total": found.total })))
 }
 

@@ -141,7 +141,12 @@ impl ServerHandler for Server {
         let cursor = request.and_then(|request| request.cursor);
         let unread =
             cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|Sent(body)| has_cursor(body));
-        let page = if unread { None } else { tools::page(&self.front.services, &narrowed(&context), cursor.as_deref()) };
+        let page = match unread {
+            true => None,
+            false => tools::page(&self.front.services, &narrowed(&context), cursor.as_deref())
+                .await
+                .map_err(|error| unavailable(&context, error))?,
+        };
         let wrong = || Fault::bad_request("`cursor` is not one that this server gave");
         let page = page.ok_or_else(|| refused(&context, ErrorCode::INVALID_PARAMS, &wrong()))?;
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
@@ -215,7 +220,8 @@ impl ServerHandler for Server {
 
     /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        tools::find(&self.front.services, name).map(|listed| listed.tool.clone())
+        // What came here has had it made ready, and holds it.
+        tools::found(&self.front.services, name).map(|listed| listed.tool.clone())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

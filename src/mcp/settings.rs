@@ -76,6 +76,11 @@ impl Mcp {
         if self.underscores { Cow::Owned(name.replace('_', "-")) } else { Cow::Borrowed(name) }
     }
 
+    /// The name of the tool with this slug.
+    pub(super) fn name_of(&self, slug: &Slug) -> String {
+        name_of(slug, self.underscores)
+    }
+
     /// What is counted of callers who may come to other hosts as well.
     #[must_use]
     pub fn tallies(&self) -> Tallies {

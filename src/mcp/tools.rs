@@ -16,7 +16,7 @@ use super::{
     revision::Era,
     services::Services,
 };
-use crate::{front::cursor, tool::Slug};
+use crate::{catalog::Shown, front::cursor, store::StoreError, tool::Slug};
 
 /// Tools of one page. Clients that read one page only see a usual catalogue whole.
 const PAGE: usize = 200;
@@ -66,42 +66,45 @@ struct PageStart {
     after: String,
 }
 
-/// The tool called `name`: our own, or an active endpoint's.
-pub(super) fn find(services: &Services, name: &str) -> Option<Arc<Listed>> {
-    OWN.iter().find(|own| own.tool.name == name).cloned().or_else(|| of(&*services.catalog.find(&services.settings.slug_of(name))?))
+/// The tool called `name`: our own, or an active endpoint's that is ready for calls.
+pub(super) fn found(services: &Services, name: &str) -> Option<Arc<Listed>> {
+    OWN.iter().find(|own| own.tool.name == name).cloned().or_else(|| of(&*services.catalog.found(&services.settings.slug_of(name))?))
 }
 
 /// The page after `cursor`, those that find others first; `None` when the cursor is not one of ours.
-pub(super) fn page(services: &Services, narrowed: &Narrowed, cursor: Option<&str>) -> Option<Page> {
+///
+/// # Errors
+///
+/// The store's.
+pub(super) async fn page(services: &Services, narrowed: &Narrowed, cursor: Option<&str>) -> Result<Option<Page>, StoreError> {
     let names: Vec<_> = narrowed.0.iter().flat_map(|names| names.iter().map(String::as_str)).collect();
     let list = [&["tools/list"][..], &names].concat();
-    let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?))?;
+    let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?));
+    let Some(begins) = begins else { return Ok(None) };
     let catalogue = services.catalog.all();
-    let own = OWN.iter().filter(|own| narrowed.has(&own.tool.name)).cloned();
+    let own: Vec<_> = OWN.iter().filter(|own| narrowed.has(&own.tool.name)).cloned().collect();
     let mut page = Filling::default();
-    let total = match &narrowed.0 {
+    let own_count = own.len();
+    page.full = own.into_iter().skip(begins.passed).any(|own| !page.takes(own, None));
+    let mut take = |shown: Arc<Shown>| of(&shown).is_none_or(|listed| page.takes(listed, Some(&shown.endpoint.slug)));
+    let (filled, endpoints) = match &narrowed.0 {
         None => {
-            let rest = catalogue.after(&begins.after).filter_map(|live| Some((live.endpoint.slug.clone(), of(live)?)));
-            page.fill(own.skip(begins.passed), rest);
-            OWN.len() + catalogue.counts().tools
+            let rest = catalogue.after(&begins.after).filter(|entry| entry.is_tool());
+            (services.catalog.fill(rest, &mut take).await?, catalogue.counts().tools)
         }
         Some(names) => {
             let slugs: BTreeSet<_> = names.iter().map(|name| services.settings.slug_of(name)).collect();
-            let named =
-                slugs.iter().filter_map(|slug| catalogue.get(slug)).filter_map(|live| Some((live.endpoint.slug.clone(), of(live)?)));
-            let named: Vec<_> = named.collect();
-            let total = own.clone().count() + named.len();
-            page.fill(own.skip(begins.passed), named.into_iter().filter(|(slug, _)| slug.as_str() > begins.after.as_str()));
-            total
+            let named: Vec<_> = slugs.iter().filter_map(|slug| catalogue.get(slug)).filter(|entry| entry.is_tool()).collect();
+            let rest = named.iter().copied().filter(|entry| entry.slug.as_str() > begins.after.as_str());
+            (services.catalog.fill(rest, &mut take).await?, named.len())
         }
     };
-    let passed = begins.passed + page.tools.len();
-    let next = page
-        .full
+    let (total, passed) = (own_count + endpoints, begins.passed + page.tools.len());
+    let next = (page.full || filled.more)
         .then(|| cursor::write(&list, &PageStart { passed, after: page.last.map_or(begins.after, |slug| slug.to_string()) }.bytes()));
     let remaining = if next.is_some() { total.saturating_sub(passed) } else { 0 };
     let meta = [(TOTAL, total), (REMAINING, remaining)].map(|(name, count)| (name.to_owned(), json!(count)));
-    Some(Page { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) })
+    Ok(Some(Page { tools: page.tools, next, meta: MetaObject(meta.into_iter().collect()) }))
 }
 
 /// A page while it fills.
@@ -115,16 +118,15 @@ struct Filling {
 }
 
 impl Filling {
-    fn fill(&mut self, own: impl Iterator<Item = Arc<Listed>>, endpoints: impl Iterator<Item = (Slug, Arc<Listed>)>) {
-        for (slug, listed) in own.map(|own| (None, own)).chain(endpoints.map(|(slug, listed)| (Some(slug), listed))) {
-            if self.tools.len() == PAGE || self.bytes >= MAX_PAGE_BYTES {
-                self.full = true;
-                return;
-            }
-            self.bytes += listed.json.get().len();
-            self.tools.push(listed);
-            self.last = slug.or(self.last.take());
+    /// Takes one, of an endpoint or our own; false where there is no room for it.
+    fn takes(&mut self, listed: Arc<Listed>, slug: Option<&Slug>) -> bool {
+        if self.full || self.tools.len() == PAGE || self.bytes >= MAX_PAGE_BYTES {
+            return false;
         }
+        self.bytes += listed.json.get().len();
+        self.tools.push(listed);
+        self.last = slug.cloned().or(self.last.take());
+        true
     }
 }
 

@@ -35,6 +35,7 @@ use super::{
 };
 use crate::{
     base::aside::{aside, begun_aside},
+    catalog::Live,
     front::{Code, Document, Door, Fault, body, names, peer},
 };
 
@@ -111,7 +112,12 @@ impl Transport {
         if let Some(plain) = aside(body.len(), || Plain::read(&self.front, &parts.headers, accepted, &body)).await {
             return plain.answer(&self.front, &parts).await;
         }
-        if let Some(page) = aside(body.len(), || direct::listed(&self.front, &parts, accepted, &body)).await {
+        // Held until it is answered, so that it stays ready.
+        let (_live, was_ready) = self.called(&body).await;
+        if !was_ready && let Some(plain) = aside(body.len(), || Plain::read(&self.front, &parts.headers, accepted, &body)).await {
+            return plain.answer(&self.front, &parts).await;
+        }
+        if let Some(page) = direct::listed(&self.front, &parts, accepted, &body).await {
             return as_document(page);
         }
         if accepted == Accepted::JsonOnly {
@@ -129,6 +135,17 @@ impl Transport {
             response.headers_mut().insert(&names::MCP_SESSION, session.to_header());
         }
         if heeded == Asks::ForOther { response } else { as_document(response) }
+    }
+
+    /// The endpoint that a message calls, made ready; and whether it was before, or cannot be.
+    async fn called(&self, body: &Bytes) -> (Option<Arc<Live>>, bool) {
+        let Some(name) = aside(body.len(), || direct::called(body)).await else { return (None, true) };
+        let (catalog, slug) = (&self.front.services.catalog, self.front.services.settings.slug_of(&name));
+        match catalog.found(&slug) {
+            Some(live) => (Some(live), true),
+            // Where the store is away, the call says so.
+            None => catalog.find(&slug).await.map_or((None, true), |live| (live, false)),
+        }
     }
 
     /// Answers each member that wants an answer, as if it had come alone; 202 if none does.

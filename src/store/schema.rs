@@ -86,6 +86,12 @@ tables! {
     DEPARTED: Meta "departed", () => "Departed", Until("an operator takes the store back");
     /// Endpoints, by slug.
     ENDPOINTS: Endpoints "", String => "Endpoint", Forever, followed: true;
+    /// What is known of an endpoint without its record, by slug.
+    CATALOGUE: Catalogue "slug/", String => "Card", With("the endpoint"), of: ENDPOINTS;
+    /// That every endpoint has its row there.
+    CATALOGUED: Meta "catalogued", () => "String", Forever;
+    /// Which endpoints have a version, or can be rolled back to it.
+    VERSION_USES: Catalogue "uses/", (Ended<String>, String) => "()", With("the endpoint, as long as it needs the version");
     /// Handlers' sources, by the hash that is their version.
     VERSIONS: Versions "", String => "StoredVersion", With("the endpoints that have the version");
     /// Who uploaded a version first.

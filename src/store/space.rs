@@ -66,6 +66,7 @@ spaces! {
     CreditDays = 36 "credits",
     Refunds = 37 "ledger",
     Sessions = 38 "sessions",
+    Catalogue = 39 "endpoints",
 }
 
 /// What is at stake in a space.
@@ -91,6 +92,7 @@ impl Space {
             Self::Payouts | Self::PayoutReceipts | Self::PayoutSettings | Self::Accounts | Self::Postings => Stake::Money,
             Self::CreditDays | Self::Refunds => Stake::Money,
             Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => Stake::Host,
+            Self::Catalogue => Stake::Host,
             Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
             // Sums of what receipts and postings tell, and of free calls, which would fill an archive.
             Self::Sales => Stake::Host,

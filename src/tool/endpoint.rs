@@ -157,7 +157,7 @@ pub enum Availability {
 }
 
 /// Where an endpoint stands, as lists are narrowed to it: the gravest of what holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndpointState {
     /// It takes calls.
@@ -196,6 +196,41 @@ pub enum PricingMode {
     MeteredPriceSuccessReceipt,
 }
 
+impl Availability {
+    /// What of all that keeps an endpoint from taking calls is the gravest.
+    #[must_use]
+    pub fn of(taken_down: bool, held: bool, owner_suspended: bool, status: Status) -> Self {
+        match (taken_down, held, owner_suspended, status) {
+            (true, _, _, _) => Self::TakenDown,
+            (_, true, _, _) => Self::UnderReview,
+            (_, _, true, _) => Self::OwnerSuspended,
+            (_, _, _, Status::Paused) => Self::Paused,
+            (_, _, _, Status::Active) => Self::Active,
+        }
+    }
+
+    /// Whether an admin holds the endpoint back.
+    #[must_use]
+    pub fn held_back(self) -> bool {
+        matches!(self, Self::OwnerSuspended | Self::UnderReview | Self::TakenDown)
+    }
+}
+
+impl EndpointState {
+    /// Where an endpoint stands whose content an admin has refused, or has not.
+    #[must_use]
+    pub fn of(availability: Availability, rejected: bool) -> Self {
+        match availability {
+            Availability::Active => Self::Active,
+            Availability::Paused => Self::Paused,
+            Availability::OwnerSuspended => Self::Suspended,
+            Availability::TakenDown => Self::TakenDown,
+            Availability::UnderReview if rejected => Self::Rejected,
+            Availability::UnderReview => Self::Held,
+        }
+    }
+}
+
 impl PricingMode {
     /// The mode of a price.
     #[must_use]
@@ -205,7 +240,7 @@ impl PricingMode {
 }
 
 /// Whose endpoint it is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
     /// Shipped with the host, or created with the admin token.
@@ -253,26 +288,13 @@ impl Endpoint {
     /// Whether it takes calls.
     #[must_use]
     pub fn availability(&self) -> Availability {
-        match (self.review.taken_down.is_some(), self.review.hold.is_some(), self.owner_suspended, self.status) {
-            (true, _, _, _) => Availability::TakenDown,
-            (_, true, _, _) => Availability::UnderReview,
-            (_, _, true, _) => Availability::OwnerSuspended,
-            (_, _, _, Status::Paused) => Availability::Paused,
-            (_, _, _, Status::Active) => Availability::Active,
-        }
+        Availability::of(self.review.taken_down.is_some(), self.review.hold.is_some(), self.owner_suspended, self.status)
     }
 
     /// Where it stands.
     #[must_use]
     pub fn state(&self) -> EndpointState {
-        match self.availability() {
-            Availability::Active => EndpointState::Active,
-            Availability::Paused => EndpointState::Paused,
-            Availability::OwnerSuspended => EndpointState::Suspended,
-            Availability::TakenDown => EndpointState::TakenDown,
-            Availability::UnderReview if self.rejected() => EndpointState::Rejected,
-            Availability::UnderReview => EndpointState::Held,
-        }
+        EndpointState::of(self.availability(), self.rejected())
     }
 
     /// Whether an admin has refused the content that it has now.
@@ -284,7 +306,7 @@ impl Endpoint {
     /// Whether an admin holds it back: then nothing that it does reaches anything.
     #[must_use]
     pub fn held_back(&self) -> bool {
-        matches!(self.availability(), Availability::OwnerSuspended | Availability::UnderReview | Availability::TakenDown)
+        self.availability().held_back()
     }
 
     /// Whether everyone may see it: not while an admin holds it back.

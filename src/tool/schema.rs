@@ -28,6 +28,21 @@ pub enum Shape {
     Told,
 }
 
+/// Whether a schema takes objects at all, as far as its first word says.
+#[must_use]
+pub fn takes_objects(schema: &Value) -> bool {
+    match schema {
+        Value::Object(schema) => match schema.get("type") {
+            None => true,
+            Some(Value::String(name)) => name == "object",
+            Some(Value::Array(names)) => names.iter().any(|name| name == "object"),
+            Some(_) => false,
+        },
+        Value::Bool(takes) => *takes,
+        Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) => false,
+    }
+}
+
 /// A value that does not fit its schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.summary())]

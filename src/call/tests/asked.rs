@@ -8,10 +8,10 @@ async fn a_paused_tool_is_its_owners_to_call() {
     let bench = Bench::new().await;
     let paused = json!({ "status": "paused", "handlerType": "static_json", "handler": { "response": {} } });
     bench.publish(paused).await;
-    let find = |by| bench.calls.find("some-tool", |owner| if *owner == bench.owner { by } else { panic!("of {owner:?}") });
-    assert!(matches!(find(CalledBy::Owner), Ok((_, CalledBy::Owner))));
-    assert!(matches!(find(CalledBy::Anyone), Err(CallError::Paused(_))));
-    assert!(matches!(bench.calls.find("other-tool", |_| CalledBy::Owner), Err(CallError::UnknownEndpoint(_))));
+    let find = async |by| bench.calls.find("some-tool", |owner| if *owner == bench.owner { by } else { panic!("of {owner:?}") }).await;
+    assert!(matches!(find(CalledBy::Owner).await, Ok((_, CalledBy::Owner))));
+    assert!(matches!(find(CalledBy::Anyone).await, Err(CallError::Paused(_))));
+    assert!(matches!(bench.calls.find("other-tool", |_| CalledBy::Owner).await, Err(CallError::UnknownEndpoint(_))));
 }
 
 #[tokio::test]

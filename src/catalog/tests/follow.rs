@@ -27,8 +27,17 @@ async fn hears(catalog: &Catalog) {
     catalog.heed(&changes.changes).await.unwrap();
 }
 
+/// As lists have it, which is as calls find it.
 fn availability(catalog: &Catalog, slug: &str) -> Option<Availability> {
-    catalog.find(slug).map(|live| live.endpoint.availability())
+    let listed = catalog.all().get(slug).map(|entry| entry.availability());
+    let found = catalog.find(slug).now_or_never().expect("memory waits for nobody").unwrap();
+    assert_eq!(found.map(|live| live.endpoint.availability()), listed);
+    listed
+}
+
+/// As a call finds it.
+async fn find(catalog: &Catalog, slug: &str) -> Arc<Live> {
+    catalog.find(slug).await.unwrap().unwrap()
 }
 
 #[tokio::test]
@@ -42,14 +51,14 @@ async fn what_one_host_publishes_pauses_and_deletes_another_shows() {
     hears(&other).await;
     assert_eq!(availability(&other, "tool"), Some(Availability::Paused), "it is not sold");
     // Its own changes tell it nothing new.
-    let shown = other.find("tool").unwrap();
+    let shown = find(&other, "tool").await;
     hears(&other).await;
-    assert!(Arc::ptr_eq(&shown, &other.find("tool").unwrap()));
+    assert!(Arc::ptr_eq(&shown, &find(&other, "tool").await));
     one.delete("tool", None, By::Admin).await.unwrap();
     one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
     hears(&other).await;
-    let again = other.find("tool").unwrap();
-    assert_eq!(again.endpoint.id, one.find("tool").unwrap().endpoint.id);
+    let again = find(&other, "tool").await;
+    assert_eq!(again.endpoint.id, find(&one, "tool").await.endpoint.id);
     assert!(other.all().of_id(&shown.endpoint.id).is_none());
     one.delete("tool", None, By::Admin).await.unwrap();
     hears(&other).await;
@@ -65,7 +74,7 @@ async fn what_an_admin_takes_back_on_one_host_running_calls_of_another_lose() {
     one.create(wants, owner, By::Builder).await.unwrap();
     hears(&other).await;
     // As a call that runs holds it.
-    let grant = Arc::clone(&other.find("tool").unwrap().grant);
+    let grant = Arc::clone(&find(&other, "tool").await.grant);
     assert!(grant.now().capabilities.kv);
     let revoke = serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
     one.decide("tool", &revoke, None).await.unwrap();
@@ -101,7 +110,7 @@ async fn a_slug_that_two_hosts_give_away_is_one_of_theirs() {
     let (one, other, _folders) = two().await;
     let made = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
     assert!(matches!(other.create(draft("tool"), Owner::Platform, By::Admin).await, Err(PublishError::SlugTaken(_))));
-    assert_eq!(other.find("tool").unwrap().endpoint.id, made.endpoint.id);
+    assert_eq!(find(&other, "tool").await.endpoint.id, made.endpoint.id);
 }
 
 #[tokio::test]
@@ -145,7 +154,7 @@ async fn who_missed_changes_shows_all_as_it_is_stored() {
     one.create(draft("comes"), Owner::Platform, By::Admin).await.unwrap();
     one.set_policy(PolicyDraft::default(), None).await.unwrap();
     let secrets = one.services.secrets();
-    let holder = (&one.find("stays").unwrap().endpoint).into();
+    let holder = (&find(&one, "stays").await.endpoint).into();
     secrets.set(&holder, "KEY".parse::<SecretName>().unwrap(), "value", Visibility::Env).await.unwrap();
     other.reload().await.unwrap();
     let shown = ["stays", "goes", "comes"].map(|slug| availability(&other, slug));
@@ -181,7 +190,7 @@ async fn an_endpoint_whose_change_was_not_confirmed_is_changed_again() {
     };
     store.fail_nth(1, Fault::After);
     assert!(matches!(retitle("Two").await, Err(PublishError::Store(StoreError::Unknown(_)))));
-    assert_eq!(catalog.find("tool").unwrap().endpoint.title, "Two", "what is stored counts");
+    assert_eq!(find(&catalog, "tool").await.endpoint.title, "Two", "what is stored counts");
     assert_eq!(retitle("Three").await.unwrap(), "Three");
 }
 

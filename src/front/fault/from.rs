@@ -193,7 +193,9 @@ impl AboutBody for PublishError {
             PublishError::UnderReview => Fault::new(Code::UnderReview, message),
             PublishError::OwnerSuspended => Fault::new(Code::BuilderSuspended, message),
             PublishError::TakenDown => Fault::new(Code::TakenDown, message),
-            PublishError::TooMany(_) | PublishError::TooManyRetired(_) => Fault::new(Code::TooManyEndpoints, message),
+            PublishError::TooMany(_) | PublishError::TooManyRetired(_) | PublishError::Full(_) => {
+                Fault::new(Code::TooManyEndpoints, message)
+            }
             PublishError::Crowded(_) => Fault::new(Code::RateLimited, message).retry_after(1),
             PublishError::NothingToDecide => Fault::new(Code::NothingToReview, message),
             PublishError::Pool(pool) => CallError::from(pool).into(),

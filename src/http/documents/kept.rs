@@ -55,32 +55,41 @@ pub(super) struct Kept(Mutex<Option<(u64, Instant, Document)>>);
 
 impl Kept {
     /// The first page after so many changes: as it was made for them not long ago, or made now.
-    pub(super) fn first(&self, changes: u64, now: Instant, make: impl FnOnce() -> Document) -> Document {
+    pub(super) async fn first<E>(
+        &self,
+        changes: u64,
+        now: Instant,
+        make: impl Future<Output = Result<Document, E>>,
+    ) -> Result<Document, E> {
         let last = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let current = |made: u64, at: Instant| made == changes && now.saturating_duration_since(at) < KEPT;
         if let Some((.., document)) = last().as_ref().filter(|(made, at, _)| current(*made, *at)) {
-            return document.clone();
+            return Ok(document.clone());
         }
-        let document = make();
+        let document = make.await?;
         *last() = Some((changes, now, document.clone()));
-        document
+        Ok(document)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use serde_json::json;
 
     use super::*;
 
-    #[test]
-    fn a_page_is_made_anew_after_a_change_and_after_a_minute() {
+    #[tokio::test]
+    async fn a_page_is_made_anew_after_a_change_and_after_a_minute() {
         let (kept, now) = (Kept::default(), Instant::now());
-        let made =
-            |changes, later: Duration, value: u64| kept.first(changes, now + later, || Document::json(&json!(value))).text().to_owned();
-        assert_eq!(made(1, Duration::ZERO, 1), "1");
-        assert_eq!(made(1, KEPT - Duration::from_millis(1), 2), "1");
-        assert_eq!(made(1, KEPT, 3), "3");
-        assert_eq!(made(2, KEPT, 4), "4");
+        let made = async |changes, later: Duration, value: u64| {
+            let make = async { Ok::<_, Infallible>(Document::json(&json!(value))) };
+            kept.first(changes, now + later, make).await.unwrap().text().to_owned()
+        };
+        assert_eq!(made(1, Duration::ZERO, 1).await, "1");
+        assert_eq!(made(1, KEPT - Duration::from_millis(1), 2).await, "1");
+        assert_eq!(made(1, KEPT, 3).await, "3");
+        assert_eq!(made(2, KEPT, 4).await, "4");
     }
 }

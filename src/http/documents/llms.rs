@@ -4,9 +4,9 @@ use std::{fmt::Write as _, sync::Arc};
 
 use super::{library::Origin, plain::plain};
 use crate::{
-    catalog::{Live, Snapshot},
+    catalog::{Entry, Shown, Snapshot},
     http::services::Offering,
-    tool::Availability,
+    store::StoreError,
 };
 
 /// Most characters of `/llms.txt`: what clients read of one is not more.
@@ -20,7 +20,7 @@ const ABOUT: usize = 80;
 const PAGE: usize = 200;
 
 /// The document.
-pub(super) fn made(offering: &Offering, all: &Snapshot) -> String {
+pub(super) async fn made(offering: &Offering, all: &Snapshot) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
         "# Tollhouse
@@ -69,48 +69,55 @@ The same tools at `{base}/ai/mcp` (Streamable HTTP), paid by x402's MCP transpor
     let more = |after: &str| format!("- [More tools]({base}/llms-tools.txt?after={after})\n");
     let mut room = MOST.saturating_sub(count(&text) + count(&end) + count(head) + count(&more(&"x".repeat(64))));
     let mut lines = String::new();
-    let mut tools = active(all, "").peekable();
-    let mut last = "";
-    for _ in 0..MOST_TOOLS {
-        let Some(live) = tools.next_if(|live| count(&line(live)) <= room) else { break };
-        room -= count(&line(live));
-        lines += &line(live);
-        last = live.endpoint.slug.as_str();
-    }
-    if tools.peek().is_some() {
-        lines += &more(last);
+    let (mut last, mut left) = (String::new(), MOST_TOOLS);
+    let take = |shown: Arc<Shown>| {
+        let line = line(&shown);
+        let fits = left > 0 && count(&line) <= room;
+        if fits {
+            (room, left) = (room - count(&line), left - 1);
+            lines += &line;
+            last = shown.endpoint.slug.to_string();
+        }
+        fits
+    };
+    if offering.catalog.fill(active(all, ""), take).await?.more {
+        lines += &more(&last);
     }
     if !lines.is_empty() {
         text += head;
         text += &lines;
     }
-    text + &end
+    Ok(text + &end)
 }
 
 /// The page of tools behind a slug.
-pub(super) fn tools(offering: &Offering, all: &Snapshot, after: &str) -> String {
+pub(super) async fn tools(offering: &Offering, all: &Snapshot, after: &str) -> Result<String, StoreError> {
     let base = &offering.base_url;
     let mut text = format!(
         "# Tools\n\n> Each is `POST {base}/tools/SLUG`. The words are those of the tools' builders. About the host: [{base}/llms.txt]({base}/llms.txt)\n\n"
     );
-    let mut tools = active(all, after).peekable();
-    let mut last = "";
-    for live in tools.by_ref().take(PAGE) {
-        text += &line(live);
-        last = live.endpoint.slug.as_str();
-    }
-    if tools.peek().is_some() {
+    let (mut last, mut left) = (String::new(), PAGE);
+    let take = |shown: Arc<Shown>| {
+        let fits = left > 0;
+        if fits {
+            left -= 1;
+            text += &line(&shown);
+            last = shown.endpoint.slug.to_string();
+        }
+        fits
+    };
+    if offering.catalog.fill(active(all, after), take).await?.more {
         _ = write!(text, "\n- [More tools]({base}/llms-tools.txt?after={last})\n");
     }
-    text
+    Ok(text)
 }
 
-fn active<'a>(all: &'a Snapshot, after: &'a str) -> impl Iterator<Item = &'a Arc<Live>> {
-    all.after(after).filter(|live| live.endpoint.availability() == Availability::Active)
+fn active<'a>(all: &'a Snapshot, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+    all.after(after).filter(|entry| entry.is_active())
 }
 
 /// A tool in a line: slug, price, and the words of its builder.
-fn line(live: &Live) -> String {
+fn line(live: &Shown) -> String {
     let endpoint = &live.endpoint;
     let price = match (endpoint.most_usd().is_zero(), endpoint.metered()) {
         (true, _) => "free".to_owned(),

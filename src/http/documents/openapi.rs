@@ -15,10 +15,10 @@ use super::{
     tool::path_item,
 };
 use crate::{
-    catalog::{Live, Snapshot},
+    catalog::{Entry, Shown, Snapshot},
     front::Fault,
     http::services::Offering,
-    tool::Availability,
+    store::StoreError,
 };
 
 /// For agents that read this document and nothing else.
@@ -73,21 +73,25 @@ impl Wanted {
 }
 
 /// The document for agents.
-pub(super) fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> Value {
+pub(super) async fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> Result<Value, StoreError> {
     let base = &offering.base_url;
     let rows = &offering.documents.for_agents;
     let (mut paths, mut components) = (paths(rows), components(rows));
-    let (mut left, mut bytes, mut last) = (chosen(offering, all, some).peekable(), 0, "");
-    for _ in 0..TOOLS {
-        let Some(live) = left.next_if(|_| bytes < MAX_PAGE_BYTES) else { break };
-        bytes += live.record.bytes();
-        let (item, named) = path_item(live);
-        paths.insert(format!("/tools/{}", live.endpoint.slug), item);
+    let (mut left, mut bytes, mut last) = (TOOLS, 0, String::new());
+    let take = |shown: Arc<Shown>| {
+        if left == 0 || bytes >= MAX_PAGE_BYTES {
+            return false;
+        }
+        (left, bytes) = (left - 1, bytes + shown.record.bytes());
+        let (item, named) = path_item(&shown);
+        paths.insert(format!("/tools/{}", shown.endpoint.slug), item);
         for (name, schema) in named {
             components["schemas"][name] = schema;
         }
-        last = live.endpoint.slug.as_str();
-    }
+        last = shown.endpoint.slug.to_string();
+        true
+    };
+    let filled = offering.catalog.fill(chosen(offering, all, some), take).await?;
     let llms = json!({ "llmsTxtUrl": format!("{base}/llms.txt") });
     let mut document = json!({
         "openapi": "3.1.0",
@@ -104,16 +108,19 @@ pub(super) fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> Value 
         "x-agentcash-guidance": llms,
         "x-discovery": llms,
     });
-    if left.peek().is_some() {
+    if filled.more {
         let mut query = form_urlencoded::Serializer::new(String::new());
         match some {
             Chosen::CalledMost => query.append_pair("after", ""),
-            Chosen::Named(_) => query.append_pair("tools", &left.map(|live| live.endpoint.slug.as_str()).collect::<Vec<_>>().join(",")),
-            Chosen::Behind(tag, _) => query.extend_pairs(tag.iter().map(|tag| ("tag", tag.as_str()))).append_pair("after", last),
+            Chosen::Named(_) => {
+                let left: Vec<_> = chosen(offering, all, some).skip(filled.passed).map(|entry| entry.slug.as_str()).collect();
+                query.append_pair("tools", &left.join(","))
+            }
+            Chosen::Behind(tag, _) => query.extend_pairs(tag.iter().map(|tag| ("tag", tag.as_str()))).append_pair("after", &last),
         };
         document["x-next"] = json!(format!("{base}/openapi.json?{}", query.finish()));
     }
-    document
+    Ok(document)
 }
 
 /// The document of every operation.
@@ -125,27 +132,27 @@ pub(super) fn whole(offering: &Offering) -> Value {
 }
 
 /// The tools that are wanted, as far as they are read. Where they are named, free ones as well.
-fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<dyn Iterator<Item = &'a Arc<Live>> + 'a> {
+fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
     match some {
         Chosen::CalledMost => {
             let most = called_most(offering, all);
-            let told: HashSet<_> = most.iter().map(|live| live.endpoint.slug.as_str()).collect();
-            let others = paid(all, "").filter(move |live| !told.contains(live.endpoint.slug.as_str()));
+            let told: HashSet<_> = most.iter().map(|entry| entry.slug.as_str()).collect();
+            let others = paid(all, "").filter(move |entry| !told.contains(entry.slug.as_str()));
             Box::new(most.into_iter().chain(others))
         }
         Chosen::Named(slugs) => {
             let named = slugs.iter().filter_map(|slug| all.get(slug));
-            Box::new(named.filter(|live| live.endpoint.availability() == Availability::Active))
+            Box::new(named.filter(|entry| entry.is_active()))
         }
         Chosen::Behind(tag, after) => {
-            let tagged = move |live: &Live| tag.iter().all(|tag| live.endpoint.tags.iter().any(|has| has.eq_ignore_ascii_case(tag)));
-            Box::new(paid(all, after).filter(move |live| tagged(live)))
+            let tagged = move |entry: &Entry| tag.iter().all(|tag| entry.has_tag(tag));
+            Box::new(paid(all, after).filter(move |entry| tagged(entry)))
         }
     }
 }
 
 /// The paid tools that somebody paid for of late, most called first: one more than the document has room for, at most.
-fn called_most<'a>(offering: &Offering, all: &'a Snapshot) -> Vec<&'a Arc<Live>> {
+fn called_most<'a>(offering: &Offering, all: &'a Snapshot) -> Vec<&'a Arc<Entry>> {
     let called = offering.about.metrics.called();
     // Of all that were called, no more are put in order than are taken.
     let mut ranked: BinaryHeap<_> = called.iter().map(|(id, weight)| (weight, Reverse(id))).collect();
@@ -153,7 +160,7 @@ fn called_most<'a>(offering: &Offering, all: &'a Snapshot) -> Vec<&'a Arc<Live>>
     while most.len() <= TOOLS
         && let Some((_, Reverse(id))) = ranked.pop()
     {
-        most.extend(all.of_id(id).filter(|live| is_paid(live)));
+        most.extend(all.of_id(id).filter(|entry| is_paid(entry)));
     }
     most
 }

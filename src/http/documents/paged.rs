@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{
-    catalog::{Live, Snapshot},
-    tool::Availability,
-};
+use crate::catalog::{Entry, Snapshot};
 
 /// Tools of one page of `/openapi.json`: checkers of such documents warn above 40 operations in all.
 pub(super) const TOOLS: usize = 25;
@@ -15,11 +12,11 @@ pub(super) const MAX_PAGE_BYTES: usize = 1 << 20;
 pub(super) const ADDRESSES: usize = 200;
 
 /// The tools behind `after`.
-pub(super) fn paid<'a>(all: &'a Snapshot, after: &'a str) -> impl Iterator<Item = &'a Arc<Live>> {
-    all.after(after).filter(|live| is_paid(live))
+pub(super) fn paid<'a>(all: &'a Snapshot, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+    all.after(after).filter(|entry| is_paid(entry))
 }
 
 /// Whether a tool takes calls, for money.
-pub(super) fn is_paid(live: &Live) -> bool {
-    live.endpoint.availability() == Availability::Active && !live.endpoint.most_usd().is_zero()
+pub(super) fn is_paid(entry: &Entry) -> bool {
+    entry.is_active() && entry.is_paid()
 }

@@ -6,17 +6,25 @@ use serde_json::{Value, json};
 
 use super::paged::{ADDRESSES, paid};
 use crate::{
-    catalog::{Live, Snapshot},
+    catalog::{Shown, Snapshot},
     http::services::Offering,
     money::WireVersion,
+    store::StoreError,
 };
 
 /// The page behind `after`.
-pub(super) fn made(offering: &Offering, all: &Snapshot, after: &str) -> Value {
-    let tools: Vec<_> = paid(all, after).take(ADDRESSES + 1).collect();
-    let page = &tools[..tools.len().min(ADDRESSES)];
+pub(super) async fn made(offering: &Offering, all: &Snapshot, after: &str) -> Result<Value, StoreError> {
+    let mut page = Vec::new();
+    let take = |shown| {
+        let fits = page.len() < ADDRESSES;
+        if fits {
+            page.push(shown);
+        }
+        fits
+    };
+    let more = offering.catalog.fill(paid(all, after), take).await?.more;
     let base = &offering.base_url;
-    let accepts = accepted(offering, page);
+    let accepts = accepted(offering, &page);
     let mut told = json!({
         "version": 1,
         "x402Version": 2,
@@ -25,14 +33,14 @@ pub(super) fn made(offering: &Offering, all: &Snapshot, after: &str) -> Value {
         "openapi": format!("{base}/openapi.json"),
         "manifest": format!("{base}/ai/manifest"),
     });
-    if let Some(last) = page.last().filter(|_| tools.len() > page.len()) {
+    if let Some(last) = page.last().filter(|_| more) {
         told["next"] = json!(format!("{base}/.well-known/x402?after={}", last.endpoint.slug));
     }
-    told
+    Ok(told)
 }
 
 /// Each way to pay that one of the tools takes, without what differs from tool to tool.
-fn accepted(offering: &Offering, tools: &[&Arc<Live>]) -> Vec<Value> {
+fn accepted(offering: &Offering, tools: &[Arc<Shown>]) -> Vec<Value> {
     let (mut alike, mut accepts) = (HashSet::new(), Vec::new());
     for live in tools {
         let terms = &live.terms;

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::catalog::Live;
+use crate::catalog::Shown;
 
 /// A tool's path item, and the schemas that it names among the components. What reads such documents does not follow references into
 /// paths, whose names have slashes.
-pub(super) fn path_item(live: &Live) -> (Value, [(String, Value); 2]) {
+pub(super) fn path_item(live: &Shown) -> (Value, [(String, Value); 2]) {
     let endpoint = &live.endpoint;
     let schemas = [("input", &endpoint.input_schema), ("output", &endpoint.output_schema)].map(|(side, schema)| {
         let name = format!("{}.{side}", endpoint.slug);

@@ -110,6 +110,9 @@ fn keys_are_where_they_always_were() {
     for slugs in [ENDPOINTS, VERSIONS, VERSION_OWNERS, RETIRED_SLUGS, MINTINGS, TASKS, LEDGER_BALANCES, LEDGER_NONCES, ACCOUNTS, POSTINGS] {
         assert_eq!(stored(slugs, text("text")), "text");
     }
+    assert_eq!(stored(CATALOGUE, text("text")), "slug/text");
+    assert_eq!(stored(CATALOGUED, ()), "catalogued");
+    assert_eq!(stored(VERSION_USES, (Ended(text("sha256:0a")), text("text"))), r"uses/sha256:0a\x00text");
     assert_eq!(stored(RETIRED_OF, (Ended(text("platform")), text("text"))), r"retired-slugs/platform\x00text");
     assert_eq!(stored(RECEIPTS, receipt.clone()), format!("rcpt_{ULID}"));
     let pack = r"\x00\x00\x00\x07";

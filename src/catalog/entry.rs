@@ -1,0 +1,215 @@
+//! What the catalogue holds in memory of every endpoint: who it is, where it stands, and what lists are narrowed by. All else is read
+//! when it is asked for.
+//!
+//! Beside each record the store has a [`Card`], from which a start makes the entry without reading the record.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+use tollhouse_protocol::{Limits, Tier};
+
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{BuilderId, EndpointId},
+    },
+    catalog::search::Text,
+    store::{self, Table, schema},
+    tool::{Availability, Endpoint, EndpointState, HoldKind, MicroUsd, Owner, Slug, Status, takes_objects},
+};
+
+pub(super) const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.indexed(&[card]);
+pub(super) const CARDS: Table<String, Card> = schema::CATALOGUE.holding();
+store::json_values!(Endpoint);
+store::postcard_values!(Card);
+
+/// What stands between tags: no tag has it.
+const BETWEEN: char = '\n';
+
+/// An endpoint, as short as it is known by.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// What it is called by.
+    pub slug: Slug,
+    /// Its id, packed.
+    pub(super) id: [u8; 16],
+    /// Whose it is.
+    pub owner: Arc<Owner>,
+    /// Counts changes.
+    pub revision: u64,
+    /// When its slug was published.
+    pub created_at: Timestamp,
+    /// What one call costs at most.
+    pub most_usd: MicroUsd,
+    /// Since when an admin has something to decide about it; `None` where there is nothing.
+    pub(super) waits_since: Option<Timestamp>,
+    /// In lower case, one after the other.
+    tags: Box<str>,
+    /// What is asked of its limits and its tier; `None` where nothing is.
+    pub(super) asked: Option<Arc<str>>,
+    status: Status,
+    taken_down: bool,
+    held: bool,
+    rejected: bool,
+    takes_objects: bool,
+    /// Whether an admin suspended its owner.
+    pub(super) owner_suspended: bool,
+}
+
+/// What is stored of an endpoint beside its record: what is in memory, and what is searched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Card {
+    id: EndpointId,
+    owner: Option<BuilderId>,
+    pub(super) revision: u64,
+    created_at: u64,
+    most_usd: u64,
+    waits_since: Option<u64>,
+    title: String,
+    description: String,
+    tags: Vec<String>,
+    asked: Option<String>,
+    paused: bool,
+    taken_down: bool,
+    held: bool,
+    rejected: bool,
+    takes_objects: bool,
+}
+
+/// What is asked of an endpoint's limits and its tier, as it is stored.
+#[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Asked {
+    pub(super) own_limits: Limits,
+    pub(super) limit_caps: BTreeMap<String, u64>,
+    pub(super) tier_cap: Tier,
+}
+
+/// The card of an endpoint, written with its record.
+fn card(slug: &String, endpoint: &Endpoint) -> Option<store::Entry> {
+    Some(schema::CATALOGUE.entry(slug, &Card::of(endpoint)))
+}
+
+impl Card {
+    pub(super) fn of(endpoint: &Endpoint) -> Self {
+        let Endpoint { own_limits, limit_caps, tier_cap, review, .. } = endpoint;
+        let asked = Asked { own_limits: *own_limits, limit_caps: limit_caps.clone(), tier_cap: *tier_cap };
+        Self {
+            id: endpoint.id.clone(),
+            owner: match &endpoint.owner {
+                Owner::Platform => None,
+                Owner::Builder(id) => Some(id.clone()),
+            },
+            revision: endpoint.revision,
+            created_at: endpoint.created_at.0,
+            most_usd: endpoint.most_usd().0,
+            waits_since: waits(endpoint).then(|| review.since().map_or(0, |since| since.0)),
+            title: endpoint.title.clone(),
+            description: endpoint.description.clone(),
+            tags: endpoint.tags.clone(),
+            asked: (asked != Asked::default()).then(|| serde_json::to_string(&asked).unwrap_or_default()),
+            paused: endpoint.status == Status::Paused,
+            taken_down: review.taken_down.is_some(),
+            held: review.hold.is_some(),
+            rejected: endpoint.rejected(),
+            takes_objects: takes_objects(&endpoint.input_schema),
+        }
+    }
+
+    /// Whether an entry is of the endpoint as it is here.
+    pub(super) fn is_of(&self, entry: &Entry) -> bool {
+        entry.is(&self.id) && entry.revision == self.revision
+    }
+
+    /// What is searched of it.
+    pub(super) fn text<'a>(&'a self, slug: &'a str) -> Text<'a> {
+        Text { slug, title: &self.title, tags: &self.tags, description: &self.description }
+    }
+
+    /// Whose it is.
+    pub(super) fn owner(&self) -> Owner {
+        self.owner.clone().map_or(Owner::Platform, Owner::Builder)
+    }
+
+    /// What of it is held in memory.
+    pub(super) fn entry(&self, slug: Slug, owner_suspended: bool) -> Entry {
+        let tags: Vec<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
+        Entry {
+            slug,
+            id: self.id.packed(),
+            owner: Arc::new(self.owner()),
+            revision: self.revision,
+            created_at: Timestamp(self.created_at),
+            most_usd: MicroUsd(self.most_usd),
+            waits_since: self.waits_since.map(Timestamp),
+            tags: tags.join(&BETWEEN.to_string()).into(),
+            asked: self.asked.as_deref().map(Arc::from),
+            status: if self.paused { Status::Paused } else { Status::Active },
+            taken_down: self.taken_down,
+            held: self.held,
+            rejected: self.rejected,
+            takes_objects: self.takes_objects,
+            owner_suspended,
+        }
+    }
+}
+
+impl Entry {
+    /// Whether this is the endpoint with that id.
+    #[must_use]
+    pub fn is(&self, id: &EndpointId) -> bool {
+        self.id == id.packed()
+    }
+
+    /// Whether it takes calls.
+    #[must_use]
+    pub fn availability(&self) -> Availability {
+        Availability::of(self.taken_down, self.held, self.owner_suspended, self.status)
+    }
+
+    /// Whether it takes calls.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.availability() == Availability::Active
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> EndpointState {
+        EndpointState::of(self.availability(), self.rejected)
+    }
+
+    /// Whether everyone may see it: not while an admin holds it back.
+    #[must_use]
+    pub fn listed(&self) -> bool {
+        !self.availability().held_back()
+    }
+
+    /// Whether it costs something, or may.
+    #[must_use]
+    pub fn is_paid(&self) -> bool {
+        !self.most_usd.is_zero()
+    }
+
+    /// Whether agents call it by the name of a tool: it takes calls, and arguments that have names.
+    #[must_use]
+    pub fn is_tool(&self) -> bool {
+        self.takes_objects && self.is_active()
+    }
+
+    /// Whether it has this tag, in any case.
+    #[must_use]
+    pub fn has_tag(&self, tag: &str) -> bool {
+        self.tags.split(BETWEEN).any(|has| has.eq_ignore_ascii_case(tag)) && !tag.is_empty()
+    }
+
+    /// What is asked of its limits and its tier.
+    pub(super) fn asked(&self) -> Asked {
+        self.asked.as_deref().and_then(|asked| serde_json::from_str(asked).ok()).unwrap_or_default()
+    }
+}
+
+/// Whether an admin has something to decide: not about content that one has refused already.
+pub(super) fn waits(endpoint: &Endpoint) -> bool {
+    let undecided = |kind| kind == HoldKind::ContentReview || !endpoint.review.refused;
+    endpoint.asks() || endpoint.review.hold.as_ref().is_some_and(|hold| undecided(hold.kind))
+}

@@ -1,0 +1,161 @@
+//! Finding an endpoint: what calls take, and what lists tell of it. What was made of it last is kept; else it is made of its record.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use futures_util::future::try_join_all;
+
+use super::{Catalog, Entry, Live, PublishError, Shown, entry::ENDPOINTS, granted};
+use crate::{
+    store::StoreError,
+    tool::{Endpoint, Version},
+};
+
+/// How often an endpoint is made again that has changed meanwhile.
+const TRIES: usize = 8;
+
+/// Records that are read at once for a list.
+const AT_ONCE: usize = 16;
+
+/// How far a list has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Filled {
+    /// How many were taken, or are there no more.
+    pub passed: usize,
+    /// Whether one was left that is behind those.
+    pub more: bool,
+}
+
+impl Catalog {
+    /// The endpoint called `slug`, with the version that a call starting now runs on. Ready at once where it was asked for before, and is
+    /// kept.
+    ///
+    /// # Errors
+    ///
+    /// The store's; a record that does not read is [`StoreError::Away`].
+    pub async fn find(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
+        match self.ready.get(slug) {
+            Some(live) => Ok(Some(live)),
+            // Boxed: the future of who finds it at once stays small.
+            None => Box::pin(self.find_again(slug)).await,
+        }
+    }
+
+    /// The endpoint called `slug`, if somebody holds it, or it is kept.
+    #[must_use]
+    pub fn found(&self, slug: &str) -> Option<Arc<Live>> {
+        self.ready.get(slug)
+    }
+
+    /// The endpoint called `slug` as strangers may see it: not while an admin holds it back.
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::find`].
+    pub async fn find_listed(&self, slug: &str) -> Result<Option<Arc<Shown>>, StoreError> {
+        Ok(self.shown(slug).await?.filter(|shown| shown.endpoint.listed()))
+    }
+
+    /// The endpoint called `slug`, as it is told of.
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::find`].
+    pub async fn shown(&self, slug: &str) -> Result<Option<Arc<Shown>>, StoreError> {
+        if let Some(shown) = self.told.get(slug) {
+            return Ok(Some(shown));
+        }
+        if let Some(live) = self.ready.get(slug) {
+            return Ok(Some(Arc::clone(&live.shown)));
+        }
+        for _ in 0..TRIES {
+            let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
+            let since = self.remade.load(Ordering::SeqCst);
+            let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
+            let shown = Arc::new(self.tell(endpoint));
+            if let Some((shown, _)) = self.told.keep(&entry.slug, Arc::clone(&shown), || self.is_current(&shown.endpoint, since)) {
+                return Ok(Some(shown));
+            }
+        }
+        Err(StoreError::Contended)
+    }
+
+    /// Hands those of `entries` that are there still, as they are told of, to `takes`, until it takes no more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Catalog::find`].
+    pub async fn fill(
+        &self,
+        entries: impl Iterator<Item = &Arc<Entry>> + Send,
+        mut takes: impl FnMut(Arc<Shown>) -> bool + Send,
+    ) -> Result<Filled, StoreError> {
+        let (mut entries, mut passed) = (entries, 0);
+        loop {
+            let some: Vec<_> = entries.by_ref().take(AT_ONCE).map(|entry| entry.slug.clone()).collect();
+            if some.is_empty() {
+                return Ok(Filled { passed, more: false });
+            }
+            for shown in try_join_all(some.iter().map(|slug| self.shown(slug.as_str()))).await? {
+                if shown.is_some_and(|shown| !takes(shown)) {
+                    return Ok(Filled { passed, more: true });
+                }
+                passed += 1;
+            }
+        }
+    }
+
+    /// Makes an endpoint ready that is not kept: one maker at a time.
+    async fn find_again(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
+        if self.all().get(slug).is_none() {
+            return Ok(None);
+        }
+        let _turn = self.ready.turn(slug).await;
+        for _ in 0..TRIES {
+            if let Some(live) = self.ready.get(slug) {
+                return Ok(Some(live));
+            }
+            let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
+            let since = self.remade.load(Ordering::SeqCst);
+            let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
+            let live = self.make_stored(endpoint, None).await.map_err(unreadable)?;
+            live.grant.set(granted(&live.endpoint).map_err(unreadable)?);
+            let live = Arc::new(live);
+            if let Some((live, gone)) = self.ready.keep(&entry.slug, Arc::clone(&live), || self.is_current(&live.endpoint, since)) {
+                self.let_rest(&gone);
+                return Ok(Some(live));
+            }
+        }
+        Err(StoreError::Contended)
+    }
+
+    /// The record of an endpoint.
+    async fn stored(&self, slug: &str) -> Result<Option<Endpoint>, StoreError> {
+        let stored = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?;
+        Ok(stored.map(|mut endpoint| {
+            endpoint.run_version(Version::new(endpoint.version.clone(), endpoint.updated_at));
+            endpoint
+        }))
+    }
+
+    /// Whether a record that was read says what is known of the endpoint, or more, and nothing else that it was made with has changed
+    /// `since`.
+    fn is_current(&self, endpoint: &Endpoint, since: u64) -> bool {
+        let all = self.all();
+        let behind = |entry: &Arc<Entry>| {
+            if entry.is(&endpoint.id) { entry.revision > endpoint.revision } else { entry.id > endpoint.id.packed() }
+        };
+        self.remade.load(Ordering::SeqCst) == since && all.get(endpoint.slug.as_str()).is_some_and(|entry| !behind(entry))
+    }
+
+    /// Ends the workers of endpoints that are kept no more: what is decided of them later reaches no worker that is not known of.
+    pub(super) fn let_rest(&self, gone: &[Arc<Live>]) {
+        gone.iter().for_each(|live| self.pool.retire(live.endpoint.id.as_str(), &live.endpoint.version));
+    }
+}
+
+fn unreadable(error: PublishError) -> StoreError {
+    match error {
+        PublishError::Store(error) => error,
+        other => StoreError::Away(other.to_string()),
+    }
+}

@@ -1,0 +1,72 @@
+//! What is made of a record: an endpoint as it is told of, and one that can be called.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use tollhouse_protocol::Bundle;
+
+use super::{Catalog, Live, PublishError, Shown, bundle::with_schemas};
+use crate::{
+    base::share::UsualCost,
+    capability::Grant,
+    money::{SignedOffers, Terms},
+    tool::{self, Endpoint, Runs, Shape},
+};
+
+/// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
+const MIN_TIMEOUT_SECS: u64 = 300;
+
+/// Time to settle after a handler has used its whole wall limit, in seconds.
+const SETTLE_SECS: u64 = 120;
+
+impl Catalog {
+    /// Makes an endpoint ready for calls.
+    ///
+    /// # Errors
+    ///
+    /// A record whose handler is not one of its type.
+    pub(super) fn make_live(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Result<Live, PublishError> {
+        let runs = endpoint.runs()?;
+        Ok(self.make(endpoint, runs, bundle, grant))
+    }
+
+    /// An endpoint as policy and suspensions have it now.
+    pub(super) fn made_again(&self, live: &Live) -> Live {
+        self.make(live.endpoint.clone(), live.runs.clone(), live.bundle.clone(), Arc::clone(&live.grant))
+    }
+
+    fn make(&self, endpoint: Endpoint, runs: Runs, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Live {
+        let (input, output) = (Shape::of(&endpoint.input_schema), Shape::of(&endpoint.output_schema));
+        let bundle = with_schemas(bundle, &endpoint, tool::told(&endpoint.input_schema, &endpoint.output_schema));
+        let shown = Arc::new(self.tell(endpoint));
+        Live { shown, runs, input, output, bundle, fixed: OnceLock::new(), usual_cost: UsualCost::default(), grant }
+    }
+
+    /// An endpoint as it is told of, with what is in force for it.
+    pub(super) fn tell(&self, mut endpoint: Endpoint) -> Shown {
+        self.put_in_force(&mut endpoint);
+        endpoint.owner_suspended = self.judged(&endpoint.owner).suspended;
+        let terms = Arc::new(Terms {
+            slug: endpoint.slug.clone(),
+            endpoint_id: endpoint.id.clone(),
+            version: endpoint.version.clone(),
+            resource_url: format!("{}/tools/{}", self.base_url, endpoint.slug),
+            description: endpoint.description.clone(),
+            price: endpoint.most_usd(),
+            metered: endpoint.metered(),
+            accepts: endpoint.accepts.clone(),
+            input_schema: Arc::clone(&endpoint.input_schema),
+            output_schema: Arc::clone(&endpoint.output_schema),
+            tags: endpoint.tags.clone(),
+            wall: Duration::from_millis(endpoint.limits.wall_ms),
+            timeout_secs: MIN_TIMEOUT_SECS.max(endpoint.limits.wall_ms / 1_000 + SETTLE_SECS),
+            offers: SignedOffers::default(),
+        });
+        let record = endpoint.record(&self.base_url);
+        let mut shown = Shown { endpoint, terms, record, form: None };
+        shown.form = (self.make_form)(&shown);
+        shown
+    }
+}

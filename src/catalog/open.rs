@@ -1,0 +1,104 @@
+//! The start: what is known of every endpoint, from the cards beside their records. No record is read, once each has its card.
+
+use std::sync::{Arc, atomic::AtomicU64};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use tollhouse_fair::{Fair, Share};
+
+use super::{
+    Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS, Snapshot,
+    entry::{CARDS, Card, ENDPOINTS},
+    ready::Ready,
+    version::uses,
+};
+use crate::{
+    base::rate::ConcurrencyLimit,
+    store::{Batch, Durability, Store, StoreError, Table, schema},
+};
+
+/// That every record has its card.
+const CATALOGUED: Table<(), String> = schema::CATALOGUED.holding();
+
+/// As the cards are written now.
+const FORM: &str = "1";
+
+/// Cards that are read at once.
+const CARDS_AT_ONCE: usize = 2_000;
+/// Records that are read at once.
+const RECORDS_AT_ONCE: usize = 128;
+
+impl Catalog {
+    /// Reads the policy, and what is known of every endpoint.
+    ///
+    /// # Errors
+    ///
+    /// The store's, or a row that does not read.
+    pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
+        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room } = parts;
+        let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
+        let judged = builders.judged().await?;
+        let catalog = Self {
+            store,
+            clock,
+            pool,
+            services,
+            events,
+            scanner,
+            base_url,
+            payment,
+            policy: ArcSwap::from_pointee(policy),
+            builders,
+            judged: ArcSwap::from_pointee(judged),
+            make_form,
+            snapshot: ArcSwap::default(),
+            max_endpoints: room.max_endpoints,
+            ready: Ready::new(room.ready_bytes / 2),
+            told: Ready::new(room.ready_bytes / 2),
+            remade: AtomicU64::new(0),
+            changing: tokio::sync::Mutex::new(()),
+            readings: Fair::new(READINGS, Share::AllBut(READINGS / 2)),
+            uploads: ConcurrencyLimit::new(MAX_UPLOADS),
+            changes: watch::Sender::new(0),
+        };
+        catalog.write_cards().await?;
+        let mut snapshot = Snapshot::default();
+        let mut range = CARDS.all();
+        while let Some(page) = CARDS.next(&*catalog.store, &mut range, CARDS_AT_ONCE).await? {
+            for row in page {
+                let row = row?;
+                let slug = row.key.parse().map_err(|_| PublishError::Corrupt(format!("no slug: `{}`", row.key)))?;
+                let entry = row.value.entry(slug, catalog.judged(&row.value.owner()).suspended);
+                snapshot.put(entry, Some(&row.value.text(&row.key)));
+            }
+        }
+        catalog.snapshot.store(Arc::new(snapshot));
+        Ok(catalog)
+    }
+
+    /// Writes the cards of records that versions before this one wrote without.
+    async fn write_cards(&self) -> Result<(), PublishError> {
+        if CATALOGUED.get(&*self.store, &()).await?.as_deref() == Some(FORM) {
+            return Ok(());
+        }
+        let mut range = ENDPOINTS.all();
+        loop {
+            let mut rest = range.clone();
+            let Some(page) = ENDPOINTS.next(&*self.store, &mut rest, RECORDS_AT_ONCE).await? else { break };
+            let mut batch = Batch::new();
+            for row in page {
+                let row = row?;
+                // As it is stored: another host may change it meanwhile, and write its card.
+                batch.holds(&ENDPOINTS, &row).put(&CARDS, &row.key, &Card::of(&row.value));
+                batch.append(uses(None, Some(&row.value)));
+            }
+            match batch.commit(&*self.store, Durability::Buffered).await {
+                Ok(_) => range = rest,
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        CATALOGUED.put(&(), &FORM.to_owned()).commit(&*self.store, Durability::Durable).await?;
+        Ok(())
+    }
+}
