@@ -147,7 +147,7 @@ impl<T: Kept> Held<T> {
 
     fn make_room(&mut self, most_bytes: usize) -> Vec<T> {
         let mut gone = Vec::new();
-        for _ in 0..LOOKED_AT.min(self.turns.len()) {
+        for _ in 0..LOOKED_AT.min(2 * self.turns.len()) {
             if self.bytes <= most_bytes {
                 break;
             }

@@ -1,5 +1,6 @@
 mod follow;
 mod fuzz;
+mod ready;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
@@ -13,6 +14,7 @@ use crate::{
     objects::Objects,
     replica::Replica,
     store::{Batch, memory::MemoryStore},
+    tool,
 };
 
 /// A catalogue that needs no worker: what is published in it answers always the same, and takes anything.
@@ -22,6 +24,11 @@ async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
 
 /// The same of what is stored already.
 async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
+    catalog_with(store, CatalogRoom::default()).await
+}
+
+/// The same with room for so much.
+async fn catalog_with(store: Arc<dyn Store>, room: CatalogRoom) -> (Arc<Catalog>, tempfile::TempDir) {
     let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::fixed(Timestamp(1_800_000_000_000)));
     let guard = Guard::new(GuardSettings::default()).unwrap();
     let (objects, secrets) = (Objects::in_folder(Arc::clone(&store), folder.path()), Arc::new(Secrets::empty(Arc::clone(&store))));
@@ -36,7 +43,7 @@ async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) 
         base_url: "https://tools.example".to_owned(),
         payment: PaymentConfig::for_network("eip155:84532", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C").unwrap(),
         make_form: Box::new(|_| None),
-        room: CatalogRoom::default(),
+        room,
     };
     (Arc::new(Catalog::open(store, parts).await.unwrap()), folder)
 }

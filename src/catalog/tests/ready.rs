@@ -1,0 +1,128 @@
+//! What is made of an endpoint when it is asked for, and let go of when there is no room.
+
+use super::*;
+use crate::{
+    catalog::entry::{CARDS, ENDPOINTS},
+    store::{StoreError, faulty::FaultyStore},
+    tool::Capabilities,
+};
+
+/// A host with room for nothing that is not in use.
+async fn crowded(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
+    catalog_with(Arc::clone(store), CatalogRoom { max_endpoints: 4, ready_bytes: 1 }).await
+}
+
+/// Asks for others until nothing is kept that is not in use.
+async fn crowd_out(catalog: &Catalog) {
+    for _ in 0..4 {
+        for slug in ["other", "third"] {
+            catalog.find(slug).await.unwrap().unwrap();
+        }
+    }
+}
+
+async fn with_three(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
+    let (catalog, folder) = crowded(store).await;
+    let mut wants = draft("tool");
+    wants.capabilities = Capabilities { kv: true, ..Capabilities::default() };
+    catalog.create(wants, builder(), By::Builder).await.unwrap();
+    for slug in ["other", "third"] {
+        catalog.create(draft(slug), Owner::Platform, By::Admin).await.unwrap();
+    }
+    (catalog, folder)
+}
+
+#[tokio::test]
+async fn a_start_reads_no_record() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (one, _folder) = catalog_of(Arc::clone(&store)).await;
+    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    let mut row = ENDPOINTS.row(&*store, &"tool".to_owned()).await.unwrap().unwrap().value;
+    row.title = "Another".to_owned();
+    // The record alone, as nobody writes it.
+    let alone: Table<String, Endpoint> = schema::ENDPOINTS.holding();
+    alone.put(&"tool".to_owned(), &row).commit(&*store, Durability::Buffered).await.unwrap();
+    let (again, _folder) = catalog_of(store).await;
+    let words = search::Query::parse("another").unwrap();
+    assert_eq!(again.all().len(), 1);
+    assert_eq!(again.all().search(&words, 0, 9, |_| true).total, 0, "it has the words of its card");
+    assert_eq!(again.find("tool").await.unwrap().unwrap().endpoint.title, "Another", "and is called as its record says");
+}
+
+#[tokio::test]
+async fn records_of_earlier_versions_get_their_cards_at_the_start() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (one, _folder) = catalog_of(Arc::clone(&store)).await;
+    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    let mut gone = Batch::new();
+    gone.delete(&CARDS, &"tool".to_owned()).delete(&schema::CATALOGUED.holding::<String>(), &());
+    gone.commit(&*store, Durability::Buffered).await.unwrap();
+    let (again, _folder) = catalog_of(store).await;
+    assert!(again.find("tool").await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn what_is_taken_back_reaches_a_call_whose_endpoint_was_crowded_out() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (catalog, _folder) = with_three(&store).await;
+    let revoke = || serde_json::from_value(json!({ "decision": "revoke", "capabilities": { "kv": true } })).unwrap();
+    // As a call that runs holds it: all of it, or the version before with its grant.
+    let running = catalog.find("tool").await.unwrap().unwrap();
+    catalog.update("tool", patch(json!({ "title": "Later" })), None, By::Admin).await.unwrap();
+    crowd_out(&catalog).await;
+    let again = catalog.find("tool").await.unwrap().unwrap();
+    assert!(Arc::ptr_eq(&again.grant, &running.grant), "they share what they may touch");
+    drop(again);
+    crowd_out(&catalog).await;
+    assert!(running.grant.now().capabilities.kv);
+    catalog.decide("tool", &revoke(), None).await.unwrap();
+    assert!(!running.grant.now().capabilities.kv);
+}
+
+#[tokio::test]
+async fn what_nobody_uses_makes_room_and_is_made_again_as_it_is_then() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (catalog, _folder) = with_three(&store).await;
+    crowd_out(&catalog).await;
+    assert!(catalog.found("tool").is_none(), "it is not kept");
+    let low: PolicyDraft = serde_json::from_value(json!({ "limits": { "wallMs": 50 } })).unwrap();
+    catalog.set_policy(low, None).await.unwrap();
+    assert_eq!(catalog.find("tool").await.unwrap().unwrap().endpoint.limits.wall_ms, 50, "a policy holds for what is made later");
+    catalog.decide("tool", &serde_json::from_value(json!({ "decision": "takedown" })).unwrap(), None).await.unwrap();
+    crowd_out(&catalog).await;
+    let down = catalog.find("tool").await.unwrap().unwrap();
+    assert_eq!((down.endpoint.availability(), &*down.grant.now()), (tool::Availability::TakenDown, &Granted::default()));
+    catalog.delete("tool", None, By::Admin).await.unwrap();
+    assert!(catalog.find("tool").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn many_first_calls_make_one() {
+    let (catalog, _folder) = with_three(&(Arc::new(MemoryStore::new()) as _)).await;
+    crowd_out(&catalog).await;
+    let found = futures_util::future::join_all((0..32).map(|_| catalog.find("tool"))).await;
+    let first = found[0].as_ref().unwrap().as_ref().unwrap();
+    assert!(found.iter().all(|live| Arc::ptr_eq(live.as_ref().unwrap().as_ref().unwrap(), first)));
+}
+
+#[tokio::test]
+async fn no_more_endpoints_are_published_than_there_is_room_for() {
+    let (catalog, _folder) = with_three(&(Arc::new(MemoryStore::new()) as _)).await;
+    catalog.create(draft("fourth"), Owner::Platform, By::Admin).await.unwrap();
+    let fifth = catalog.create(draft("fifth"), Owner::Platform, By::Admin).await;
+    assert!(matches!(fifth, Err(PublishError::Full(4))));
+}
+
+#[tokio::test]
+async fn what_is_ready_is_called_while_the_store_is_away_and_what_is_not_says_so() {
+    let faulty = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let (catalog, _folder) = with_three(&(Arc::clone(&faulty) as _)).await;
+    let kept = catalog.find("tool").await.unwrap().unwrap();
+    crowd_out(&catalog).await;
+    let away = ["other", "third"].into_iter().find(|slug| catalog.found(slug).is_none());
+    faulty.fail_reads();
+    assert!(Arc::ptr_eq(&catalog.find("tool").await.unwrap().unwrap(), &kept));
+    let Some(away) = away else { panic!("one of them had to go") };
+    assert!(matches!(catalog.find(away).await, Err(StoreError::Away(_))));
+    assert!(catalog.find("unknown").await.unwrap().is_none());
+}
