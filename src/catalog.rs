@@ -39,9 +39,11 @@ mod shipped;
 mod snapshot;
 mod standing;
 mod suspend;
+mod tagged;
 mod trial;
 mod version;
 mod warn;
+mod words;
 
 use std::{
     collections::HashMap,
@@ -72,7 +74,7 @@ pub use self::{
     policy::{Policy, PolicyDraft, PolicyInForce},
     rescan::Rescanned,
     review::{Verdict, WaitingPlace},
-    snapshot::{Counts, Filter, Snapshot},
+    snapshot::{Counts, Filter, Reading, Snapshot},
     standing::By,
     trial::Tried,
 };
@@ -290,10 +292,15 @@ impl Catalog {
     }
 
     fn show(&self, change: impl FnOnce(&mut Snapshot)) {
+        self.rearrange(change);
+        self.changed();
+    }
+
+    /// Changes what is known, and nothing that is shown.
+    fn rearrange(&self, change: impl FnOnce(&mut Snapshot)) {
         let mut snapshot = Snapshot::clone(&self.snapshot.load());
         change(&mut snapshot);
         self.snapshot.store(Arc::new(snapshot));
-        self.changed();
     }
 
     fn changed(&self) {

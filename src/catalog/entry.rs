@@ -3,7 +3,10 @@
 //!
 //! Beside each record the store has a [`Card`], from which a start makes the entry without reading the record.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use tollhouse_protocol::{Limits, Tier};
@@ -13,7 +16,7 @@ use crate::{
         clock::Timestamp,
         id::{BuilderId, EndpointId},
     },
-    catalog::search::Text,
+    catalog::search::{Item, Slot, Text},
     store::{self, Table, schema},
     tool::{Availability, Endpoint, EndpointState, HoldKind, MicroUsd, Owner, Slug, Status, takes_objects},
 };
@@ -22,9 +25,6 @@ pub(super) const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.indexed(
 pub(super) const CARDS: Table<String, Card> = schema::CATALOGUE.holding();
 store::json_values!(Endpoint);
 store::postcard_values!(Card);
-
-/// What stands between tags: no tag has it.
-const BETWEEN: char = '\n';
 
 /// An endpoint, as short as it is known by.
 #[derive(Debug, Clone)]
@@ -43,8 +43,10 @@ pub struct Entry {
     pub most_usd: MicroUsd,
     /// Since when an admin has something to decide about it; `None` where there is nothing.
     pub(super) waits_since: Option<Timestamp>,
-    /// In lower case, one after the other.
-    tags: Box<str>,
+    /// In lower case, each once.
+    pub(super) tags: Box<[Arc<str>]>,
+    /// Where its words are.
+    pub(super) words: Slot,
     /// What is asked of its limits and its tier; `None` where nothing is.
     pub(super) asked: Option<Arc<str>>,
     status: Status,
@@ -132,7 +134,7 @@ impl Card {
 
     /// What of it is held in memory.
     pub(super) fn entry(&self, slug: Slug, owner_suspended: bool) -> Entry {
-        let tags: Vec<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
+        let tags: BTreeSet<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
         Entry {
             slug,
             id: self.id.packed(),
@@ -141,7 +143,8 @@ impl Card {
             created_at: Timestamp(self.created_at),
             most_usd: MicroUsd(self.most_usd),
             waits_since: self.waits_since.map(Timestamp),
-            tags: tags.join(&BETWEEN.to_string()).into(),
+            tags: tags.into_iter().map(Arc::from).collect(),
+            words: Slot::MAX,
             asked: self.asked.as_deref().map(Arc::from),
             status: if self.paused { Status::Paused } else { Status::Active },
             taken_down: self.taken_down,
@@ -150,6 +153,12 @@ impl Card {
             takes_objects: self.takes_objects,
             owner_suspended,
         }
+    }
+}
+
+impl Item for Arc<Entry> {
+    fn name(&self) -> &str {
+        self.slug.as_str()
     }
 }
 
@@ -199,7 +208,7 @@ impl Entry {
     /// Whether it has this tag, in any case.
     #[must_use]
     pub fn has_tag(&self, tag: &str) -> bool {
-        self.tags.split(BETWEEN).any(|has| has.eq_ignore_ascii_case(tag)) && !tag.is_empty()
+        self.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))
     }
 
     /// What is asked of its limits and its tier.

@@ -25,6 +25,8 @@ const FORM: &str = "1";
 
 /// Cards that are read at once.
 const CARDS_AT_ONCE: usize = 2_000;
+/// Endpoints that a host can be searched for from the first moment on: the words of more are read beside.
+const SEARCHED_AT_ONCE: usize = 10_000;
 /// Records that are read at once.
 const RECORDS_AT_ONCE: usize = 128;
 
@@ -62,17 +64,19 @@ impl Catalog {
             changes: watch::Sender::new(0),
         };
         catalog.write_cards().await?;
-        let mut snapshot = Snapshot::default();
-        let mut range = CARDS.all();
+        let (mut entries, mut range) = (Vec::new(), CARDS.all());
         while let Some(page) = CARDS.next(&*catalog.store, &mut range, CARDS_AT_ONCE).await? {
             for row in page {
                 let row = row?;
                 let slug = row.key.parse().map_err(|_| PublishError::Corrupt(format!("no slug: `{}`", row.key)))?;
-                let entry = row.value.entry(slug, catalog.judged(&row.value.owner()).suspended);
-                snapshot.put(entry, Some(&row.value.text(&row.key)));
+                entries.push(row.value.entry(slug, catalog.judged(&row.value.owner()).suspended));
             }
         }
-        catalog.snapshot.store(Arc::new(snapshot));
+        let few = entries.len() <= SEARCHED_AT_ONCE;
+        catalog.snapshot.store(Arc::new(Snapshot::of(entries)));
+        if few {
+            catalog.read_words().await?;
+        }
         Ok(catalog)
     }
 

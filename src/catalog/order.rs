@@ -155,6 +155,12 @@ impl<O: By> Default for Ordered<O> {
 }
 
 impl<O: By> Ordered<O> {
+    pub(super) fn of<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Self {
+        let mut all: Vec<_> = entries.map(|entry| In::<O>(Arc::clone(entry), PhantomData)).collect();
+        all.sort_unstable();
+        Self(all.into_iter().collect())
+    }
+
     pub(super) fn get(&self, key: O::Key<'_>) -> Option<&Arc<Entry>> {
         self.0.get(&At::<O>(key)).map(|found| &found.0)
     }

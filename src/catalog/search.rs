@@ -3,23 +3,42 @@
 //! An [`Index`] is a value. Its clone shares everything with it and stays as it is when the original changes, so that
 //! readers take no lock and a change costs the texts it is about, not the number of texts.
 //!
+//! Texts that were put in last are in maps ([`recent`]); the others in segments, which are packed and never change ([`segment`]). What is
+//! recent becomes a segment, and segments one, beside ([`merge`]): until then nothing is missing.
+//!
 //! Work is bounded: a [`Query`] has so many words, each stands for so many stems, and a search reads
 //! [`MAX_POSTINGS`] places at most, those of the rarest stems first.
 
 #[cfg(test)]
 mod corpus;
+mod merge;
+mod recent;
+mod segment;
 #[cfg(test)]
 mod tests;
 mod words;
 
-use std::{cmp::Ordering, collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+};
 
-use rpds::{RedBlackTreeMapSync, StackSync, VectorSync};
+use imbl::Vector;
 
-pub use self::words::Query;
-use self::words::Stemmer;
+pub use self::{
+    merge::{Merge, Merged},
+    segment::Segment,
+    words::Query,
+};
+use self::{
+    recent::Recent,
+    segment::Places,
+    words::{MAX_ENDINGS, Stemmer},
+};
 
-/// Places that one search reads, at most. One stem that stands in every text of a full catalogue is within it.
+/// Places that one search reads, at most. Of a stem that stands in more texts only the first are found.
 const MAX_POSTINGS: usize = 200_000;
 
 /// Words of a text that are indexed: those behind them are not found.
@@ -30,11 +49,14 @@ const SATURATION: f32 = 1.2;
 /// How much a word of a long text says less than one of a short text (BM25's b).
 const LENGTH: f32 = 0.5;
 
-/// What a place of each field weighs.
-const SLUG: f32 = 1.5;
-const TITLE: f32 = 2.0;
-const TAG: f32 = 1.5;
-const DESCRIPTION: f32 = 1.0;
+/// What a place of each field weighs, in [`UNIT`]s.
+const SLUG: u16 = 3;
+const TITLE: u16 = 4;
+const TAG: u16 = 3;
+const DESCRIPTION: u16 = 2;
+
+/// What is counted when places are weighed, beside the weight of a place in a description.
+const UNIT: f32 = 0.5;
 
 /// The fields of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,120 +71,117 @@ pub struct Text<'a> {
     pub description: &'a str,
 }
 
-/// Texts, and the items they tell of, by key.
+/// What texts tell of.
+pub trait Item: Clone {
+    /// What stands first among equals.
+    fn name(&self) -> &str;
+}
+
+/// A text's place in an index: its own until it is taken out.
+pub type Slot = u32;
+
+/// Texts, and the items they tell of.
 #[derive(Clone)]
 pub struct Index<T> {
-    /// Where each stem stands.
-    stems: RedBlackTreeMapSync<Arc<str>, Arc<Vec<Posting>>>,
-    entries: VectorSync<Option<Entry<T>>>,
-    /// The place of each key in `entries`.
-    slots: RedBlackTreeMapSync<Arc<str>, u32>,
-    /// Places in `entries` that nothing has.
-    free: StackSync<u32>,
-    /// Sum of all lengths.
-    length: f64,
-}
-
-/// A stem in a text.
-#[derive(Debug, Clone, Copy)]
-struct Posting {
-    slot: u32,
-    /// The fields' weights, added up over the places where it stands.
-    weight: f32,
-    /// The text's length, which is here so that a search need not look for it.
-    length: f32,
-}
-
-/// A text in the index.
-#[derive(Clone)]
-struct Entry<T> {
-    key: Arc<str>,
-    /// Its stems, each once.
-    stems: Arc<[Arc<str>]>,
-    length: f32,
-    item: T,
+    /// By slot; none where the text was taken out.
+    items: Vector<Option<T>>,
+    recent: Recent,
+    segments: Vec<Arc<Segment>>,
+    /// Slots that nothing names.
+    free: Vector<Slot>,
+    /// Slots of texts that were taken out of what is recent: what a [`Merge`] makes may name them yet.
+    retired: Vector<Slot>,
+    live: usize,
+    /// Texts that were taken out, and are in segments yet.
+    dead: usize,
 }
 
 /// The best of what a search found.
 #[derive(Debug)]
 pub struct Found<T> {
-    /// Best first; among equals by key.
+    /// Best first; among equals by name.
     pub items: Vec<T>,
     /// All that were found.
     pub total: usize,
 }
 
-impl<T> Default for Index<T> {
+impl<T: Clone> Default for Index<T> {
     fn default() -> Self {
         Self {
-            stems: RedBlackTreeMapSync::new_sync(),
-            entries: VectorSync::new_sync(),
-            slots: RedBlackTreeMapSync::new_sync(),
-            free: StackSync::new_sync(),
-            length: 0.0,
+            items: Vector::new(),
+            recent: Recent::default(),
+            segments: Vec::new(),
+            free: Vector::new(),
+            retired: Vector::new(),
+            live: 0,
+            dead: 0,
         }
     }
 }
 
 impl<T> fmt::Debug for Index<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Index").field("texts", &self.slots.size()).field("stems", &self.stems.size()).finish_non_exhaustive()
+        let mut debug = f.debug_struct("Index");
+        debug.field("texts", &self.live).field("recent", &self.recent.len()).field("segments", &self.segments.len());
+        debug.finish_non_exhaustive()
     }
 }
 
-impl<T: Clone> Index<T> {
-    /// Puts a text in, in place of the one that has its key.
-    pub fn put(&mut self, key: &str, text: &Text<'_>, item: T) {
-        self.remove(key);
-        let weighed = weighed(text);
-        let length = weighed.values().sum::<f32>();
-        let slot = self.take_slot();
-        let mut stems = Vec::with_capacity(weighed.len());
-        for (stem, weight) in weighed {
-            let stem = self.stems.get_key_value(stem.as_str()).map_or_else(|| stem.into(), |(known, _)| Arc::clone(known));
-            let posting = Posting { slot, weight, length };
-            match self.stems.get_mut(&stem) {
-                Some(postings) => Arc::make_mut(postings).push(posting),
-                None => self.stems.insert_mut(Arc::clone(&stem), Arc::new(vec![posting])),
-            }
-            stems.push(stem);
-        }
-        let key: Arc<str> = key.into();
-        self.slots.insert_mut(Arc::clone(&key), slot);
-        self.entries.set_mut(slot as usize, Some(Entry { key, stems: stems.into(), length, item }));
-        self.length += f64::from(length);
+impl<T: Item> Index<T> {
+    /// Items that are to be found by words once [`Index::add`] was told them: the slot of each is its place.
+    #[must_use]
+    pub fn of(items: Vec<T>) -> Self {
+        Self { live: items.len(), items: items.into_iter().map(Some).collect(), ..Self::default() }
     }
 
-    /// Puts another item in place of the one whose text has this key. False where there is none.
-    pub fn replace(&mut self, key: &str, item: &T) -> bool {
-        let Some(&slot) = self.slots.get(key) else { return false };
-        let Some(Some(entry)) = self.entries.get_mut(slot as usize) else { return false };
-        entry.item = item.clone();
-        true
+    /// Puts a text in, with the item that `make` makes of its slot.
+    pub fn put(&mut self, text: &Text<'_>, make: impl FnOnce(Slot) -> T) -> T {
+        let slot = self.free.pop_back().unwrap_or_else(|| {
+            self.items.push_back(None);
+            Slot::try_from(self.items.len() - 1).expect("a host has fewer texts than 2^32")
+        });
+        let item = make(slot);
+        self.items.set(slot as usize, Some(item.clone()));
+        self.recent.put(slot, text);
+        self.live += 1;
+        item
+    }
+
+    /// Puts another item in place of the one whose text has this slot.
+    pub fn replace(&mut self, slot: Slot, item: T) {
+        if let Some(there @ Some(_)) = self.items.get_mut(slot as usize) {
+            *there = Some(item);
+        }
     }
 
     /// Takes a text out.
-    pub fn remove(&mut self, key: &str) {
-        let Some(&slot) = self.slots.get(key) else { return };
-        let Some(Some(entry)) = self.entries.get(slot as usize).cloned() else { return };
-        for stem in &*entry.stems {
-            let Some(postings) = self.stems.get_mut(stem) else { continue };
-            if postings.len() > 1 {
-                Arc::make_mut(postings).retain(|posting| posting.slot != slot);
-            } else {
-                self.stems.remove_mut(stem);
-            }
+    pub fn remove(&mut self, slot: Slot) {
+        let Some(there) = self.items.get_mut(slot as usize) else { return };
+        if there.take().is_none() {
+            return;
         }
-        self.slots.remove_mut(key);
-        self.entries.set_mut(slot as usize, None);
-        self.free.push_mut(slot);
-        self.length -= f64::from(entry.length);
+        self.live -= 1;
+        match self.recent.remove(slot) {
+            true => self.retired.push_back(slot),
+            false => self.dead += 1,
+        }
+    }
+
+    /// Adds the words of items that were there without, as [`Segment::of`] has them.
+    pub fn add(&mut self, segment: Segment) {
+        self.segments.push(Arc::new(segment));
+    }
+
+    /// The item of a slot.
+    #[must_use]
+    pub fn item(&self, slot: Slot) -> Option<&T> {
+        self.items.get(slot as usize)?.as_ref()
     }
 
     /// How many texts are in.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.slots.size()
+        self.live
     }
 
     /// Whether nothing can be found.
@@ -176,68 +195,71 @@ impl<T: Clone> Index<T> {
     pub fn search(&self, query: &Query, skip: usize, limit: usize, keep: impl Fn(&T) -> bool) -> Found<T> {
         let scores = self.scores(query);
         let mut hits = Vec::new();
-        for (slot, &score) in scores.iter().enumerate().filter(|(_, score)| **score > 0.0) {
-            if let Some(Some(entry)) = self.entries.get(slot)
-                && keep(&entry.item)
+        for (&score, item) in scores.iter().zip(&self.items).filter(|(score, _)| **score > 0.0) {
+            if let Some(item) = item
+                && keep(item)
             {
-                hits.push((score, entry));
+                hits.push((score, item));
             }
         }
         let total = hits.len();
-        let order = |a: &(f32, &Entry<T>), b: &(f32, &Entry<T>)| better(a.0, b.0).then_with(|| a.1.key.cmp(&b.1.key));
+        let order = |a: &(f32, &T), b: &(f32, &T)| better(a.0, b.0).then_with(|| a.1.name().cmp(b.1.name()));
         let end = skip.saturating_add(limit);
         if end < total {
             hits.select_nth_unstable_by(end, order);
             hits.truncate(end);
         }
         hits.sort_unstable_by(order);
-        Found { items: hits.into_iter().skip(skip).map(|(_, entry)| entry.item.clone()).collect(), total }
+        Found { items: hits.into_iter().skip(skip).map(|(_, item)| item.clone()).collect(), total }
     }
 
-    /// What each text scores, by its place in `entries`.
+    /// What each text scores, by its slot.
     fn scores(&self, query: &Query) -> Vec<f32> {
         let mut sought: Vec<_> = query.sought(|stem| self.known(stem), |start| self.beginning(start)).collect();
-        sought.sort_by_key(|(postings, _)| postings.len());
-        let mut scores = vec![0.0; self.entries.len()];
-        let mean = (self.length / self.len().max(1) as f64) as f32;
+        sought.sort_by_key(|(places, _)| texts(places));
+        let mut scores = vec![0.0; self.items.len()];
+        let (mut all, mut length) = self.recent.size();
+        for segment in &self.segments {
+            (all, length) = (all + segment.len(), length + segment.length());
+        }
+        let mean = length as f32 / all.max(1) as f32;
         let mut left = MAX_POSTINGS;
-        for (postings, weight) in sought {
-            let Some(rest) = left.checked_sub(postings.len()) else { break };
-            left = rest;
-            let weight = weight * self.rarity(postings.len()) * (SATURATION + 1.0);
-            for posting in postings {
-                let norm = SATURATION * (1.0 - LENGTH + LENGTH * posting.length / mean);
-                scores[posting.slot as usize] += weight * posting.weight / (posting.weight + norm);
+        for (places, weight) in sought {
+            let weight = weight * rarity(all, texts(&places)) * (SATURATION + 1.0);
+            for place in places.iter().flat_map(Places::iter).take(left) {
+                let norm = SATURATION * (1.0 - LENGTH + LENGTH * f32::from(place.length) / mean);
+                let here = f32::from(place.weight) * UNIT;
+                scores[place.slot as usize] += weight * here / (here + norm);
             }
+            left = left.saturating_sub(texts(&places));
         }
         scores
     }
 
-    /// What finding a stem says that stands in so many texts (BM25's idf).
-    fn rarity(&self, texts: usize) -> f32 {
-        let (all, texts) = (self.len() as f32, texts as f32);
-        (1.0 + (all - texts + 0.5) / (texts + 0.5)).ln()
+    /// Where a stem stands; `None` where it stands nowhere.
+    fn known(&self, stem: &str) -> Option<Vec<Places<'_>>> {
+        let segments = self.segments.iter().filter_map(|segment| segment.find(stem));
+        let places: Vec<_> = self.recent.find(stem).into_iter().chain(segments).collect();
+        (!places.is_empty()).then_some(places)
     }
 
-    fn known(&self, stem: &str) -> Option<&[Posting]> {
-        self.stems.get(stem).map(|postings| postings.as_slice())
+    /// The first stems that begin so, in their order.
+    fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = Vec<Places<'a>>> {
+        let mut stems: BTreeSet<&str> = self.recent.beginning(start).take(MAX_ENDINGS).collect();
+        stems.extend(self.segments.iter().flat_map(|segment| segment.beginning(start).take(MAX_ENDINGS)));
+        stems.into_iter().take(MAX_ENDINGS).filter_map(|stem| self.known(stem))
     }
+}
 
-    /// The stems that begin so, in their order.
-    fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a [Posting]> {
-        let from = (std::ops::Bound::Included(start), std::ops::Bound::Unbounded);
-        let stems = self.stems.range::<str, _>(from).take_while(move |(stem, _)| stem.starts_with(start));
-        stems.map(|(_, postings)| postings.as_slice())
-    }
+/// In how many texts a stem stands.
+fn texts(places: &[Places<'_>]) -> usize {
+    places.iter().map(Places::len).sum()
+}
 
-    fn take_slot(&mut self) -> u32 {
-        if let Some(&slot) = self.free.peek() {
-            self.free.pop_mut();
-            return slot;
-        }
-        self.entries.push_back_mut(None);
-        u32::try_from(self.entries.len() - 1).expect("a host has fewer texts than 2^32")
-    }
+/// What finding a stem says that stands in so many texts of `all` (BM25's idf).
+fn rarity(all: usize, texts: usize) -> f32 {
+    let (all, texts) = (all as f32, texts as f32);
+    (1.0 + (all - texts + 0.5) / (texts + 0.5)).ln()
 }
 
 fn better(a: f32, b: f32) -> Ordering {
@@ -245,19 +267,24 @@ fn better(a: f32, b: f32) -> Ordering {
 }
 
 /// The stems of a text, with what the fields that they stand in weigh.
-fn weighed(text: &Text<'_>) -> BTreeMap<String, f32> {
-    let mut stems = BTreeMap::new();
+fn weighed(text: &Text<'_>) -> BTreeMap<String, u16> {
+    let mut stems = BTreeMap::<_, u16>::new();
+    let mut add = |stem, weight| {
+        let sum = stems.entry(stem).or_default();
+        *sum = sum.saturating_add(weight);
+    };
     let stemmer = Stemmer::default();
     let tags = text.tags.iter().map(|tag| (tag.as_str(), TAG));
     let fields = [(text.slug, SLUG), (text.title, TITLE)].into_iter().chain(tags);
     // Names are written together or apart: `time-zone` is found as `timezone` too.
     for (field, weight) in fields {
-        for stem in stemmer.stems(field).chain(stemmer.joined(field)).take(MAX_WORDS) {
-            *stems.entry(stem).or_default() += weight;
-        }
+        stemmer.stems(field).chain(stemmer.joined(field)).take(MAX_WORDS).for_each(|stem| add(stem, weight));
     }
-    for stem in stemmer.stems(text.description).take(MAX_WORDS) {
-        *stems.entry(stem).or_default() += DESCRIPTION;
-    }
+    stemmer.stems(text.description).take(MAX_WORDS).for_each(|stem| add(stem, DESCRIPTION));
     stems
+}
+
+/// What a text's stems weigh together: how long it is.
+fn length<'s>(weights: impl Iterator<Item = &'s u16>) -> u16 {
+    weights.fold(0, |sum, weight| sum.saturating_add(*weight))
 }

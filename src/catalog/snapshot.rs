@@ -1,6 +1,10 @@
 //! The endpoints as they are at one moment: where each stands, how many there are of each kind, in every order, and the index of their words.
 
-use std::{fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use imbl::OrdMap;
 
@@ -8,12 +12,27 @@ use super::{
     Entry,
     nearest::Pattern,
     order::{Id, Name, Newest, Order, Ordered, Owned, Place, Price, Standing, Waiting},
+    tagged::{Tags, fewer, more},
 };
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
-    catalog::search::{Found, Index, Query, Text},
+    catalog::search::{Found, Index, Merge, Merged, Query, Segment, Text},
     tool::{EndpointState, MicroUsd, Owner, PricingMode, Slug},
 };
+
+/// Endpoints that are put in order for one page, at most: where more are wanted, they are walked in their order.
+const FEW: usize = 2_000;
+
+/// Names that one is held against that is like them, at most, of those that begin like it; and of those that have words of it.
+const LIKE: usize = 10_000;
+const LIKE_BY_WORDS: usize = 1_000;
+/// Letters that names have to begin with to be like one, where there are too many to hold all against it.
+const BEGINS: usize = 2;
+
+/// Nothing is searched yet: the words of what was there at the start are being read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the words of all tools are being read since this host started: search again in some seconds")]
+pub struct Reading;
 
 /// A value: its clone costs nothing, and a change of one endpoint costs the same however many there are.
 #[derive(Clone, Default)]
@@ -34,7 +53,11 @@ pub struct Snapshot {
     owners: OrdMap<Arc<Owner>, usize>,
     /// What is asked of limits, and by how many.
     asked: OrdMap<Arc<str>, usize>,
+    /// Of those that are [`Entry::listed`].
+    tags: Tags,
     words: Index<Arc<Entry>>,
+    /// How many there were at the start, whose words are not all in.
+    wordless: Option<u32>,
     counts: Counts,
 }
 
@@ -64,13 +87,23 @@ impl Filter {
     /// Whether an endpoint is of those wanted.
     #[must_use]
     pub fn takes(&self, entry: &Entry) -> bool {
-        self.affords(entry.most_usd) && self.tags.iter().all(|tag| entry.has_tag(tag))
+        let (least, most) = self.prices();
+        (least..=most).contains(&entry.most_usd.0) && self.tags.iter().all(|tag| entry.has_tag(tag))
     }
 
-    /// Whether it is by what it costs at most.
-    fn affords(&self, most: MicroUsd) -> bool {
-        let free = |mode| mode == PricingMode::FreePublicUtility;
-        self.pricing.is_none_or(|pricing| free(pricing) == most.is_zero()) && self.max_price.is_none_or(|limit| most <= limit)
+    /// The least and the most that a call may cost at most, in micro-dollars: none where the least is more.
+    fn prices(&self) -> (u64, u64) {
+        let most = self.max_price.map_or(u64::MAX, |price| price.0);
+        match self.pricing {
+            None => (0, most),
+            Some(PricingMode::FreePublicUtility) => (0, 0),
+            Some(PricingMode::FixedPriceSuccessReceipt | PricingMode::MeteredPriceSuccessReceipt) => (1, most),
+        }
+    }
+
+    /// Whether it asks for some prices alone.
+    fn is_of_prices(&self) -> bool {
+        self.prices() != (0, u64::MAX)
     }
 }
 
@@ -93,22 +126,57 @@ impl Snapshot {
         self.ids.of_id(id)
     }
 
-    /// Those that everyone may see, in an order: from its beginning, or behind a place.
-    pub fn ordered(&self, order: Order, after: Option<&Place>) -> Box<dyn Iterator<Item = &Arc<Entry>> + Send + '_> {
+    /// Those that everyone may see and `filter` takes, in an order, or by name: from the beginning, or behind a place.
+    pub fn filtered<'a>(
+        &'a self,
+        filter: &'a Filter,
+        order: Option<Order>,
+        after: Option<&Place>,
+    ) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a> {
         let key = after.map_or((0, ""), |place| (place.rank, place.slug.as_str()));
-        match order {
-            Order::Price => Box::new(self.by_price.behind(key)),
-            Order::Newest => Box::new(self.newest.behind(key)),
+        let rank = move |entry: &Entry| order.map_or(0, |order| order.rank(entry));
+        let (count, narrowest) = self.narrowest(filter);
+        if count <= FEW && *filter != Filter::default() {
+            let taken = narrowest.filter(|entry| filter.takes(entry)).filter(|entry| (rank(entry), entry.slug.as_str()) > key);
+            let mut taken: Vec<_> = taken.collect();
+            taken.sort_unstable_by_key(|entry| (rank(entry), entry.slug.as_str()));
+            return Box::new(taken.into_iter());
+        }
+        let all: Box<dyn Iterator<Item = &Arc<Entry>> + Send> = match (order, self.rarest(filter)) {
+            (Some(Order::Price), _) => Box::new(self.by_price.behind(key)),
+            (Some(Order::Newest), _) => Box::new(self.newest.behind(key)),
+            (None, Some((_, tag))) => Box::new(self.tags.having(tag, key.1)),
+            (None, None) => Box::new(self.after(key.1).filter(|entry| entry.listed())),
+        };
+        Box::new(all.filter(|entry| filter.takes(entry)))
+    }
+
+    /// How many `filter` takes of those that everyone may see.
+    #[must_use]
+    pub fn count(&self, filter: &Filter) -> usize {
+        let (count, narrowest) = self.narrowest(filter);
+        match (&*filter.tags, filter.is_of_prices()) {
+            ([], _) | ([_], false) => count,
+            _ => narrowest.filter(|entry| filter.takes(entry)).count(),
         }
     }
 
-    /// How many `filter` takes of those that everyone may see. They are looked at one by one only where tags are asked for.
-    #[must_use]
-    pub fn count(&self, filter: &Filter) -> usize {
-        if filter.tags.is_empty() {
-            return self.prices.iter().filter(|(price, _)| filter.affords(MicroUsd(**price))).map(|(_, count)| count).sum();
+    /// The fewest that hold all that `filter` takes of those that everyone may see, and how many they are.
+    fn narrowest<'a>(&'a self, filter: &Filter) -> (usize, Box<dyn Iterator<Item = &'a Arc<Entry>> + Send + 'a>) {
+        let (least, most) = filter.prices();
+        if least > most {
+            return (0, Box::new(std::iter::empty()));
         }
-        self.values().filter(|entry| entry.listed() && filter.takes(entry)).count()
+        let affordable = self.prices.range(least..=most).map(|(_, count)| count).sum();
+        match self.rarest(filter) {
+            Some((count, tag)) if count <= affordable => (count, Box::new(self.tags.having(tag, ""))),
+            _ => (affordable, Box::new(self.by_price.behind((least, "")).take_while(move |entry| entry.most_usd.0 <= most))),
+        }
+    }
+
+    /// The tag of `filter` that the fewest have, and how many have it.
+    fn rarest<'f>(&self, filter: &'f Filter) -> Option<(usize, &'f str)> {
+        filter.tags.iter().map(|tag| (self.tags.count(tag), tag.as_str())).min()
     }
 
     /// By slug.
@@ -119,6 +187,11 @@ impl Snapshot {
     /// Those behind `slug`, by slug.
     pub fn after(&self, slug: &str) -> impl Iterator<Item = &Arc<Entry>> + use<'_> {
         self.all.behind((slug,))
+    }
+
+    /// Those that everyone may see and that have a tag, in any case, behind `slug`, by slug.
+    pub fn tagged<'a>(&'a self, tag: &str, slug: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+        self.tags.having(tag, slug)
     }
 
     /// Those of an owner behind `slug`, by slug.
@@ -165,43 +238,153 @@ impl Snapshot {
     }
 
     /// Those with any of the words, best first, of the ones that everyone may see and `keep` takes.
-    #[must_use]
-    pub fn search(&self, words: &Query, skip: usize, limit: usize, keep: impl Fn(&Entry) -> bool) -> Found<Arc<Entry>> {
-        self.words.search(words, skip, limit, |entry| entry.listed() && keep(entry))
+    ///
+    /// # Errors
+    ///
+    /// [`Reading`], for some time after the start of a host that has many.
+    pub fn search(
+        &self,
+        words: &Query,
+        skip: usize,
+        limit: usize,
+        keep: impl Fn(&Entry) -> bool,
+    ) -> Result<Found<Arc<Entry>>, Reading> {
+        if self.wordless.is_some() {
+            return Err(Reading);
+        }
+        Ok(self.words.search(words, skip, limit, |entry| entry.listed() && keep(entry)))
     }
 
-    /// Those whose slugs are like `name`, nearest first, of the ones that everyone may see and `keep` takes.
+    /// Those whose slugs are like `name`, nearest first, of the ones that everyone may see and `keep` takes. Where there are very many,
+    /// they begin like it, or have words of it.
     #[must_use]
     pub fn nearest(&self, name: &str, keep: impl Fn(&Entry) -> bool) -> Vec<&Arc<Entry>> {
         let Some(pattern) = Pattern::of(name) else { return Vec::new() };
-        let near = self.values().filter_map(|entry| Some((pattern.distance(entry.slug.as_str())?, entry)));
+        let like: Box<dyn Iterator<Item = &Arc<Entry>>> = match self.len() <= LIKE {
+            true => Box::new(self.values()),
+            false => {
+                let mut like = BTreeMap::new();
+                let begins: String = name.trim().chars().take(BEGINS).flat_map(char::to_lowercase).collect();
+                // Slugs are behind what they begin with: none is so short.
+                let beginning = self.after(&begins).take_while(|entry| entry.slug.as_str().starts_with(&begins)).take(LIKE);
+                like.extend(beginning.map(|entry| (entry.slug.as_str(), entry)));
+                let words = Query::parse(&name.chars().take(Query::MAX_CHARS).collect::<String>()).ok();
+                let found = words.and_then(|words| self.search(&words, 0, LIKE_BY_WORDS, |_| true).ok());
+                let found = found.into_iter().flat_map(|found| found.items);
+                like.extend(found.filter_map(|entry| self.get(entry.slug.as_str())).map(|entry| (entry.slug.as_str(), entry)));
+                Box::new(like.into_values())
+            }
+        };
+        let near = like.filter_map(|entry| Some((pattern.distance(entry.slug.as_str())?, entry)));
         let mut near: Vec<_> = near.filter(|(_, entry)| entry.listed() && keep(entry)).collect();
         // Among equals by slug.
         near.sort_by_key(|(distance, _)| *distance);
         near.into_iter().map(|(_, entry)| entry).collect()
     }
 
+    /// All of these, by slug, without their words: [`Snapshot::add_words`] has them.
+    pub(super) fn of(entries: Vec<Entry>) -> Self {
+        let (mut owners, mut asked, mut prices) = (HashMap::new(), HashMap::new(), HashMap::<u64, usize>::new());
+        let mut tags = HashMap::<Arc<str>, Arc<str>>::new();
+        let mut counts = Counts::default();
+        let mut all = Vec::with_capacity(entries.len());
+        for (slot, mut entry) in entries.into_iter().enumerate() {
+            // Written once, however many name it.
+            entry.owner = once(&mut owners, &entry.owner);
+            entry.asked = entry.asked.as_ref().map(|what| once(&mut asked, what));
+            entry.tags.iter_mut().for_each(|tag| *tag = Arc::clone(tags.entry(Arc::clone(tag)).or_insert_with_key(Arc::clone)));
+            entry.words = u32::try_from(slot).expect("a host has fewer endpoints than 2^32");
+            counts.add(&entry);
+            if entry.listed() {
+                *prices.entry(entry.most_usd.0).or_default() += 1;
+            }
+            all.push(Arc::new(entry));
+        }
+        let listed = || all.iter().filter(|entry| entry.listed());
+        Self {
+            all: Ordered::of(all.iter()),
+            ids: Ordered::of(all.iter()),
+            owned: Ordered::of(all.iter()),
+            others: Ordered::of(all.iter().filter(|entry| !entry.is_active())),
+            waiting: Ordered::of(all.iter().filter(|entry| entry.waits_since.is_some())),
+            by_price: Ordered::of(listed()),
+            newest: Ordered::of(listed()),
+            prices: prices.into(),
+            owners: owners.into(),
+            asked: asked.into(),
+            tags: Tags::of(listed()),
+            wordless: u32::try_from(all.len()).ok(),
+            words: Index::of(all),
+            counts,
+        }
+    }
+
+    /// Where the words of an endpoint belong that was there at the start.
+    pub(super) fn wordless(&self, slug: &str) -> Option<u32> {
+        let at_start = self.wordless?;
+        self.get(slug).map(|entry| entry.words).filter(|slot| *slot < at_start)
+    }
+
+    pub(super) fn add_words(&mut self, words: Segment) {
+        self.words.add(words);
+    }
+
+    /// From here on everything is found by its words.
+    pub(super) fn has_all_words(&mut self) {
+        self.wordless = None;
+    }
+
+    /// Whether everything is found by its words.
+    pub(super) fn is_searchable(&self) -> bool {
+        self.wordless.is_none()
+    }
+
+    /// What is to be made of the index of words now.
+    pub(super) fn due(&self) -> Option<Merge<Arc<Entry>>> {
+        self.words.due()
+    }
+
+    pub(super) fn adopt(&mut self, merged: Merged) {
+        self.words.adopt(merged);
+    }
+
     /// Shows an endpoint, in place of the one that had its slug. Without a text it has the words that it had.
     pub(super) fn put(&mut self, mut entry: Entry, text: Option<&Text<'_>>) {
-        if let Some(before) = self.get(entry.slug.as_str()).cloned() {
-            self.take_out(&before);
+        let before = self.get(entry.slug.as_str()).cloned();
+        if let Some(before) = &before {
+            self.take_out(before);
             // Written once, however many entries name it.
             entry.slug = before.slug.clone();
         }
-        match self.owners.get_key_value(&*entry.owner) {
-            Some((owner, count)) => {
-                let (owner, count) = (Arc::clone(owner), count + 1);
-                entry.owner = Arc::clone(&owner);
-                self.owners.insert(owner, count);
-            }
-            None => _ = self.owners.insert(Arc::clone(&entry.owner), 1),
+        if let Some((owner, _)) = self.owners.get_key_value(&*entry.owner) {
+            entry.owner = Arc::clone(owner);
         }
+        more(&mut self.owners, &entry.owner);
         if let Some(asked) = entry.asked.take() {
-            let (asked, count) = self.asked.get_key_value(&*asked).map_or((asked, 1), |(known, count)| (Arc::clone(known), count + 1));
-            entry.asked = Some(Arc::clone(&asked));
-            self.asked.insert(asked, count);
+            let asked = self.asked.get_key_value(&*asked).map_or(asked, |(known, _)| Arc::clone(known));
+            more(&mut self.asked, &asked);
+            entry.asked = Some(asked);
         }
-        let entry = Arc::new(entry);
+        entry.tags.iter_mut().for_each(|tag| *tag = self.tags.known(tag));
+        self.counts.add(&entry);
+        let entry = match (before, text) {
+            (Some(before), None) => {
+                entry.words = before.words;
+                let entry = Arc::new(entry);
+                self.words.replace(entry.words, Arc::clone(&entry));
+                entry
+            }
+            (before, text) => {
+                if let Some(before) = before {
+                    self.words.remove(before.words);
+                }
+                let none = Text { slug: "", title: "", tags: &[], description: "" };
+                self.words.put(text.unwrap_or(&none), |slot| {
+                    entry.words = slot;
+                    Arc::new(entry)
+                })
+            }
+        };
         self.all.put(&entry);
         self.ids.put(&entry);
         self.owned.put(&entry);
@@ -214,20 +397,15 @@ impl Snapshot {
         if entry.listed() {
             self.by_price.put(&entry);
             self.newest.put(&entry);
-            more(&mut self.prices, entry.most_usd.0);
-        }
-        self.counts.add(&entry);
-        let slug = entry.slug.as_str();
-        match text {
-            Some(text) => self.words.put(slug, text, Arc::clone(&entry)),
-            None => _ = self.words.replace(slug, &entry),
+            self.tags.put(&entry);
+            more(&mut self.prices, &entry.most_usd.0);
         }
     }
 
     pub(super) fn remove(&mut self, slug: &str) {
         let Some(before) = self.get(slug).cloned() else { return };
         self.take_out(&before);
-        self.words.remove(slug);
+        self.words.remove(before.words);
     }
 
     /// Takes an entry out of everything but the words.
@@ -240,6 +418,7 @@ impl Snapshot {
         if entry.listed() {
             self.by_price.remove(entry);
             self.newest.remove(entry);
+            self.tags.remove(entry);
             fewer(&mut self.prices, &entry.most_usd.0);
         }
         fewer(&mut self.owners, &entry.owner);
@@ -248,19 +427,11 @@ impl Snapshot {
     }
 }
 
-fn more<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: K) {
-    let count = counts.get(&key).map_or(1, |count| count + 1);
-    counts.insert(key, count);
-}
-
-fn fewer<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
-    match counts.get(key) {
-        Some(1) | None => _ = counts.remove(key),
-        Some(count) => {
-            let count = count - 1;
-            counts.insert(key.clone(), count);
-        }
-    }
+/// What is known already that is the same, counted.
+fn once<T: Eq + std::hash::Hash + ?Sized>(known: &mut HashMap<Arc<T>, usize>, value: &Arc<T>) -> Arc<T> {
+    let value = known.get_key_value(value).map_or_else(|| Arc::clone(value), |(known, _)| Arc::clone(known));
+    *known.entry(Arc::clone(&value)).or_default() += 1;
+    value
 }
 
 impl Counts {

@@ -145,7 +145,7 @@ impl Listing {
     /// In the order that is asked for. Their place is the last one's in it.
     async fn ordered(&self, catalog: &Catalog, order: Order, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let (after, all) = (place.map(|place| read_place(&place).ok_or_else(bad_cursor)).transpose()?, catalog.all());
-        let wanted = all.ordered(order, after.as_ref()).filter(|entry| self.filter.takes(entry));
+        let wanted = all.filtered(&self.filter, Some(order), after.as_ref());
         self.page_of(catalog, wanted, all.count(&self.filter), of, |last| all.get(last).map(|entry| written_place(&order.place(entry))))
             .await
     }
@@ -160,7 +160,7 @@ impl Listing {
         place: Option<Vec<u8>>,
     ) -> Result<Page, Fault> {
         let skip = numbered(place)?;
-        let mut items = catalog.all().search(words, 0, usize::MAX, |entry| self.filter.takes(entry)).items;
+        let mut items = catalog.all().search(words, 0, usize::MAX, |entry| self.filter.takes(entry))?.items;
         items.sort_by_key(|entry| order.rank(entry));
         self.numbered_page(catalog, items.iter().skip(skip), skip, items.len(), of).await
     }
@@ -168,7 +168,7 @@ impl Listing {
     /// By how well they fit. Their place is a number.
     async fn found(&self, catalog: &Catalog, words: &Query, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
         let skip = numbered(place)?;
-        let found = catalog.all().search(words, skip, self.limit.0, |entry| self.filter.takes(entry));
+        let found = catalog.all().search(words, skip, self.limit.0, |entry| self.filter.takes(entry))?;
         self.numbered_page(catalog, found.items.iter(), skip, found.total, of).await
     }
 
@@ -196,9 +196,10 @@ impl Listing {
 
     /// By their names. Their place is the last one's name.
     async fn named(&self, catalog: &Catalog, of: &[&str], place: Option<Vec<u8>>) -> Result<Page, Fault> {
-        let after = place.map_or(Ok(String::new()), String::from_utf8).map_err(|_| bad_cursor())?;
+        let read = |place: Vec<u8>| String::from_utf8(place).ok()?.parse().ok();
+        let after = place.map(|place| read(place).ok_or_else(bad_cursor)).transpose()?.map(|slug| Place { rank: 0, slug });
         let all = catalog.all();
-        let wanted = all.after(&after).filter(|entry| entry.listed() && self.filter.takes(entry));
+        let wanted = all.filtered(&self.filter, None, after.as_ref());
         self.page_of(catalog, wanted, all.count(&self.filter), of, |last| Some(last.as_bytes().to_vec())).await
     }
 

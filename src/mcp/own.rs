@@ -144,7 +144,7 @@ async fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Resu
     }
     let filter = Filter { tags: search.tags, pricing: None, max_price: search.max_price_usd };
     let wanted = |entry: &Entry| filter.takes(entry) && entry.is_tool() && narrowed.has(&services.settings.name_of(&entry.slug));
-    let found = services.catalog.all().search(&words, 0, limit, wanted);
+    let found = services.catalog.all().search(&words, 0, limit, wanted)?;
     let mut tools = Vec::with_capacity(found.items.len());
     let take = |shown: Arc<Shown>| {
         let endpoint = &shown.endpoint;

@@ -4,12 +4,29 @@ fn corpus() -> Corpus {
     include_str!("../../../fixtures/search/tools.txt").parse().unwrap()
 }
 
+impl Item for &str {
+    fn name(&self) -> &str {
+        self
+    }
+}
+
+fn titled<'a>(slug: &'a str, title: &'a str) -> Text<'a> {
+    Text { slug, title, tags: &[], description: "" }
+}
+
 fn index_of<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Index<&'a str> {
     let mut index = Index::default();
     for (key, title) in texts {
-        index.put(key, &Text { slug: key, title, tags: &[], description: "" }, key);
+        index.put(&titled(key, title), |_| key);
     }
     index
+}
+
+/// Does all that is due, as a host does beside.
+fn in_order<T: Item>(index: &mut Index<T>) {
+    while let Some(merge) = index.due() {
+        index.adopt(merge.run());
+    }
 }
 
 fn found<'a>(index: &Index<&'a str>, words: &str) -> Vec<&'a str> {
@@ -22,7 +39,7 @@ fn questions_and_keywords_find_their_tool_among_two_thousand() {
     let mut index = Index::default();
     for tool in &corpus.tools {
         let text = Text { slug: &tool.slug, title: &tool.title, tags: &tool.tags, description: &tool.description };
-        index.put(&tool.slug, &text, tool.slug.as_str());
+        index.put(&text, |_| tool.slug.as_str());
     }
     assert!(index.len() >= 2_000, "{index:?}");
     let recall = |asked: &[corpus::Asked], looked_at: bool| {
@@ -68,10 +85,10 @@ fn names_weigh_more_than_descriptions() {
     let tags = ["rain".to_owned()];
     let mut index = Index::default();
     let text = |slug, title, tags, description| Text { slug, title, tags, description };
-    index.put("a", &text("a", "Cloud", &[], "rain"), "description");
-    index.put("b", &text("b", "Cloud", &tags, ""), "tag");
-    index.put("c", &text("c", "Rain", &[], ""), "title");
-    index.put("d", &text("rain", "Cloud", &[], ""), "slug");
+    index.put(&text("a", "Cloud", &[], "rain"), |_| "description");
+    index.put(&text("b", "Cloud", &tags, ""), |_| "tag");
+    index.put(&text("c", "Rain", &[], ""), |_| "title");
+    index.put(&text("rain", "Cloud", &[], ""), |_| "slug");
     let order = found(&index, "rain");
     assert_eq!((order.len(), order[0], order[3]), (4, "title", "description"), "{order:?}");
 }
@@ -89,27 +106,35 @@ fn pages_of_a_search_have_everything_once() {
     assert!(index.search(&query, usize::MAX, usize::MAX, |_| true).items.is_empty());
 }
 
+const TITLES: [&str; 6] = ["Red apples", "Apple pie recipe", "Pies and cakes", "A red cake", "Recipe finder", "Find red pie recipes"];
+
 /// Whatever has been put in and taken out, an index is as one that was made of what is there now.
 #[test]
 fn a_changed_index_is_as_a_new_one() {
-    const TITLES: [&str; 6] = ["Red apples", "Apple pie recipe", "Pies and cakes", "A red cake", "Recipe finder", "Find red pie recipes"];
     let keys: Vec<_> = (0..12).map(|n| format!("key-{n}")).collect();
     let mut random = fastrand::Rng::with_seed(0x5ea7c4);
-    let mut there = BTreeMap::new();
+    let (mut there, mut slots) = (BTreeMap::new(), BTreeMap::new());
     let mut index = Index::default();
     for step in 0..400 {
         let key = random.choice(&keys).unwrap().as_str();
+        slots.remove(key).into_iter().for_each(|slot| index.remove(slot));
         if random.u64(..3) == 0 {
-            index.remove(key);
             there.remove(key);
         } else {
             let title = *random.choice(&TITLES).unwrap();
-            index.put(key, &Text { slug: key, title, tags: &[], description: "" }, key);
+            index.put(&titled(key, title), |slot| {
+                slots.insert(key, slot);
+                key
+            });
             there.insert(key, title);
         }
         let (before, fresh) = (index.clone(), index_of(there.clone()));
-        index.put("passing", &Text { slug: "passing", title: "apple cake pie recipe red", tags: &[], description: "" }, "passing");
-        index.remove("passing");
+        let mut passing = 0;
+        index.put(&titled("passing", "apple cake pie recipe red"), |slot| {
+            passing = slot;
+            "passing"
+        });
+        index.remove(passing);
         for words in ["red apple", "recipes", "cake", "find", "key"] {
             let wanted = found(&fresh, words);
             assert_eq!(found(&index, words), wanted, "{words} at {step}");
@@ -117,8 +142,62 @@ fn a_changed_index_is_as_a_new_one() {
         }
         assert_eq!(index.len(), there.len());
     }
-    keys.iter().for_each(|key| index.remove(key));
-    assert_eq!((index.len(), index.stems.size()), (0, 0), "nothing is left of what was taken out");
+    slots.values().for_each(|slot| index.remove(*slot));
+    assert_eq!((index.len(), index.recent.stems().count()), (0, 0), "nothing is left of what was taken out");
+}
+
+/// What is found does not depend on how an index came to hold it: bit by bit, in segments that became one, or from segments made at once,
+/// with changes while one was made.
+#[test]
+fn what_is_packed_is_found_as_what_is_not() {
+    let mut random = fastrand::Rng::with_seed(0x9ac7ed);
+    let keys: Vec<_> = (0..30_000).map(|n| format!("key-{n}")).collect();
+    let (mut there, mut index) = (BTreeMap::new(), Index::default());
+    let mut merge = None;
+    for step in 0..60_000 {
+        let key = random.choice(&keys).unwrap().as_str();
+        if let Some((_, slot)) = there.remove(key) {
+            index.remove(slot);
+        }
+        if random.u64(..4) > 0 {
+            let title = *random.choice(&TITLES).unwrap();
+            let mut here = 0;
+            index.put(&titled(key, title), |slot| {
+                here = slot;
+                key
+            });
+            there.insert(key, (title, here));
+        }
+        // Made of how it was some hundred changes ago.
+        if step % 300 == 0 {
+            merge.take().into_iter().for_each(|merge: Merge<_>| index.adopt(merge.run()));
+            merge = index.due();
+        }
+    }
+    merge.into_iter().for_each(|merge| index.adopt(merge.run()));
+    in_order(&mut index);
+    assert!(index.segments.len() > 1 && index.recent.len() < 1_024, "{index:?}");
+    assert!(index.items.len() < 2 * there.len() + 4_096, "slots are used again: {} for {}", index.items.len(), there.len());
+    let packed = Index::of(there.keys().copied().collect::<Vec<_>>());
+    let packed = there.iter().zip(0..).collect::<Vec<_>>().chunks(7_000).fold(packed, |mut packed, some| {
+        packed.add(Segment::of(some.iter().map(|((key, (title, _)), slot)| (*slot, titled(key, title)))));
+        packed
+    });
+    let fresh = index_of(there.iter().map(|(key, (title, _))| (*key, *title)));
+    let all = |index: &Index<_>, words: &str| {
+        let found = index.search(&Query::parse(words).unwrap(), 0, usize::MAX, |_| true);
+        (found.total, found.items.into_iter().collect::<BTreeSet<_>>())
+    };
+    for words in ["apple", "pies", "recipe", "find", "key 7", "key-77", "nothing"] {
+        let wanted = all(&fresh, words);
+        assert!(all(&index, words) == wanted && all(&packed, words) == wanted, "{words}");
+        // Nothing was taken out of these: they rank alike as well.
+        assert_eq!(found(&packed, words), found(&fresh, words), "{words}");
+    }
+    there.values().for_each(|(_, slot)| index.remove(*slot));
+    in_order(&mut index);
+    let left: usize = index.segments.iter().map(|segment| segment.len()).sum();
+    assert!(index.is_empty() && left <= 1_024 && index.dead == left, "what was taken out of segments goes in time: {index:?}");
 }
 
 #[test]
@@ -127,7 +206,7 @@ fn rare_words_are_found_among_more_common_ones_than_are_read() {
     let title = common.join(" ");
     let keys: Vec<_> = (0..MAX_POSTINGS / 32 + 500).map(|n| format!("key-{n}")).collect();
     let mut index = index_of(keys.iter().map(|key| (key.as_str(), title.as_str())));
-    index.put("rare", &Text { slug: "rare", title: "needle", tags: &[], description: "" }, "rare");
+    index.put(&titled("rare", "needle"), |_| "rare");
     let asked = format!("{} needle", common[..14].join(" "));
     assert_eq!(found(&index, &asked)[0], "rare");
 }

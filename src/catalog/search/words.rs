@@ -14,7 +14,7 @@ const MAX_QUERY_WORDS: usize = 32;
 /// Longest word, in characters; what is longer is no word of a language.
 const MAX_WORD: usize = 40;
 /// Stems that an unfinished last word stands for, at most.
-const MAX_ENDINGS: usize = 8;
+pub(super) const MAX_ENDINGS: usize = 8;
 /// Shortest word that may be unfinished, in characters.
 const MIN_START: usize = 3;
 
@@ -212,15 +212,15 @@ impl Query {
         Ok(Self { stems, joined, last })
     }
 
-    /// What `known` has of each stem that may be meant, with the stem's weight; `beginning` has those that begin so.
-    pub(super) fn sought<'a, P: Copy + 'a, I: Iterator<Item = P>>(
+    /// What `known` has of each stem that may be meant, with the stem's weight; `beginning` has the first of those that begin so.
+    pub(super) fn sought<'a, P: 'a, I: Iterator<Item = P>>(
         &'a self,
         known: impl Fn(&str) -> Option<P> + 'a,
         beginning: impl Fn(&'a str) -> I,
     ) -> impl Iterator<Item = (P, f32)> {
         let unfinished = self.last.iter().filter(|(_, stem)| known(stem).is_none());
         let endings: Vec<_> =
-            unfinished.flat_map(|(word, _)| beginning(word).take(MAX_ENDINGS)).map(|found| (found, OTHER_ENDING)).collect();
+            unfinished.flat_map(|(word, _)| beginning(word)).map(|found| (found, OTHER_ENDING)).collect();
         let mut weights = BTreeMap::<&str, f32>::new();
         for stem in self.stems.iter().chain(&self.joined) {
             for other in OTHERS.get(stem).into_iter().flatten() {

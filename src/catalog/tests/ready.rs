@@ -45,7 +45,7 @@ async fn a_start_reads_no_record() {
     let (again, _folder) = catalog_of(store).await;
     let words = search::Query::parse("another").unwrap();
     assert_eq!(again.all().len(), 1);
-    assert_eq!(again.all().search(&words, 0, 9, |_| true).total, 0, "it has the words of its card");
+    assert_eq!(again.all().search(&words, 0, 9, |_| true).unwrap().total, 0, "it has the words of its card");
     assert_eq!(again.find("tool").await.unwrap().unwrap().endpoint.title, "Another", "and is called as its record says");
 }
 

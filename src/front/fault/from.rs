@@ -13,12 +13,15 @@ use crate::{
     account::{builder::BuilderError, session::SessionError},
     call::{CallError, QuoteError, SellerError},
     capability::secret::SecretError,
-    catalog::PublishError,
+    catalog::{PublishError, Reading},
     front::Code,
     money::{CreditError, LedgerError, QuoteRefusal, RouteError, Slowed, payout::PayoutError, refund::RefundError},
     store::StoreError,
     tool::{Mismatch, finding::Finding},
 };
+
+/// After which a search is asked again that came while the words of all tools were read.
+const SEARCHED_AGAIN_SECS: u64 = 5;
 
 /// An error that may be of one member of a body.
 pub(crate) trait AboutBody: Sized {
@@ -170,6 +173,12 @@ impl From<StoreError> for Fault {
     fn from(error: StoreError) -> Self {
         tracing::error!(%error, "the store did not answer a request");
         Self::from(Code::StoreUnavailable).retry_after(1)
+    }
+}
+
+impl From<Reading> for Fault {
+    fn from(reading: Reading) -> Self {
+        Self::new(Code::Busy, reading.to_string()).retry_after(SEARCHED_AGAIN_SECS)
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     described::{components, paths},
-    paged::{MAX_PAGE_BYTES, TOOLS, is_paid, paid},
+    paged::{MAX_PAGE_BYTES, TOOLS, is_paid, paid, tagged},
     tool::path_item,
 };
 use crate::{
@@ -144,10 +144,8 @@ fn chosen<'a>(offering: &Offering, all: &'a Snapshot, some: &'a Chosen) -> Box<d
             let named = slugs.iter().filter_map(|slug| all.get(slug));
             Box::new(named.filter(|entry| entry.is_active()))
         }
-        Chosen::Behind(tag, after) => {
-            let tagged = move |entry: &Entry| tag.iter().all(|tag| entry.has_tag(tag));
-            Box::new(paid(all, after).filter(move |entry| tagged(entry)))
-        }
+        Chosen::Behind(None, after) => Box::new(paid(all, after)),
+        Chosen::Behind(Some(tag), after) => Box::new(tagged(all, tag, after)),
     }
 }
 

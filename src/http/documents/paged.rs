@@ -16,6 +16,11 @@ pub(super) fn paid<'a>(all: &'a Snapshot, after: &str) -> impl Iterator<Item = &
     all.after(after).filter(|entry| is_paid(entry))
 }
 
+/// Those that have a tag.
+pub(super) fn tagged<'a>(all: &'a Snapshot, tag: &str, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+    all.tagged(tag, after).filter(|entry| is_paid(entry))
+}
+
 /// Whether a tool takes calls, for money.
 pub(super) fn is_paid(entry: &Entry) -> bool {
     entry.is_active() && entry.is_paid()

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tollhouse::catalog::search::{Index, Query, Text};
+use tollhouse::catalog::search::{Index, Item, Query, Slot, Text};
 
 use crate::{
     Failure,
@@ -20,10 +20,22 @@ const BEST: usize = 10;
 /// Rounds of all queries.
 const ROUNDS: usize = 5;
 
+/// The slug of a tool.
+#[derive(Clone)]
+struct Named(String);
+
+impl Item for Named {
+    fn name(&self) -> &str {
+        &self.0
+    }
+}
+
 pub(crate) fn measure() -> Result<(), Failure> {
     let corpus: Corpus = include_str!("../../../fixtures/search/tools.txt").parse()?;
     let mut index = Index::default();
-    corpus.tools.iter().for_each(|tool| put(&mut index, tool, &tool.slug));
+    for tool in &corpus.tools {
+        put(&mut index, tool, &tool.slug);
+    }
     println!("{} tools; recall@{BEST}          looked at   measured only", index.len());
     for (what, asked) in [("questions", &corpus.questions), ("keywords", &corpus.keywords)] {
         let [looked_at, only_measured] = [true, false].map(|looked_at| recall(&index, asked, looked_at));
@@ -32,17 +44,21 @@ pub(crate) fn measure() -> Result<(), Failure> {
 
     let mut many = Index::default();
     let began = Instant::now();
+    let mut slots = Vec::new();
     for time in 0..TIMES {
-        corpus.tools.iter().for_each(|tool| put(&mut many, tool, &format!("{}-{time}", tool.slug)));
+        slots = corpus.tools.iter().map(|tool| put(&mut many, tool, &format!("{}-{time}", tool.slug))).collect();
     }
     println!("\n{} tools, put in within {:.0} ms              p50        p99", many.len(), began.elapsed().as_secs_f64() * 1e3);
     let asked = || (0..ROUNDS).flat_map(|_| corpus.questions.iter().chain(&corpus.keywords));
     let searched = asked().map(|asked| timed(|| best(&many, &asked.words).len())).collect();
     println!("  a search{:30}{}", "", latencies(&Figures::of(searched, Duration::from_secs(1))));
-    let changed = corpus.tools.iter().map(|tool| {
+    let changed = corpus.tools.iter().zip(slots).map(|(tool, slot)| {
         // What readers still hold is what makes a change copy.
         let held = many.clone();
-        let taken = timed(|| put(&mut many, tool, &format!("{}-0", tool.slug)));
+        let taken = timed(|| {
+            many.remove(slot);
+            put(&mut many, tool, &tool.slug)
+        });
         drop(held);
         taken
     });
@@ -50,17 +66,26 @@ pub(crate) fn measure() -> Result<(), Failure> {
     Ok(())
 }
 
-fn put(index: &mut Index<String>, tool: &Tool, key: &str) {
+fn put(index: &mut Index<Named>, tool: &Tool, key: &str) -> Slot {
     let text = Text { slug: key, title: &tool.title, tags: &tool.tags, description: &tool.description };
-    index.put(key, &text, key.to_owned());
+    let mut place = 0;
+    index.put(&text, |slot| {
+        place = slot;
+        Named(key.to_owned())
+    });
+    if let Some(merge) = index.due() {
+        index.adopt(merge.run());
+    }
+    place
 }
 
-fn best(index: &Index<String>, words: &str) -> Vec<String> {
-    Query::parse(words).map(|query| index.search(&query, 0, BEST, |_| true).items).unwrap_or_default()
+fn best(index: &Index<Named>, words: &str) -> Vec<String> {
+    let found = Query::parse(words).map(|query| index.search(&query, 0, BEST, |_| true).items).unwrap_or_default();
+    found.into_iter().map(|named| named.0).collect()
 }
 
 /// The share of questions whose tool is among the best hits.
-fn recall(index: &Index<String>, asked: &[Asked], looked_at: bool) -> f64 {
+fn recall(index: &Index<Named>, asked: &[Asked], looked_at: bool) -> f64 {
     let asked: Vec<_> = asked.iter().filter(|asked| asked.looked_at == looked_at).collect();
     let found = asked.iter().filter(|asked| best(index, &asked.words).contains(&asked.wanted)).count();
     found as f64 / asked.len() as f64

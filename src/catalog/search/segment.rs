@@ -1,0 +1,226 @@
+//! Texts that are packed: stems in one string, the places of each as differences, in as few bytes as they take. Nothing of it changes.
+
+use std::collections::HashMap;
+
+use super::{Slot, Text, length, weighed};
+
+/// A stem in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) slot: Slot,
+    /// The fields' weights, added up over the places where it stands.
+    pub(super) weight: u16,
+    /// The text's length, which is here so that a search need not look for it.
+    pub(super) length: u16,
+}
+
+/// Texts whose words do not change.
+pub struct Segment {
+    /// The slot of each text, by its number here.
+    slots: Box<[Slot]>,
+    lengths: Box<[u16]>,
+    /// All stems, one behind the other, in their order.
+    stems: Box<str>,
+    /// Where each of them ends in `stems`.
+    ends: Box<[u32]>,
+    /// Where the places of each end in `places`.
+    place_ends: Box<[u32]>,
+    /// Of each stem how many places it has, and for each place how much greater its text's number is than that of the one before, and its weight.
+    places: Box<[u8]>,
+    /// Sum of all lengths.
+    length: u64,
+}
+
+/// The places of a stem in one part of an index.
+pub(super) enum Places<'i> {
+    /// Of what is recent.
+    Recent(&'i [Place]),
+    /// How many there are in the segment, and the bytes that say which.
+    Packed(&'i Segment, usize, &'i [u8]),
+}
+
+impl Places<'_> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Recent(places) => places.len(),
+            Self::Packed(_, count, _) => *count,
+        }
+    }
+
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = Place> + '_> {
+        match self {
+            Self::Recent(places) => Box::new(places.iter().copied()),
+            Self::Packed(segment, _, bytes) => Box::new(numbered(bytes).map(|(number, weight)| segment.place(number, weight))),
+        }
+    }
+}
+
+/// The number of each text, with the weight there, of a stem's places as they are packed.
+fn numbered(mut bytes: &[u8]) -> impl Iterator<Item = (usize, u16)> {
+    let mut number = 0;
+    std::iter::from_fn(move || {
+        number += take(&mut bytes)? as usize;
+        Some((number, u16::try_from(take(&mut bytes)?).unwrap_or(u16::MAX)))
+    })
+}
+
+/// Takes a number from the front of `bytes`: seven bits a byte, the lowest first.
+fn take(bytes: &mut &[u8]) -> Option<u32> {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u32::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+        shift += 7;
+    }
+}
+
+fn give(bytes: &mut Vec<u8>, mut number: u32) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+impl Segment {
+    /// The segment of texts, each with its slot.
+    #[must_use]
+    pub fn of<'t>(texts: impl IntoIterator<Item = (Slot, Text<'t>)>) -> Self {
+        let mut packed = Packer::default();
+        let mut stems = HashMap::<String, Vec<(u32, u16)>>::new();
+        for (slot, text) in texts {
+            let weighed = weighed(&text);
+            let number = packed.text(slot, length(weighed.values()));
+            weighed.into_iter().for_each(|(stem, weight)| stems.entry(stem).or_default().push((number, weight)));
+        }
+        let mut stems: Vec<_> = stems.into_iter().collect();
+        stems.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        stems.iter().for_each(|(stem, places)| packed.stem(stem, places));
+        packed.done()
+    }
+
+    /// How many texts are in.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// How long they are together.
+    pub(super) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The slot of each text and its length, by its number.
+    pub(super) fn texts(&self) -> impl Iterator<Item = (Slot, u16)> {
+        self.slots.iter().copied().zip(self.lengths.iter().copied())
+    }
+
+    /// Every stem, in their order, with the number of each text where it stands and its weight there.
+    pub(super) fn stems(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = (usize, u16)>)> {
+        (0..self.ends.len()).map(|number| (self.stem(number), numbered(self.packed(number).1)))
+    }
+
+    pub(super) fn find(&self, stem: &str) -> Option<Places<'_>> {
+        let number = self.first_from(stem);
+        (number < self.ends.len() && self.stem(number) == stem).then(|| {
+            let (count, bytes) = self.packed(number);
+            Places::Packed(self, count, bytes)
+        })
+    }
+
+    /// The stems that begin so, in their order.
+    pub(super) fn beginning<'a>(&'a self, start: &'a str) -> impl Iterator<Item = &'a str> {
+        (self.first_from(start)..self.ends.len()).map(|number| self.stem(number)).take_while(move |stem| stem.starts_with(start))
+    }
+
+    /// The number of the first stem that is not before this one.
+    fn first_from(&self, stem: &str) -> usize {
+        let (mut from, mut to) = (0, self.ends.len());
+        while from < to {
+            let middle = from + (to - from) / 2;
+            if self.stem(middle) < stem { from = middle + 1 } else { to = middle }
+        }
+        from
+    }
+
+    fn stem(&self, number: usize) -> &str {
+        &self.stems[range(&self.ends, number)]
+    }
+
+    /// How many places a stem has, and the bytes of them.
+    fn packed(&self, number: usize) -> (usize, &[u8]) {
+        let mut bytes = &self.places[range(&self.place_ends, number)];
+        (take(&mut bytes).unwrap_or_default() as usize, bytes)
+    }
+
+    fn place(&self, number: usize, weight: u16) -> Place {
+        Place { slot: self.slots[number], weight, length: self.lengths[number] }
+    }
+}
+
+fn range(ends: &[u32], number: usize) -> std::ops::Range<usize> {
+    let begin = number.checked_sub(1).map_or(0, |before| ends[before]);
+    begin as usize..ends[number] as usize
+}
+
+/// Makes a segment: first of its texts, then of their stems in their order.
+#[derive(Default)]
+pub(super) struct Packer {
+    slots: Vec<Slot>,
+    lengths: Vec<u16>,
+    stems: String,
+    ends: Vec<u32>,
+    place_ends: Vec<u32>,
+    places: Vec<u8>,
+}
+
+impl Packer {
+    /// Takes a text; answers its number.
+    pub(super) fn text(&mut self, slot: Slot, length: u16) -> u32 {
+        self.slots.push(slot);
+        self.lengths.push(length);
+        offset(self.slots.len() - 1)
+    }
+
+    /// Takes a stem that is behind all before, with the number of each text where it stands, in their order, and its weight there.
+    pub(super) fn stem(&mut self, stem: &str, places: &[(u32, u16)]) {
+        self.stems.push_str(stem);
+        self.ends.push(offset(self.stems.len()));
+        give(&mut self.places, offset(places.len()));
+        let mut before = 0;
+        for (number, weight) in places {
+            give(&mut self.places, number - before);
+            give(&mut self.places, u32::from(*weight));
+            before = *number;
+        }
+        self.place_ends.push(offset(self.places.len()));
+    }
+
+    pub(super) fn done(self) -> Segment {
+        let length = self.lengths.iter().copied().map(u64::from).sum();
+        let Self { slots, lengths, stems, ends, place_ends, places } = self;
+        Segment {
+            slots: slots.into(),
+            lengths: lengths.into(),
+            stems: stems.into(),
+            ends: ends.into(),
+            place_ends: place_ends.into(),
+            places: places.into(),
+            length,
+        }
+    }
+}
+
+fn offset(at: usize) -> u32 {
+    u32::try_from(at).expect("the words of a full catalogue are within 4 GiB")
+}

@@ -1,0 +1,133 @@
+//! The tags of endpoints: how many have each, and which, by name.
+
+use std::{cmp::Ordering, ops::Bound, sync::Arc};
+
+use equivalent::{Comparable, Equivalent};
+use imbl::{OrdMap, OrdSet};
+
+use super::Entry;
+
+/// A value: its clone costs nothing, and a change of one endpoint what its tags cost.
+#[derive(Clone, Default)]
+pub(super) struct Tags {
+    /// How many have it.
+    counts: OrdMap<Arc<str>, usize>,
+    all: OrdSet<Tagged>,
+}
+
+/// An entry, and which of its tags this is.
+#[derive(Clone)]
+struct Tagged(Arc<Entry>, u32);
+
+/// What is looked for: an entry with a tag, by name.
+struct At<'k>(&'k str, &'k str);
+
+impl Tagged {
+    fn key(&self) -> (&str, &str) {
+        (&self.0.tags[self.1 as usize], self.0.slug.as_str())
+    }
+}
+
+impl PartialEq for Tagged {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Tagged {}
+
+impl PartialOrd for Tagged {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Tagged {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Equivalent<Tagged> for At<'_> {
+    fn equivalent(&self, tagged: &Tagged) -> bool {
+        self.compare(tagged).is_eq()
+    }
+}
+
+impl Comparable<Tagged> for At<'_> {
+    fn compare(&self, tagged: &Tagged) -> Ordering {
+        (self.0, self.1).cmp(&tagged.key())
+    }
+}
+
+impl Tags {
+    /// The tags of all of these.
+    pub(super) fn of<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Self {
+        let mut all: Vec<_> = entries.flat_map(tagged).collect();
+        all.sort_unstable();
+        let mut counts = Vec::<(Arc<str>, usize)>::new();
+        for tagged in &all {
+            match counts.last_mut() {
+                Some((tag, count)) if **tag == *tagged.key().0 => *count += 1,
+                _ => counts.push((Arc::clone(&tagged.0.tags[tagged.1 as usize]), 1)),
+            }
+        }
+        Self { counts: counts.into(), all: all.into_iter().collect() }
+    }
+
+    /// The tag as it is written already, so that it is in memory once.
+    pub(super) fn known(&self, tag: &Arc<str>) -> Arc<str> {
+        Arc::clone(self.counts.get_key_value(tag).map_or(tag, |(known, _)| known))
+    }
+
+    pub(super) fn put(&mut self, entry: &Arc<Entry>) {
+        for tagged in tagged(entry) {
+            more(&mut self.counts, &entry.tags[tagged.1 as usize]);
+            self.all.insert(tagged);
+        }
+    }
+
+    pub(super) fn remove(&mut self, entry: &Arc<Entry>) {
+        for tagged in tagged(entry) {
+            fewer(&mut self.counts, &entry.tags[tagged.1 as usize]);
+            self.all.remove(&tagged);
+        }
+    }
+
+    /// How many have a tag, in any case.
+    pub(super) fn count(&self, tag: &str) -> usize {
+        self.counts.get(tag.to_ascii_lowercase().as_str()).copied().unwrap_or_default()
+    }
+
+    /// Those that have a tag, in any case, behind a name, by name.
+    pub(super) fn having<'a>(&'a self, tag: &str, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+        let tag: Arc<str> = tag.to_ascii_lowercase().into();
+        let behind = (Bound::Excluded(At(&tag, after)), Bound::Unbounded);
+        self.all.range::<_, At<'_>>(behind).take_while({
+            let tag = Arc::clone(&tag);
+            move |tagged| *tagged.key().0 == *tag
+        }).map(|tagged| &tagged.0)
+    }
+}
+
+fn tagged(entry: &Arc<Entry>) -> impl Iterator<Item = Tagged> + use<> {
+    let entry = Arc::clone(entry);
+    (0..u32::try_from(entry.tags.len()).unwrap_or(u32::MAX)).map(move |number| Tagged(Arc::clone(&entry), number))
+}
+
+/// Counts one more of a kind.
+pub(super) fn more<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+    let count = counts.get(key).map_or(1, |count| count + 1);
+    counts.insert(key.clone(), count);
+}
+
+/// Counts one less of a kind.
+pub(super) fn fewer<K: Ord + Clone>(counts: &mut OrdMap<K, usize>, key: &K) {
+    match counts.get(key) {
+        Some(1) | None => _ = counts.remove(key),
+        Some(count) => {
+            let count = count - 1;
+            counts.insert(key.clone(), count);
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The words that endpoints are found by: read behind the start, and brought in order beside what goes on.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::spawn_blocking;
+
+use super::{Catalog, entry::CARDS, search::Segment};
+use crate::store::{StoreError, keep_up};
+
+/// Endpoints whose words are read at once.
+const READ_AT_ONCE: usize = 10_000;
+
+/// How often it is looked whether the index is to be brought in order.
+const KEPT_EVERY: Duration = Duration::from_secs(1);
+
+impl Catalog {
+    /// Starts to read the words of what was there at the start, and to keep the index of all words in order.
+    pub fn keep_words(self: &Arc<Self>) {
+        keep_up(self, KEPT_EVERY, "words of endpoints", |catalog, _| async move { catalog.order_words().await });
+    }
+
+    async fn order_words(&self) -> Result<(), StoreError> {
+        if !self.all().is_searchable() {
+            self.read_words().await?;
+        }
+        while let Some(merge) = self.all().due() {
+            let merged = spawn_blocking(move || merge.run()).await.map_err(broken)?;
+            let _one = self.changing.lock().await;
+            self.rearrange(|snapshot| snapshot.adopt(merged));
+        }
+        Ok(())
+    }
+
+    /// Reads the words of all that was there at the start.
+    pub(super) async fn read_words(&self) -> Result<(), StoreError> {
+        let (mut range, mut read) = (CARDS.all(), Vec::new());
+        while let Some(page) = CARDS.next(&*self.store, &mut range, READ_AT_ONCE).await? {
+            let rows = page.into_iter().collect::<Result<Vec<_>, _>>()?;
+            let all = self.all();
+            // What has changed meanwhile came with its words.
+            let segment = spawn_blocking(move || {
+                Segment::of(rows.iter().filter_map(|row| Some((all.wordless(&row.key)?, row.value.text(&row.key)))))
+            });
+            read.push(segment.await.map_err(broken)?);
+        }
+        let _one = self.changing.lock().await;
+        self.rearrange(|snapshot| {
+            read.into_iter().for_each(|segment| snapshot.add_words(segment));
+            snapshot.has_all_words();
+        });
+        Ok(())
+    }
+}
+
+fn broken(error: tokio::task::JoinError) -> StoreError {
+    StoreError::Away(format!("the words of endpoints could not be read: {error}"))
+}
