@@ -242,13 +242,7 @@ impl Snapshot {
     /// # Errors
     ///
     /// [`Reading`], for some time after the start of a host that has many.
-    pub fn search(
-        &self,
-        words: &Query,
-        skip: usize,
-        limit: usize,
-        keep: impl Fn(&Entry) -> bool,
-    ) -> Result<Found<Arc<Entry>>, Reading> {
+    pub fn search(&self, words: &Query, skip: usize, limit: usize, keep: impl Fn(&Entry) -> bool) -> Result<Found<Arc<Entry>>, Reading> {
         if self.wordless.is_some() {
             return Err(Reading);
         }

@@ -103,10 +103,13 @@ impl Tags {
     pub(super) fn having<'a>(&'a self, tag: &str, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         let tag: Arc<str> = tag.to_ascii_lowercase().into();
         let behind = (Bound::Excluded(At(&tag, after)), Bound::Unbounded);
-        self.all.range::<_, At<'_>>(behind).take_while({
-            let tag = Arc::clone(&tag);
-            move |tagged| *tagged.key().0 == *tag
-        }).map(|tagged| &tagged.0)
+        self.all
+            .range::<_, At<'_>>(behind)
+            .take_while({
+                let tag = Arc::clone(&tag);
+                move |tagged| *tagged.key().0 == *tag
+            })
+            .map(|tagged| &tagged.0)
     }
 }
 

@@ -1,6 +1,7 @@
 mod follow;
 mod fuzz;
 mod ready;
+mod snapshot;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
@@ -178,7 +179,7 @@ async fn orders_and_counts_follow_every_change() {
     }
     let in_order = |order, after: Option<Place>| {
         let all = catalog.all();
-        all.ordered(order, after.as_ref()).map(|entry| entry.slug.as_str().to_owned()).collect::<Vec<_>>()
+        all.filtered(&Filter::default(), Some(order), after.as_ref()).map(|entry| entry.slug.as_str().to_owned()).collect::<Vec<_>>()
     };
     let count = |pricing| catalog.all().count(&Filter { pricing, ..Filter::default() });
     let counts =

@@ -1,9 +1,10 @@
-//! `cargo xtask bench call|density|fairness|many|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|catalogue|density|fairness|many|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
 
 use crate::{Failure, args::Args, clients, conformance, database, engine, shell, workers};
 
-const SUBJECTS: [&str; 11] = ["call", "density", "fairness", "many", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims"];
-const WHICH: &str = "there are eleven measurements: `cargo xtask bench call`, `density`, `fairness`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
+const SUBJECTS: [&str; 12] =
+    ["call", "catalogue", "density", "fairness", "many", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims"];
+const WHICH: &str = "there are twelve measurements: `cargo xtask bench call`, `catalogue`, `density`, `fairness`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
 
 /// Measures; never fails by a clock. `fairness` fails where a victim was not served.
 ///

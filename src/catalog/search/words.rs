@@ -219,8 +219,7 @@ impl Query {
         beginning: impl Fn(&'a str) -> I,
     ) -> impl Iterator<Item = (P, f32)> {
         let unfinished = self.last.iter().filter(|(_, stem)| known(stem).is_none());
-        let endings: Vec<_> =
-            unfinished.flat_map(|(word, _)| beginning(word)).map(|found| (found, OTHER_ENDING)).collect();
+        let endings: Vec<_> = unfinished.flat_map(|(word, _)| beginning(word)).map(|found| (found, OTHER_ENDING)).collect();
         let mut weights = BTreeMap::<&str, f32>::new();
         for stem in self.stems.iter().chain(&self.joined) {
             for other in OTHERS.get(stem).into_iter().flatten() {

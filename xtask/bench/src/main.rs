@@ -9,6 +9,7 @@
 
 mod bare;
 mod call;
+mod catalogue;
 mod client;
 #[path = "../../../src/catalog/search/corpus.rs"]
 mod corpus;
@@ -72,6 +73,7 @@ fn main() -> Result<(), Failure> {
     }
     match options.subject.as_str() {
         "call" => call::measure(&options),
+        "catalogue" => catalogue::measure(&options),
         "density" => density::measure(&options),
         "many" => many::measure(&options),
         "mcp" => mcp::measure(&options),

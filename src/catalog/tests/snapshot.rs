@@ -1,0 +1,135 @@
+//! What is known of many endpoints, held against a plain walk over all of them.
+
+use std::collections::BTreeMap;
+
+use super::{super::entry::Card, *};
+use crate::{
+    base::id::EndpointId,
+    tool::{PricingMode, Slug},
+};
+
+const MANY: usize = 11_000;
+const TAGS: [&str; 5] = ["common", "Half", "rare", "few", "nobodys"];
+
+/// Endpoints that differ in all that lists are narrowed by.
+async fn many() -> Vec<Endpoint> {
+    let (catalog, _folder) = catalog().await;
+    let one = catalog.create(draft("one"), builder(), By::Admin).await.unwrap().endpoint.clone();
+    let mut random = fastrand::Rng::with_seed(0x5eed);
+    let made = (0..MANY).map(|number| {
+        let mut endpoint = one.clone();
+        endpoint.slug = format!("tool-{number:05}-{}", ["weather", "summary", "echo"][number % 3]).parse().unwrap();
+        endpoint.id = EndpointId::generate();
+        endpoint.created_at = Timestamp(random.u64(..50));
+        endpoint.price_usd = tool::MicroUsd(if number % 4 == 0 { 0 } else { random.u64(1..40) });
+        endpoint.tags = vec!["common".to_owned()];
+        let rest = [(number.is_multiple_of(2), "half"), (number.is_multiple_of(7), "Rare"), (number.is_multiple_of(900), "FEW")];
+        endpoint.tags.extend(rest.into_iter().filter(|(has, _)| *has).map(|(_, tag)| tag.to_owned()));
+        if number.is_multiple_of(11) {
+            endpoint.status = tool::Status::Paused;
+        }
+        endpoint
+    });
+    made.collect()
+}
+
+fn put(snapshot: &mut Snapshot, endpoint: &Endpoint) {
+    let card = Card::of(endpoint);
+    snapshot.put(card.entry(endpoint.slug.clone(), false), Some(&card.text(endpoint.slug.as_str())));
+}
+
+fn of(endpoints: &BTreeMap<Slug, Endpoint>) -> Snapshot {
+    Snapshot::of(endpoints.values().map(|endpoint| Card::of(endpoint).entry(endpoint.slug.clone(), false)).collect())
+}
+
+fn slugs<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Vec<String> {
+    entries.map(|entry| entry.slug.to_string()).collect()
+}
+
+/// What `filter` takes, in an order, by a walk over all.
+fn plainly(all: &Snapshot, filter: &Filter, order: Option<Order>) -> Vec<String> {
+    let place = |entry: &Arc<Entry>| (order.map_or(0, |order| order.rank(entry)), entry.slug.clone());
+    let mut taken: Vec<_> = all.values().filter(|entry| entry.listed() && filter.takes(entry)).collect();
+    taken.sort_by(|one, other| place(one).cmp(&place(other)));
+    slugs(taken.into_iter())
+}
+
+#[tokio::test]
+async fn lists_of_many_are_as_a_walk_over_all_has_them() {
+    let endpoints = many().await;
+    let all: BTreeMap<_, _> = endpoints.iter().map(|endpoint| (endpoint.slug.clone(), endpoint.clone())).collect();
+    let at_once = of(&all);
+    let mut one_by_one = Snapshot::default();
+    let mut shuffled = endpoints.clone();
+    fastrand::Rng::with_seed(7).shuffle(&mut shuffled);
+    for endpoint in &shuffled {
+        // As another one first: nothing of that is left.
+        put(&mut one_by_one, &Endpoint { tags: vec!["nobodys".to_owned()], price_usd: tool::MicroUsd(77), ..endpoint.clone() });
+        put(&mut one_by_one, endpoint);
+    }
+    let tags = [vec![], vec!["rare"], vec!["FEW"], vec!["half", "common"], vec!["few", "half"], vec!["nobodys"]];
+    let prices = [None, Some(PricingMode::FreePublicUtility), Some(PricingMode::FixedPriceSuccessReceipt)];
+    for ((tags, pricing), most) in
+        tags.iter().flat_map(|tags| prices.map(|pricing| (tags, pricing))).flat_map(|one| [None, Some(0), Some(9)].map(|most| (one, most)))
+    {
+        let filter = Filter { tags: tags.iter().map(|tag| (*tag).to_owned()).collect(), pricing, max_price: most.map(tool::MicroUsd) };
+        for order in [None, Some(Order::Price), Some(Order::Newest)] {
+            let wanted = plainly(&at_once, &filter, order);
+            for snapshot in [&at_once, &one_by_one] {
+                assert_eq!(snapshot.count(&filter), wanted.len(), "{filter:?}");
+                assert!(slugs(snapshot.filtered(&filter, order, None)) == wanted, "{filter:?} {order:?}");
+                let Some(place) = wanted.len().checked_div(3).filter(|place| *place < wanted.len()) else { continue };
+                let entry = snapshot.get(&wanted[place]).unwrap();
+                let after = Place { rank: order.map_or(0, |order| order.rank(entry)), slug: entry.slug.clone() };
+                assert!(
+                    slugs(snapshot.filtered(&filter, order, Some(&after))) == wanted[place + 1..],
+                    "{filter:?} {order:?} behind {place}"
+                );
+            }
+        }
+    }
+    for tag in TAGS {
+        let wanted: Vec<_> = endpoints.iter().filter(|one| one.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))).collect();
+        assert_eq!(slugs(one_by_one.tagged(tag, "")), wanted.iter().map(|one| one.slug.to_string()).collect::<Vec<_>>());
+    }
+    assert_eq!((at_once.counts(), at_once.len()), (one_by_one.counts(), MANY));
+}
+
+#[tokio::test]
+async fn among_many_a_name_is_like_those_that_begin_so_or_have_words_of_it() {
+    let mut all = Snapshot::default();
+    many().await.iter().for_each(|endpoint| put(&mut all, endpoint));
+    let nearest = |name: &str| slugs(all.nearest(name, |_| true).into_iter().take(1));
+    assert_eq!(nearest("tool-00042-wether"), ["tool-00042-weather"]);
+    assert_eq!(nearest("TOOL 10000 sumary"), ["tool-10000-summary"]);
+    assert_eq!(nearest("otol-00044-echo"), ["tool-00044-echo"], "by its words");
+    assert!(nearest("nothing-like-it").is_empty());
+}
+
+#[tokio::test]
+async fn nothing_is_searched_before_all_words_are_there() {
+    let endpoints = many().await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    for some in endpoints.chunks(500) {
+        let mut batch = Batch::new();
+        some.iter().for_each(|endpoint| _ = batch.put_new(&super::super::entry::ENDPOINTS, &endpoint.slug.to_string(), endpoint));
+        batch.commit(&*store, Durability::Buffered).await.unwrap();
+    }
+    let (catalog, _folder) = catalog_of(store).await;
+    let words = search::Query::parse("weather").unwrap();
+    let total = || catalog.all().search(&words, 0, 3, |_| true).map(|found| found.total);
+    assert_eq!(total(), Err(Reading));
+    // What changes before its turn is found as it is then, and once.
+    let changed = endpoints[3].slug.to_string();
+    catalog.update(&changed, patch(json!({ "title": "No forecast" })), None, By::Admin).await.unwrap();
+    catalog.delete(endpoints[6].slug.as_str(), None, By::Admin).await.unwrap();
+    catalog.read_words().await.unwrap();
+    assert_eq!(total(), Ok(MANY.div_ceil(3) - 1));
+    let forecast = search::Query::parse("forecast").unwrap();
+    let found = catalog.all().search(&forecast, 0, usize::MAX, |entry| entry.slug.as_str() == changed).unwrap();
+    assert_eq!(found.total, 1);
+    while let Some(merge) = catalog.all().due() {
+        catalog.rearrange(|snapshot| snapshot.adopt(merge.run()));
+    }
+    assert_eq!(total(), Ok(MANY.div_ceil(3) - 1));
+}
