@@ -129,7 +129,16 @@ impl App {
         if let Err(error) = payouts.resume().await {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }
-        let gate = Gate::new(Arc::clone(&store), facilitators, clock.clone(), config.clone(), finisher, Arc::clone(&replica));
+        let objects = objects(settings, &store, &clock).await?;
+        let gate = Gate::new(
+            Arc::clone(&store),
+            facilitators,
+            clock.clone(),
+            config.clone(),
+            finisher,
+            Arc::clone(&replica),
+            Arc::clone(&objects),
+        );
         gate.recover().await.map_err(StartError::Recovery)?;
         let pool = Pool::start(pool_config(&settings.sandbox)).map_err(StartError::Sandbox)?;
         if !settings.sandbox.strict.is_empty() {
@@ -137,7 +146,6 @@ impl App {
         }
         let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
-        let objects = objects(settings, &store, &clock).await?;
         let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
         let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
@@ -383,6 +391,7 @@ pub fn pool_config(sandbox: &SandboxSettings) -> PoolConfig {
 pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     let folder = store_of(data)?;
     let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
+    is_here(&store, data).await?;
     if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
         return Err(StartError::NoLedger);
     }

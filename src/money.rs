@@ -59,7 +59,8 @@ pub use self::{
     },
     finisher::{Finished, Finisher, News},
     gate::{
-        Admission, Admit, Ended, Gate, Seen,
+        Admission, Admit, Gate, Seen,
+        answer::{Ended, object_of},
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
         slow::{FailedRuns, Slowed},
     },

@@ -78,6 +78,11 @@ impl Promised {
         let row = tx.row(&OBJECT_ENDS, &self.end).await?;
         Ok(row.map(|row| tx.remove(&OBJECT_ENDS, &row)).is_some())
     }
+
+    /// The same of a batch, which is not committed where the promise is over.
+    pub fn keep(&self, batch: &mut Batch) {
+        batch.remove(&OBJECT_ENDS, &OBJECT_ENDS.own(self.end.clone(), ()));
+    }
 }
 
 /// Objects that a commit has marked as done with.

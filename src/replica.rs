@@ -28,7 +28,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -38,7 +38,7 @@ use tokio::{task::JoinHandle, time::Instant};
 pub use self::{
     exchange::Tallies,
     follow::Followed,
-    formats::JoinError,
+    formats::{ANSWERS_APART, JoinError},
     jobs::Turn,
     keys::{MASTER_KEY, RECEIPT_KEY},
     lease::Living,
@@ -49,7 +49,10 @@ use self::{
     lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
 };
 use crate::{
-    base::{clock::Timestamp, id::ReplicaId},
+    base::{
+        clock::{Clock, Timestamp},
+        id::ReplicaId,
+    },
     store::{Batch, Direction, Durability, Store, StoreError},
 };
 
@@ -59,6 +62,9 @@ const HEEDED_FOR: Duration = Duration::from_secs(2);
 /// How often a lease is renewed.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
+/// How far the clock of a replica may be from its store's, in milliseconds: payments and times of receipts go by its own.
+pub const CLOCK_APART_MS: u64 = 1_000;
+
 /// Replicas of one store at most.
 const MOST: usize = 1_000;
 
@@ -67,7 +73,11 @@ pub struct Replica {
     store: Arc<dyn Store>,
     id: ReplicaId,
     shared: bool,
+    /// This machine's.
+    clock: Clock,
     known: Known,
+    /// Up to which form rows may be written, as far as it was asked for.
+    written: AtomicU32,
     /// The number of the newest change that is heeded.
     applied: AtomicU64,
     contact: Mutex<Contact>,
@@ -81,6 +91,8 @@ struct Contact {
     /// When it was asked for what is heeded by now.
     heard: Option<Instant>,
     lease: Option<Held>,
+    /// How far this machine's clock was ahead of the store's when the lease was renewed, in milliseconds, as far as that is sure.
+    ahead_ms: i64,
 }
 
 /// A lease, as its holder knows it.
@@ -104,13 +116,24 @@ impl Replica {
     /// A replica of this store, which holds no lease yet.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Self::knowing(store, formats::OWN)
+        Self::knowing(store, Clock::default(), formats::OWN)
     }
 
-    /// One of a version that reads and writes so.
-    fn knowing(store: Arc<dyn Store>, known: Known) -> Arc<Self> {
+    /// One of a version that reads and writes so, on a machine with this clock.
+    fn knowing(store: Arc<dyn Store>, clock: Clock, known: Known) -> Arc<Self> {
         let (id, shared) = (ReplicaId::generate(), store.is_shared());
-        Arc::new(Self { store, id, shared, known, applied: AtomicU64::new(0), contact: Mutex::default(), task: Mutex::default() })
+        let written = AtomicU32::new(known.writes);
+        Arc::new(Self {
+            store,
+            id,
+            shared,
+            clock,
+            known,
+            written,
+            applied: AtomicU64::new(0),
+            contact: Mutex::default(),
+            task: Mutex::default(),
+        })
     }
 
     /// What others know it by.
@@ -144,9 +167,17 @@ impl Replica {
         if !self.shared {
             return false;
         }
-        let Contact { heard, lease } = *self.contact();
+        let Contact { heard, lease, .. } = *self.contact();
         let holds = |asked: Option<Instant>, long: Duration| asked.is_some_and(|asked| asked.elapsed() < long);
         !holds(heard, HEEDED_FOR) || !holds(lease.map(|lease| lease.asked), Duration::from_millis(LEASE_MS))
+    }
+
+    /// How far this machine's clock is ahead of the store's, in milliseconds, where that is too far: payments are judged by this machine's,
+    /// and leases by the store's.
+    #[must_use]
+    pub fn clock_apart_ms(&self) -> Option<i64> {
+        let ahead = self.contact().ahead_ms;
+        (ahead.unsigned_abs() > CLOCK_APART_MS).then_some(ahead)
     }
 
     /// Who may be running now. Whoever was away from the store itself takes nobody for gone as long as a lease lasts: the others may have
@@ -187,8 +218,9 @@ impl Replica {
     /// Takes a lease from now on, in place of the one before. On disk: of one that a crash of the store took back others would see the
     /// end before its holder does.
     async fn renew(&self) -> Result<(), StoreError> {
-        let asked = Instant::now();
+        let (asked, here) = (Instant::now(), self.clock.now());
         let now = self.store.now().await?;
+        let ahead_ms = ahead_for_sure(here, now, asked.elapsed());
         let until = now.plus_millis(LEASE_MS);
         let lease = Lease {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -203,6 +235,7 @@ impl Replica {
         let mut contact = self.contact();
         let since = contact.lease.filter(|before| before.until > now).map_or(now, |before| before.since);
         contact.lease = Some(Held { asked, until, since });
+        contact.ahead_ms = ahead_ms;
         Ok(())
     }
 
@@ -236,6 +269,14 @@ impl Replica {
     fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// How far a clock that said `here` is ahead of one that said `there` within `took` from then on: by so much at least.
+fn ahead_for_sure(here: Timestamp, there: Timestamp, took: Duration) -> i64 {
+    let apart = |a: u64, b: u64| i64::try_from(a).unwrap_or(i64::MAX).saturating_sub(i64::try_from(b).unwrap_or(i64::MAX));
+    let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    let (least, most) = (apart(here.0, there.0), apart(here.0.saturating_add(took), there.0));
+    if least > 0 { least } else { most.min(0) }
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("tool", &["base"]),
     ("account", &["base", "store", "tool"]),
     ("event", &["base", "store", "tool"]),
-    ("money", &["account", "base", "event", "replica", "store", "tool"]),
+    ("money", &["account", "base", "event", "objects", "replica", "store", "tool"]),
     ("capability", &["base", "event", "objects", "replica", "store", "tool"]),
     ("catalog", &["account", "base", "capability", "event", "money", "replica", "store", "tool"]),
     ("call", &["account", "base", "capability", "catalog", "event", "money", "replica", "store", "tool"]),

@@ -23,6 +23,7 @@ use crate::{
     base::clock::Clock,
     capability,
     config::Home,
+    money,
     store::{Store, Written, dump::DumpError},
 };
 
@@ -154,7 +155,8 @@ fn cut_off(error: BackupError) -> BackupError {
 }
 
 fn named(written: &Written) -> Option<Named> {
-    capability::object_of(written).map(|(name, sha256)| Named { name, sha256 })
+    let file = capability::object_of(written).map(|(name, sha256)| Named { name, sha256 });
+    file.or_else(|| money::object_of(written).map(|(name, sha256)| Named { name, sha256: Some(sha256) }))
 }
 
 /// The store of a host that does not run, or that others may have as well.

@@ -66,6 +66,7 @@ impl Calls {
         match self.gate.earlier(offered, binding).await {
             Ok(seen) => Ok(seen),
             Err(Refusal::Store(error)) => Err(Arc::new(error.into())),
+            Err(Refusal::AnswerLost(payment)) => Err(Arc::new(CallError::AnswerLost(payment))),
             Err(_) => Ok(None),
         }
     }

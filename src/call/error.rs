@@ -50,6 +50,9 @@ pub enum CallError {
     PaymentMisnamed,
     #[error("{}", Refusal::InProgress(.0.clone()))]
     PaymentInProgress(PaymentId),
+    /// It was charged once, when its call ended.
+    #[error("{}", Refusal::AnswerLost(.0.clone()))]
+    AnswerLost(PaymentId),
     #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
     FacilitatorUnavailable(String),
     #[error(transparent)]
@@ -130,6 +133,7 @@ impl CallError {
             }
             Refusal::Reused => Self::PaymentReused(Arc::new(challenge("payment_reused"))),
             Refusal::InProgress(payment) => Self::PaymentInProgress(payment),
+            Refusal::AnswerLost(payment) => Self::AnswerLost(payment),
             Refusal::FacilitatorUnavailable(why) => Self::FacilitatorUnavailable(why),
             Refusal::Store(error) => Self::Store(error),
         }

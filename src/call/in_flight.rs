@@ -56,6 +56,7 @@ impl InFlight {
             }
             match gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
                 Ended::Answer(answer) => return Ok(Done::paid(payment.clone(), answer)),
+                Ended::Lost => return Err(Arc::new(CallError::AnswerLost(payment.clone()))),
                 Ended::Without => return Err(Arc::new(CallError::Joined(payment.clone()))),
                 Ended::Open => return Err(Arc::new(CallError::SettlementUnknown(payment.clone()))),
                 Ended::NotYet => {}

@@ -150,11 +150,13 @@ impl Bench {
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), false, Arc::clone(&events), Arc::clone(&sales)));
         let config = PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap();
         let replica = Replica::new(Arc::clone(&any));
-        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, Arc::clone(&replica));
+        let objects = Objects::in_folder(Arc::clone(&any), folder.path());
+        let (apart, others) = (Arc::clone(&objects), Arc::clone(&replica));
+        let gate = Gate::new(Arc::clone(&any), Arc::clone(&facilitator), clock.clone(), config.clone(), finisher, others, apart);
         // Nobody asks it for a worker.
         let pool = Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap();
         let guard = Guard::new(GuardSettings::default()).unwrap();
-        let (objects, secrets) = (Objects::in_folder(Arc::clone(&any), folder.path()), Arc::new(Secrets::empty(Arc::clone(&any))));
+        let secrets = Arc::new(Secrets::empty(Arc::clone(&any)));
         let (logs, others) = (LogSettings::default(), Arc::clone(&replica));
         let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), objects, logs, secrets, others);
         let parts = CatalogParts {

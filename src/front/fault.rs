@@ -126,6 +126,7 @@ impl Fault {
         }
         error["charged"] = match row.charged {
             Charged::No => json!(false),
+            Charged::Earlier => json!(true),
             Charged::Unknown => json!("unknown"),
         };
         if let Some(hint) = self.hint.as_deref().or(row.hint) {

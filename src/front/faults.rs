@@ -32,6 +32,8 @@ impl Party {
 pub enum Charged {
     /// It did not.
     No,
+    /// Once, when the call ended that the payment was for.
+    Earlier,
     /// Until the open settlement is resolved.
     Unknown,
 }
@@ -42,6 +44,7 @@ impl Charged {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::No => "no",
+            Self::Earlier => "yes",
             Self::Unknown => "unknown",
         }
     }
@@ -193,6 +196,8 @@ codes! {
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE Host No "the store is away";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No
         "a secret of the tool cannot be opened; its host has to see to that";
+    AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Earlier "the payment was charged, and the answer that it bought is lost"
+        "its receipt stands, and nothing is run or charged again: ask whoever runs the host for a refund of it";
     Internal "internal" INTERNAL_SERVER_ERROR Host No "the host failed";
     CallLost "internal" INTERNAL_SERVER_ERROR Host Unknown "the host failed during a call";
 }

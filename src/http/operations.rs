@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     front::{Code, Fault},
+    replica::Replica,
     store::{Batch, Durability, Size, Space, Store, StoreError},
 };
 
@@ -41,6 +42,9 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, F
     if operating.replica.is_fenced() {
         return Err(StoreError::Away("other hosts of the store are not heard of".to_owned()).into());
     }
+    if let Some(apart) = clock_apart(&operating.replica) {
+        return Err(StoreError::Away(apart).into());
+    }
     if operating.shared.shutdown.announced() {
         return Err(Fault::new(Code::Busy, "the host is shutting down"));
     }
@@ -48,6 +52,12 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, F
         return Err(Fault::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
     }
     Ok(Json(json!({ "ok": true })))
+}
+
+/// What is wrong with this machine's clock, where other hosts go by another.
+fn clock_apart(replica: &Replica) -> Option<String> {
+    let (ms, side) = replica.clock_apart_ms().map(|ahead| (ahead.unsigned_abs(), if ahead > 0 { "ahead of" } else { "behind" }))?;
+    Some(format!("this machine's clock is {ms} ms {side} the database's: have both follow one time server"))
 }
 
 /// Refuses while the store refuses commits, or takes none in time: nothing that is paid for could be settled.
@@ -66,6 +76,8 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         "version": env!("CARGO_PKG_VERSION"),
         // Null while the store is away.
         "replicas": replicas.ok().and_then(Result::ok),
+        // Null while it is not far from the database's.
+        "clock": clock_apart(&operating.replica),
         "sandbox": operating.pool.status(),
         "payment": operating.gate.describe(),
         "facilitator": operating.gate.facilitator_status(),

@@ -48,6 +48,7 @@ pub(super) const OF_PAYMENTS: &[Code] = &[
     Code::QuoteInvalid,
     Code::FacilitatorUnavailable,
     Code::SettlementUnknown,
+    Code::AnswerLost,
     Code::CallLost,
 ];
 

@@ -193,7 +193,11 @@ pub(super) fn refused(fault: &Fault) -> CallToolResult {
     if !word("hint").is_empty() {
         text += &format!("\n{}", word("hint"));
     }
-    text += if envelope["charged"] == false { "\nNot charged." } else { "\nIt is not known yet whether this was charged." };
+    text += match &envelope["charged"] {
+        Value::Bool(false) => "\nNot charged.",
+        Value::Bool(true) => "\nCharged before, and not again.",
+        _ => "\nIt is not known yet whether this was charged.",
+    };
     let mut result = CallToolResult::error(vec![ContentBlock::text(text)]);
     result.meta = Some(meta([(ERROR, envelope)]));
     result

@@ -228,6 +228,11 @@ impl Tasks {
                 let dialect = Dialect { era: Era::Modern, wire: None, dotted: false };
                 Some(completed(answer::done(&done, &self.base_url, dialect)))
             }
+            Ended::Lost => {
+                let payment = record.payment.clone().expect("only payments have answers to lose");
+                let fault = Fault::from(&CallError::AnswerLost(payment));
+                Some(State::Failed(as_object(&ErrorData::internal_error(fault.message().to_owned(), Some(fault.error())))))
+            }
             Ended::Open | Ended::NotYet => None,
             Ended::Without if !lives => {
                 let message = match &record.payment {

@@ -1,6 +1,6 @@
 //! Admitting: what a payment is, whom it lets in, and the record that says so.
 
-mod answer;
+pub(super) mod answer;
 mod ask;
 mod bind;
 pub(super) mod record;
@@ -37,6 +37,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::RequestId,
     },
+    objects::Objects,
     replica::Replica,
     store::{Entry, Row, Store, StoreError, Table, schema},
     tool::MicroUsd,
@@ -129,6 +130,8 @@ pub struct Gate {
     /// Whose payments this gate's are.
     replica: Arc<Replica>,
     credits: Arc<Credits>,
+    /// Where large answers are.
+    objects: Arc<Objects>,
     /// Whose runs fail.
     slow: Slow,
     /// Settlements that this replica has open: when to ask again, and how often it has asked.
@@ -154,6 +157,7 @@ impl Gate {
         config: PaymentConfig,
         finisher: Arc<dyn Finisher>,
         replica: Arc<Replica>,
+        objects: Arc<Objects>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
         let slow = Slow::new(config.failed_runs);
@@ -166,6 +170,7 @@ impl Gate {
             finisher,
             replica,
             credits,
+            objects,
             slow,
             open: Mutex::default(),
             lanes: Lanes::default(),
@@ -377,21 +382,6 @@ impl Gate {
         Ok(PAYMENTS.get(&*self.store, id).await?.map(|record| record.public(id)))
     }
 
-    /// The end of a payment that another call or replica has: its answer, or that it is still under
-    /// way, or that it ended without one.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn ended(&self, id: &PaymentId) -> Result<Ended, StoreError> {
-        Ok(match PAYMENTS.get(&*self.store, id).await? {
-            Some(record @ Record { state: State::Settled, .. }) => self.answer_of(id, record).await?.map_or(Ended::Without, Ended::Answer),
-            Some(Record { state: State::Settling, .. }) if self.retries().get(id).is_some_and(|retry| retry.at.is_some()) => Ended::Open,
-            Some(Record { state: State::Reserved | State::Settling, .. }) => Ended::NotYet,
-            _ => Ended::Without,
-        })
-    }
-
     /// Forgets payers and tools that have been quiet, so that memory stays flat.
     pub fn forget_quiet(&self) {
         self.slow.forget_quiet();
@@ -422,19 +412,6 @@ impl Gate {
 /// What a call on credit is known by, and whose it is: the token is checked already.
 fn credit_known(credit: &Credit, key: &str) -> (PaymentId, String) {
     (PaymentId::of(&["credit", credit.id.as_str(), key]), credit.id.to_string())
-}
-
-/// What became of a payment that someone else holds.
-#[derive(Debug)]
-pub enum Ended {
-    /// It ended, with this.
-    Answer(StoredAnswer),
-    /// It runs, or is being looked up.
-    NotYet,
-    /// The facilitator did not say how its settlement ended.
-    Open,
-    /// Nothing was taken.
-    Without,
 }
 
 impl Admission {

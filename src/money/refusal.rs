@@ -32,6 +32,8 @@ pub enum Refusal {
     /// Others change its record faster than this request can.
     #[error("payment `{0}` is being used by other requests")]
     InProgress(PaymentId),
+    #[error("payment `{0}` was charged, and the answer that it bought is lost")]
+    AnswerLost(PaymentId),
     /// Why is for the log: it is in the facilitator's words.
     #[error("the facilitator could not verify the payment")]
     FacilitatorUnavailable(String),

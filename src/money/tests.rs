@@ -11,10 +11,12 @@ mod faults;
 mod fuzz;
 mod gate;
 mod keep;
+mod large;
 mod ledger;
 mod networks;
 mod node;
 mod open;
+mod reads;
 mod refund;
 mod remote;
 mod replicas;
@@ -54,6 +56,7 @@ use crate::{
     },
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
+    objects::{Kept as Bucket, Objects, Place},
     replica::Replica,
     store::{Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore},
     tool::{MicroUsd, Owner, UsdChange},
@@ -317,6 +320,8 @@ struct Bench {
     signer: Arc<Signer>,
     replica: Arc<Replica>,
     gate: Arc<Gate>,
+    /// In a folder, which restarts leave as it is.
+    objects: Arc<Objects>,
     _folder: Arc<tempfile::TempDir>,
 }
 
@@ -358,8 +363,11 @@ impl Bench {
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
         let replica = Replica::new(Arc::clone(&store));
-        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config(), finisher, Arc::clone(&replica));
-        Self { store, clock, ledger, facilitator, signer, replica, gate, _folder: folder }
+        let bucket = Bucket::at(&Place::Folder(folder.path().join("objects"))).unwrap();
+        let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(bucket));
+        let (others, apart) = (Arc::clone(&replica), Arc::clone(&objects));
+        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config(), finisher, others, apart);
+        Self { store, clock, ledger, facilitator, signer, replica, gate, objects, _folder: folder }
     }
 
     async fn fund(&self) {

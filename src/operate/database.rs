@@ -3,15 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    replica::{Replica, Seen},
+    replica::{CLOCK_APART_MS, Replica, Seen},
     store::{
         StoreError,
         postgres::{self, About, OpenError, PostgresConfig, PostgresStore},
     },
 };
-
-/// How far a host's clock may be from its database's, in milliseconds: payments and times of receipts go by the host's.
-const CLOCK_APART_MS: u64 = 1_000;
 
 /// A database, and who serves the store in it.
 #[derive(Debug)]

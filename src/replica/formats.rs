@@ -5,6 +5,9 @@
 //! the other, so what a version writes the one before it has to read. A form is therefore brought by two versions: the first reads it and
 //! goes on writing the one before ([`OWN`]`.writes` stays), the second writes it.
 //!
+//! A form that rows can do without may be brought by one: it is written once all who serve the store read it
+//! ([`Replica::may_write`](super::Replica::may_write)), and what is written instead until then is of the form before.
+//!
 //! The store says up to which form its rows are. Whoever does not read that does not serve it, and nobody writes what another one that
 //! serves it does not read.
 
@@ -31,7 +34,10 @@ pub(super) struct Known {
 }
 
 /// What this version knows.
-pub(super) const OWN: Known = Known { reads: 4, writes: 4 };
+pub(super) const OWN: Known = Known { reads: 5, writes: 4 };
+
+/// The form in which the row of an answer names the object that holds its body.
+pub const ANSWERS_APART: u32 = 5;
 
 /// Forms of rows, up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

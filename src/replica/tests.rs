@@ -238,3 +238,30 @@ async fn a_job_of_a_replica_that_is_gone_is_taken_and_what_comes_late_of_it_does
     one.end_turn(taken, Duration::ZERO).await.unwrap();
     assert!(one.take_turn("job").await.unwrap().is_some(), "when it is due again says who has taken it");
 }
+
+#[test]
+fn clocks_are_apart_by_what_the_time_that_the_answer_took_does_not_explain() {
+    let ahead = |here: u64, there: u64, took: u64| ahead_for_sure(Timestamp(here), Timestamp(there), Duration::from_millis(took));
+    assert_eq!(ahead(10_000, 10_000, 0), 0);
+    assert_eq!(ahead(12_000, 10_000, 5_000), 2_000, "it was ahead before the question");
+    assert_eq!(ahead(10_000, 12_000, 0), -2_000);
+    assert_eq!(ahead(10_000, 12_000, 500), -1_500);
+    assert_eq!(ahead(10_000, 12_000, 5_000), 0, "the answer took as long");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_clock_is_far_from_the_stores_says_so_until_it_is_put_right() {
+    let (store, _) = shared();
+    for (millis, apart) in [(NOW.0 + 1_001, Some(1_001)), (NOW.0 - 1_001, Some(-1_001)), (NOW.0 + 1_000, None)] {
+        let clock = Clock::fixed(Timestamp(millis));
+        let replica = Replica::knowing(Arc::clone(&store) as _, clock.clone(), super::formats::OWN);
+        replica.begin().await.unwrap();
+        let holds = Arc::new(Holds::default());
+        replica.follow(Arc::clone(&holds) as _).await.unwrap();
+        assert_eq!(replica.clock_apart_ms(), apart);
+        clock.set(NOW);
+        tokio::time::sleep(2 * RENEW_EVERY).await;
+        assert_eq!(replica.clock_apart_ms(), None);
+        replica.leave().await;
+    }
+}

@@ -1,5 +1,7 @@
 //! Versions of the program that serve one store beside each other: which [forms of rows](super::formats) each reads, and may write.
 
+use std::sync::atomic::Ordering;
+
 use super::{
     Replica,
     formats::{Formats, JoinError, Known, READ_BY, UNSAID, WRITTEN},
@@ -45,6 +47,44 @@ impl Replica {
             batch.commit(&*self.store, Durability::Durable).await?;
         }
         Err(JoinError::Earlier { id, reads, writes })
+    }
+
+    /// Whether rows may be written in a form that this version reads, and does not write from its start on: since all who serve the store
+    /// read it, and the store says from now on that it has such rows, so that nobody comes who does not.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn may_write(&self, form: u32) -> Result<bool, StoreError> {
+        debug_assert!(form <= self.known.reads, "a form that this version does not read");
+        if self.written.load(Ordering::Relaxed) >= form {
+            return Ok(true);
+        }
+        if self.who_reads_less(form).await?.is_some() {
+            return Ok(false);
+        }
+        loop {
+            let row = WRITTEN.row(&*self.store, &()).await?;
+            if row.as_ref().is_some_and(|row| row.value.up_to >= form) {
+                break;
+            }
+            let mut batch = Batch::new();
+            match &row {
+                Some(row) => batch.replace(&WRITTEN, row, &Formats { up_to: form }),
+                None => batch.insert(&WRITTEN, &(), &Formats { up_to: form }),
+            };
+            match batch.commit(&*self.store, Durability::Durable).await {
+                Ok(_) => break,
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Whoever began meanwhile has read what the store said before, and its lease is there by now.
+        if self.who_reads_less(form).await?.is_some() {
+            return Ok(false);
+        }
+        self.written.fetch_max(form, Ordering::Relaxed);
+        Ok(true)
     }
 
     /// Another one that lives and does not read forms up to `number`, and what it reads.

@@ -25,6 +25,10 @@ pub(crate) trait Around: Send + Sync + 'static {
         self.inner().scan(space, range, limit, direction).await
     }
 
+    async fn on_count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        self.inner().count(space, range, most).await
+    }
+
     async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
 }
 
@@ -39,7 +43,7 @@ impl<S: Around> Store for S {
     }
 
     async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
-        self.inner().count(space, range, most).await
+        self.on_count(space, range, most).await
     }
 
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
@@ -116,6 +120,51 @@ impl<S: Store> Around for Meanwhile<S> {
 
     async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         self.pass(&self.commits).await;
+        self.inner.apply(batch, durability).await
+    }
+}
+
+/// A store that counts the rows that are read of it, those that are only counted among them.
+pub(crate) struct Reading<S> {
+    inner: S,
+    rows: AtomicUsize,
+}
+
+impl<S: Store> Reading<S> {
+    pub(crate) fn of(inner: S) -> Arc<Self> {
+        Arc::new(Self { inner, rows: AtomicUsize::new(0) })
+    }
+
+    /// How many rows were read since this was asked last.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.swap(0, Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl<S: Store> Around for Reading<S> {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.rows.fetch_add(1, Ordering::SeqCst);
+        self.inner.get(space, key).await
+    }
+
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        let pairs = self.inner.scan(space, range, limit, direction).await?;
+        self.rows.fetch_add(pairs.len().max(1), Ordering::SeqCst);
+        Ok(pairs)
+    }
+
+    async fn on_count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
+        let count = self.inner.count(space, range, most).await?;
+        self.rows.fetch_add(count.max(1), Ordering::SeqCst);
+        Ok(count)
+    }
+
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
         self.inner.apply(batch, durability).await
     }
 }

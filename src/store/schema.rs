@@ -111,7 +111,7 @@ tables! {
     /// The payment that a payer's own name of it stands for.
     PAYMENT_NAMES: Payments "cid/", String => "PaymentId", With("the payment");
     /// Answers that payments are for, from the intent on.
-    PAYMENT_ANSWERS: PaymentAnswers "pmt_", PaymentId => "StoredAnswer", With("the payment, for a day");
+    PAYMENT_ANSWERS: PaymentAnswers "pmt_", PaymentId => "AnswerRow", With("the payment, for a day");
     /// Every settlement begun and not ended.
     OPEN_INTENTS: OpenIntents "pmt_", PaymentId => "()", With("the payment, while it is open"), of: PAYMENTS;
     /// Which payment has something to forget, and when.

@@ -84,6 +84,7 @@ pub(super) fn view(error: &Value, wait: Option<u64>, back: Option<&str>) -> Mark
     let text = |name: &str| error[name].as_str();
     let charged = match &error["charged"] {
         Value::Bool(false) => Some("nothing was charged"),
+        Value::Bool(true) => Some("it was charged before, and not again"),
         Value::String(_) => Some("not known yet: it was charged at most once"),
         _ => None,
     };

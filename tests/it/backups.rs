@@ -36,7 +36,7 @@ const TOOL: &str = "export default async (req, ctx) => {
     if (file) await ctx.files.write(file, `the content of ${n}`);
     if (keep) await ctx.kv.set(keep, 'x'.repeat(60_000));
     await ctx.kv.set(`run ${n}`, Date.now());
-    return { n, id: crypto.randomUUID() };
+    return { n, id: crypto.randomUUID(), large: n.endsWith('3') ? crypto.randomUUID().repeat(2_000) : '' };
 };";
 
 /// A payment that was answered.

@@ -48,6 +48,7 @@ mod harness;
 mod hostile;
 mod jail;
 mod killed;
+mod large;
 mod ledger;
 mod listing;
 mod logs;

@@ -32,6 +32,8 @@ pub(crate) struct Args {
     pub(crate) accept: bool,
     /// How many tools there are where `faces` holds clocks to something. Default there: 1,000.
     pub(crate) tools: Option<u32>,
+    /// Receipts of the longest history of `bench ledger`. Default there: 1,000,000.
+    pub(crate) receipts: Option<u64>,
     /// Whether `vendor` writes nothing.
     pub(crate) check: bool,
     /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
@@ -63,6 +65,7 @@ impl Args {
                 "--debug" => args.debug = true,
                 "--accept" => args.accept = true,
                 "--tools" => args.tools = Some(value()?.parse().map_err(|_| "`--tools` wants a whole number".to_owned())?),
+                "--receipts" => args.receipts = Some(value()?.parse().map_err(|_| "`--receipts` wants a whole number".to_owned())?),
                 "--check" => args.check = true,
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
@@ -110,6 +113,7 @@ mod tests {
             "--debug",
             "--accept",
             "--tools=5",
+            "--receipts=6",
             "--check",
             "--",
             "--listen",
@@ -119,7 +123,7 @@ mod tests {
         assert_eq!(args.engine, Some(Asked::QuickJs));
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
         assert_eq!((args.full, args.debug, args.check), (true, true, true));
-        assert_eq!((args.accept, args.tools), (true, Some(5)));
+        assert_eq!((args.accept, args.tools, args.receipts), (true, Some(5), Some(6)));
         assert_eq!(args.tier.as_deref(), Some("jitless"));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);

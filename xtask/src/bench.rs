@@ -1,10 +1,11 @@
-//! `cargo xtask bench call|catalogue|density|fairness|many|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|catalogue|density|fairness|ledger|many|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
 
 use crate::{Failure, args::Args, clients, conformance, database, engine, shell, workers};
 
-const SUBJECTS: [&str; 12] =
-    ["call", "catalogue", "density", "fairness", "many", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims"];
-const WHICH: &str = "there are twelve measurements: `cargo xtask bench call`, `catalogue`, `density`, `fairness`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
+const SUBJECTS: [&str; 13] = [
+    "call", "catalogue", "density", "fairness", "ledger", "many", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims",
+];
+const WHICH: &str = "there are thirteen measurements: `cargo xtask bench call`, `catalogue`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
 
 /// Measures; never fails by a clock. `fairness` fails where a victim was not served.
 ///
@@ -16,7 +17,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if !SUBJECTS.contains(&subject.as_str()) {
         return Err(WHICH.to_owned());
     }
-    if ["many", "store"].contains(&subject.as_str()) {
+    if ["ledger", "many", "store"].contains(&subject.as_str()) {
         database::find()?;
     }
     let engine = engine::pick(args.engine)?;
@@ -36,6 +37,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     if let Some(seconds) = args.seconds {
         bench.args(["--seconds", &seconds.to_string()]);
+    }
+    if let Some(receipts) = args.receipts {
+        bench.args(["--most", &receipts.to_string()]);
     }
     shell::run(&mut bench)
 }

@@ -50,6 +50,7 @@ impl Code {
             CallError::PaymentInProgress(_) | CallError::Joined(_) => Code::PaymentInProgress,
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
+            CallError::AnswerLost(_) => Code::AnswerLost,
             CallError::OverShare(_) | CallError::Slowed(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
             CallError::CreditFrozen => Code::CreditFrozen,
             CallError::OverBudget(_) => Code::BudgetExceeded,
@@ -91,6 +92,7 @@ impl From<&CallError> for Fault {
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
                 .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
                 .with("paymentId", json!(payment)),
+            CallError::AnswerLost(payment) => fault.with("paymentId", json!(payment)),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
             CallError::StoppedTooOften { retry_after } => fault.retry_after(whole_seconds(*retry_after)),
             CallError::OverShare(over) => fault.retry_after(over.seconds),

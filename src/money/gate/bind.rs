@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Admission, Admit, Gate, PAYMENT_NAMES, PAYMENTS, Reservation, Seen,
+    answer::Bought,
     record::{Record, Tail},
 };
 use crate::{
@@ -27,8 +28,9 @@ impl Gate {
     async fn bought(&self, id: PaymentId, bound: Bound) -> Result<Seen, Refusal> {
         let Bound::Settled(record) = bound else { return Ok(Seen::InFlight(id)) };
         match self.answer_of(&id, *record).await? {
-            Some(answer) => Ok(Seen::Stored(id, answer)),
-            None => {
+            Bought::Answer(answer) => Ok(Seen::Stored(id, answer)),
+            Bought::Lost => Err(Refusal::AnswerLost(id)),
+            Bought::NotKept => {
                 let message = "the authorization is spent, and its answer is no longer kept";
                 Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
             }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, answer, retry::Retry};
+use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, retry::Retry};
 use crate::{
     base::clock::Timestamp,
     money::{
@@ -137,7 +137,7 @@ impl Gate {
             let mut record = row.value.clone();
             let due = record.due(now);
             if matches!(due, Due::Answer | Due::Record) && matches!(record.answer, Some(Kept::Apart(_))) {
-                answer::forget(&mut batch, &id);
+                self.forget_answer(&mut batch, &id).await?;
             }
             match due {
                 Due::Record => {

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Admission, Gate, Means, PAYMENTS, answer, retry::Retry};
+use super::{
+    Admission, Gate, Means, PAYMENTS,
+    answer::{self, Bought},
+    retry::Retry,
+};
 use crate::{
     money::{
         Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
@@ -64,6 +68,7 @@ impl Gate {
             Ok(transaction) => transaction,
             Err(why) => return Err(self.unprepared(admission, draft, why).await),
         };
+        let laid = self.lay(answer).await;
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
         let mut record = before.value.clone();
         record.state = State::Settling;
@@ -81,13 +86,14 @@ impl Gate {
         self.retries().insert(id.clone(), Retry::default());
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
-        answer::keep(&mut batch, &id, answer);
+        laid.keep(&mut batch, &id);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
             // Not asked to settle. Of the intent and the release, one is written.
             admission.reserved = false;
             if self.give_back(&id, &admission.record).await == Some(true) || !matches!(error, StoreError::Unknown(_)) {
                 self.retries().remove(&id);
+                self.withdraw(laid).await;
                 return Err(error.into());
             }
             // The intent may be on disk: whoever finds it there acts on it.
@@ -165,7 +171,10 @@ impl Gate {
                 (State::Refused, Some(reason)) => {
                     Err(SettleError::Refused { message: reason.clone(), reason: reason.clone(), notice: None })
                 }
-                _ => self.answer_of(id, record).await?.ok_or_else(unknown),
+                _ => match self.answer_of(id, record).await? {
+                    Bought::Answer(answer) => Ok(answer),
+                    Bought::Lost | Bought::NotKept => Err(unknown()),
+                },
             };
             return tx.answer(Conclusion { outcome: ended, news: None });
         };
@@ -203,7 +212,7 @@ impl Gate {
                 record.state = State::Released;
                 let (rows, news) = self.finisher.refuse(&intent.draft, NOT_SERVED);
                 self.end(&mut tx, &row, &record);
-                answer::forget(&mut tx, id);
+                self.forget_answer(&mut tx, id).await?;
                 tx.append(rows);
                 let message = "the facilitator is away".to_owned();
                 (Err(SettleError::Refused { reason: NOT_SERVED.to_owned(), message, notice: None }), news)
@@ -216,7 +225,7 @@ impl Gate {
                 record.reason = Some(reason.clone());
                 let (rows, news) = self.finisher.refuse(&intent.draft, reason);
                 self.end(&mut tx, &row, &record);
-                answer::forget(&mut tx, id);
+                self.forget_answer(&mut tx, id).await?;
                 tx.append(rows);
                 (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
             }
@@ -253,15 +262,22 @@ impl Gate {
             version: None,
         };
         let finished = self.finisher.finish(draft, &settlement, answer);
+        let laid = if admission.reserved { self.lay(&finished.answer).await.into_apart() } else { None };
         let before = PAYMENTS.own(id.clone(), Record::clone(&admission.record));
-        let (own, reserved, settled, made) = (&before, admission.reserved, &settlement, &finished);
+        let (own, reserved, settled, made, apart) = (&before, admission.reserved, &settlement, &finished, &laid);
         let debiting = update(&*self.store, Durability::Durable, |mut tx| async move {
             if !self.credits.debit(&mut tx, hold, &made.answer.receipt_id).await? {
                 return tx.answer::<_, StoreError>(false);
             }
             let mut record = self.settled(own.value.clone(), settled, &made.answer.receipt_id);
             if reserved {
-                record.answer = Some(Kept::Here(made.answer.clone()));
+                record.answer = Some(match apart {
+                    Some(laid) => {
+                        laid.keep(&mut tx, &own.key);
+                        Kept::Apart(None)
+                    }
+                    None => Kept::Here(made.answer.clone()),
+                });
                 self.end(&mut tx, own, &record);
             } else {
                 self.begin_ended(&mut tx, &own.key, &record);
@@ -280,6 +296,7 @@ impl Gate {
             Ok(false) | Err(StoreError::Beyond { .. }) => {
                 let (reason, message) =
                     ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
+                self.withdraw_some(laid).await;
                 admission.release().await;
                 let (rows, news) = self.finisher.refuse(draft, &reason);
                 match rows.commit(&*self.store, Durability::Buffered).await {
@@ -299,6 +316,7 @@ impl Gate {
                 })
             }
             Err(error) => {
+                self.withdraw_some(laid).await;
                 admission.release().await;
                 Err(error.into())
             }

@@ -142,7 +142,7 @@ fn gate(bench: &Bench, store: Arc<dyn Store>, facilitator: Arc<EvmFacilitator>) 
     let events = Arc::new(Events::new(Arc::clone(&store), bench.clock.clone(), EventSettings::default()));
     let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&store))));
     let replica = Replica::new(Arc::clone(&store));
-    Gate::new(store, facilitator, bench.clock.clone(), config(), finisher, replica)
+    Gate::new(store, facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects))
 }
 
 #[tokio::test]

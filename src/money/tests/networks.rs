@@ -88,7 +88,8 @@ impl Several {
             [(&BASE, Arc::clone(&base) as _), (&CELO, Arc::clone(&celo) as _), (&SOLANA, Arc::clone(&solana) as _)];
         let facilitators: Facilitators = each.into_iter().collect();
         let replica = Replica::new(Arc::clone(&store));
-        Self { gate: Gate::new(store, facilitators, clock, several(), finisher, replica), base, celo, solana }
+        let objects = Objects::in_folder(Arc::clone(&store), folder.path());
+        Self { gate: Gate::new(store, facilitators, clock, several(), finisher, replica, objects), base, celo, solana }
     }
 
     fn new() -> Self {
@@ -315,7 +316,8 @@ async fn an_open_settlement_of_a_network_without_a_facilitator_stays_open() {
     let finisher = ReceiptFinisher::new(Arc::new(Signer::open(folder.path()).unwrap()), false, events, Sales::new(Arc::clone(&store)));
     let base: (_, Arc<dyn Facilitator>) = (&BASE, Willing::new(None));
     let replica = Replica::new(Arc::clone(&store));
-    let gate = Gate::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher), replica);
+    let objects = Objects::in_folder(Arc::clone(&store), folder.path());
+    let gate = Gate::new(store, [base].into_iter().collect::<Facilitators>(), clock, config(), Arc::new(finisher), replica, objects);
     gate.recover().await.unwrap();
     gate.tick().await.unwrap();
     assert_eq!(gate.state(&payment).await.unwrap().unwrap().state, State::Settling);

@@ -423,7 +423,8 @@ async fn a_settlement_that_timed_out_is_resolved_later_and_served_once() {
     let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
     let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
     let (facilitator, replica) = (Arc::new(facilitator(&server, None)), Replica::new(Arc::clone(&bench.store)));
-    let gate = Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica);
+    let gate =
+        Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects));
     let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
     let id = admission.id().clone();
     assert!(matches!(gate.settle(admission, answer(ANSWER), &draft()).await, Err(SettleError::Unknown { .. })));
@@ -454,7 +455,8 @@ async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was(
     let events = Arc::new(Events::new(Arc::clone(&bench.store), bench.clock.clone(), EventSettings::default()));
     let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&bench.signer), false, events, Sales::new(Arc::clone(&bench.store))));
     let (facilitator, replica) = (Arc::new(facilitator(&server, Some(&node))), Replica::new(Arc::clone(&bench.store)));
-    let gate = Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica);
+    let gate =
+        Gate::new(Arc::clone(&bench.store), facilitator, bench.clock.clone(), config(), finisher, replica, Arc::clone(&bench.objects));
     let payer = Payer::new(1);
     let first = run(gate.admit(&terms(), payer.pays(1), REQUEST).await);
     gate.settle(first, answer(ANSWER), &draft()).await.unwrap();

@@ -1,6 +1,7 @@
 //! Versions of the program that follow each other on one store.
 
 use super::*;
+use crate::store::faulty::Fault;
 
 const BEFORE: Known = Known { reads: 4, writes: 4 };
 /// Reads what the next one is to write.
@@ -8,7 +9,7 @@ const BETWEEN: Known = Known { reads: 5, writes: 4 };
 const AFTER: Known = Known { reads: 5, writes: 5 };
 
 fn of(store: &Arc<FaultyStore<MemoryStore>>, known: Known) -> Arc<Replica> {
-    Replica::knowing(Arc::clone(store) as _, known)
+    Replica::knowing(Arc::clone(store) as _, Clock::default(), known)
 }
 
 async fn starts(replica: &Arc<Replica>) -> Result<Arc<Holds>, JoinError> {
@@ -69,4 +70,44 @@ async fn a_store_of_one_process_is_not_served_by_a_version_before_that_of_its_ro
         refused.to_string(),
         "the store has rows in forms up to number 5, and this version reads them up to 4: start a later version"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it() {
+    let (store, clock) = shared();
+    let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
+    let _held = (starts(&old).await.unwrap(), starts(&new).await.unwrap());
+    assert!(!new.may_write(5).await.unwrap());
+    // Nothing of it is there: the version before may come again.
+    _ = starts(&of(&store, BEFORE)).await.unwrap();
+    clock.set(NOW.plus_millis(2 * LEASE_MS));
+    old.task().take().unwrap().abort();
+    new.renew().await.unwrap();
+    assert!(new.may_write(5).await.unwrap());
+    let again = starts(&of(&store, BEFORE)).await.unwrap_err();
+    assert!(matches!(again, JoinError::Later { written: 5, reads: 4 }), "{again}");
+    store.fail_all(Fault::Before);
+    assert!(new.may_write(5).await.unwrap(), "it is known from now on");
+}
+
+/// It has looked at who serves, and says what it is to write: then one of the version before is there.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_begins_while_a_form_is_agreed_on_is_seen_or_sees_it() {
+    let (store, _) = shared();
+    let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
+    let _held = starts(&new).await.unwrap();
+    old.begin().await.unwrap();
+    old.renew().await.unwrap();
+    assert!(!new.may_write(5).await.unwrap(), "its lease is there");
+    old.agree_on_formats().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_of_one_process_says_of_which_form_its_rows_are_when_the_first_is_written() {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    of(&store, BETWEEN).begin().await.unwrap();
+    of(&store, BEFORE).begin().await.unwrap();
+    let replica = of(&store, BETWEEN);
+    assert!(replica.may_write(5).await.unwrap());
+    assert!(matches!(of(&store, BEFORE).begin().await.unwrap_err(), JoinError::Later { written: 5, reads: 4 }));
 }

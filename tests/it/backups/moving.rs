@@ -76,6 +76,8 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     // The folder says where the rows have gone.
     let gone = scene.host.fails_to_restart().await;
     assert!(gone.contains(&format!("went to {url}")) && gone.contains("tollhouse store stay"), "{gone}");
+    let checked = run(&["ledger", "check", "--data", data.to_str().unwrap()], &[]).await.unwrap_err();
+    assert!(checked.contains(&format!("went to {url}")), "what is here is of the moment before: {checked}");
     scene.host.set("TOLLHOUSE_STORE", &url);
     scene.host.restart().await;
     has_all(&scene, &scene.host, &paid).await;

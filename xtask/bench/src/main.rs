@@ -18,6 +18,7 @@ mod failure;
 mod fairness;
 mod host;
 mod hostile;
+mod ledger;
 mod load;
 mod many;
 mod mcp;
@@ -50,6 +51,7 @@ fn main() -> Result<(), Failure> {
         worker: PathBuf::new(),
         engine: "v8".to_owned(),
         seconds: 5,
+        most: 1_000_000,
         node: PathBuf::new(),
         clients: PathBuf::new(),
         express: PathBuf::new(),
@@ -67,6 +69,7 @@ fn main() -> Result<(), Failure> {
             "--node" => options.node = value.into(),
             "--clients" => options.clients = value.into(),
             "--express" => options.express = value.into(),
+            "--most" => options.most = value.parse()?,
             "--seconds" => options.seconds = value.parse()?,
             _ => return Err(format!("no option `{word}`").into()),
         }
@@ -75,6 +78,7 @@ fn main() -> Result<(), Failure> {
         "call" => call::measure(&options),
         "catalogue" => catalogue::measure(&options),
         "density" => density::measure(&options),
+        "ledger" => ledger::measure(&options),
         "many" => many::measure(&options),
         "mcp" => mcp::measure(&options),
         "paid" => paid::measure(&options),

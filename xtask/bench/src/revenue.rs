@@ -37,7 +37,7 @@ use crate::{
 const RECEIPTS: u64 = 100_000;
 const DAYS: u64 = 90;
 const ENDPOINTS: u64 = 50;
-const DAY_MS: u64 = 24 * 3_600 * 1_000;
+pub(crate) const DAY_MS: u64 = 24 * 3_600 * 1_000;
 /// Receipts whose writes share a commit.
 const TOGETHER: u64 = 250;
 const REPORTS: usize = 300;
@@ -115,8 +115,8 @@ async fn prepare(data: &Path) -> Result<(Earner, Earner), Failure> {
     Ok((old, new))
 }
 
-fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Result<Closing, Failure> {
-    let which = (n % ENDPOINTS) as usize;
+pub(crate) fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Result<Closing, Failure> {
+    let which = (n % endpoints.len() as u64) as usize;
     let receipt = Draft {
         receipt_id: ReceiptId::of_time(at),
         slug: format!("history-{which:02}").parse()?,
@@ -135,7 +135,7 @@ fn closing(owner: &Owner, endpoints: &[EndpointId], n: u64, at: Timestamp) -> Re
     Ok(Closing { receipt, call: CallId::generate(), owner: owner.clone(), fee: FeeBps(500).of(PRICE, owner), registered: None })
 }
 
-fn settlement() -> Settlement {
+pub(crate) fn settlement() -> Settlement {
     Settlement {
         kind: SettlementKind::X402,
         transaction: format!("0x{}", "0".repeat(64)),
@@ -148,7 +148,7 @@ fn settlement() -> Settlement {
     }
 }
 
-fn answer() -> StoredAnswer {
+pub(crate) fn answer() -> StoredAnswer {
     StoredAnswer { status: 200, headers: vec![], body: Default::default(), receipt_id: String::new(), settlement: None }
 }
 

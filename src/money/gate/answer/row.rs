@@ -1,0 +1,109 @@
+//! Rows of answers as the store keeps them. One that holds all of its answer is written as every version before wrote it; the other form
+//! is only for those who read it ([`Replica::may_write`](crate::replica::Replica::may_write)).
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::{super::record::StoredAnswer, Promised};
+use crate::store::{Formatted, Value, read_postcard, write_postcard};
+
+/// The row of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum AnswerRow {
+    /// All of it.
+    Whole(StoredAnswer),
+    /// All but its body, and which object that is.
+    Apart(StoredAnswer, Object),
+}
+
+/// Where the body of an answer is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Object {
+    pub(super) name: String,
+    /// In hex.
+    pub(super) sha256: String,
+}
+
+impl AnswerRow {
+    pub(super) fn of(answer: &StoredAnswer, promised: Option<&Promised>) -> Self {
+        match promised {
+            Some(Promised { name, sha256, .. }) => {
+                let answer = StoredAnswer { body: Bytes::new(), ..answer.clone() };
+                Self::Apart(answer, Object { name: name.clone(), sha256: sha256.clone() })
+            }
+            None => Self::Whole(answer.clone()),
+        }
+    }
+
+    pub(super) fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Whole(_) => None,
+            Self::Apart(_, object) => Some(object),
+        }
+    }
+
+    /// Without its body where that is an object.
+    pub(super) fn into_answer(self) -> StoredAnswer {
+        match self {
+            Self::Whole(answer) | Self::Apart(answer, _) => answer,
+        }
+    }
+}
+
+impl Value for AnswerRow {
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Whole(answer) => answer.to_bytes(),
+            Self::Apart(answer, object) => Apart(answer.clone(), object.clone()).to_bytes(),
+        }
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let apart = Apart::of_bytes(bytes).map(|Apart(answer, object)| Self::Apart(answer, object));
+        apart.or_else(|| StoredAnswer::of_bytes(bytes).map(Self::Whole))
+    }
+}
+
+/// An answer without its body, and its object.
+#[derive(Serialize, Deserialize)]
+struct Apart(StoredAnswer, Object);
+
+impl Formatted for Apart {
+    const FORMAT: u8 = 2;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_postcard(self, out);
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        (format == Self::FORMAT).then(|| read_postcard(bytes)).flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(body: &'static [u8]) -> StoredAnswer {
+        let headers = vec![("content-type".to_owned(), "text/plain".to_owned())];
+        StoredAnswer { status: 200, headers, body: Bytes::from_static(body), receipt_id: "r".to_owned(), settlement: None }
+    }
+
+    #[test]
+    fn rows_of_whole_answers_are_those_of_every_version_before() {
+        let (row, answer) = (AnswerRow::of(&answer(b"{}"), None), answer(b"{}"));
+        assert_eq!(row.to_bytes(), answer.to_bytes());
+        for bytes in [answer.to_bytes(), answer.to_bytes()[2..].to_vec()] {
+            assert_eq!(AnswerRow::of_bytes(&bytes), Some(AnswerRow::Whole(answer.clone())));
+        }
+    }
+
+    #[test]
+    fn a_row_that_names_an_object_is_no_whole_answer_to_anybody() {
+        let object = Object { name: "ab".repeat(16), sha256: "cd".repeat(32) };
+        let row = AnswerRow::Apart(answer(b""), object);
+        assert_eq!(AnswerRow::of_bytes(&row.to_bytes()), Some(row.clone()));
+        assert_eq!(StoredAnswer::of_bytes(&row.to_bytes()), None, "a version that does not know of objects gives no empty answer");
+        assert_eq!(AnswerRow::of_bytes(&row.to_bytes()[..row.to_bytes().len() - 1]), None);
+    }
+}

@@ -1,0 +1,74 @@
+//! What is read of a long history: what is asked for, and nothing of what was before.
+
+use super::*;
+use crate::{
+    base::id::{BuilderId, EndpointId},
+    money::{
+        payout::{Payouts, SettingsDraft},
+        sale::{Detail, Sale, Totals, Unpaid},
+    },
+    store::around::Reading,
+};
+
+const DAY: u64 = 24 * 3_600_000;
+/// Receipts that are new.
+const NEW: u64 = 20;
+
+/// Rows that each of them reads behind a history of so many days, each with so many receipts, that was folded and paid out.
+async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
+    let store = Reading::of(MemoryStore::new());
+    let any: Arc<dyn Store> = Arc::clone(&store) as _;
+    let (clock, folder) = (Clock::fixed(NOW), tempfile::tempdir().unwrap());
+    let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
+    let (sales, signer) = (Sales::new(Arc::clone(&any)), Arc::new(Signer::open(folder.path()).unwrap()));
+    let payouts = Payouts::new(Arc::clone(&any), clock.clone(), events, signer, config().assets().collect());
+    let (builder, endpoint) = (BuilderId::generate(), EndpointId::generate());
+    let owner = Owner::Builder(builder.clone());
+    let to = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+    payouts.set(&builder, &to, None).await.unwrap();
+    let sells = async |at: Timestamp, receipts: u64| {
+        let mut rows = Batch::new();
+        for _ in 0..receipts {
+            let receipt = ReceiptId::of_time(at);
+            let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: Totals::paid(PRICE, MicroUsd(500)) };
+            rows.append(sale.row(&owner, at, receipt.as_str()));
+            rows.append(Unpaid { net: PRICE.0 - 500, at_ms: at.0 }.stored(&owner, &receipt));
+        }
+        rows.commit(&*any, Durability::Buffered).await.unwrap();
+    };
+    for day in 0..days {
+        sells(Timestamp(NOW.0 - (40 + day) * DAY), each).await;
+    }
+    sales.fold_all().await.unwrap();
+    payouts.pay_out(&builder).await.unwrap().unwrap();
+    sells(NOW, NEW).await;
+
+    let mut told = vec![];
+    store.rows();
+    let report = sales.report(&owner, Timestamp(NOW.0 - 30 * DAY), Detail::Sums).await.unwrap();
+    assert_eq!(report.totals.paid_calls, NEW);
+    told.push(("revenue of 30 days", store.rows()));
+    let report = sales.host_report(Timestamp(NOW.0 - 30 * DAY)).await.unwrap();
+    assert_eq!(report.totals.paid_calls, NEW);
+    told.push(("revenue of the host", store.rows()));
+    payouts.waits(&builder).await.unwrap();
+    told.push(("what waits", store.rows()));
+    let packet = payouts.pay_out(&builder).await.unwrap().unwrap();
+    assert_eq!(packet.receipt_count, NEW);
+    told.push(("a payout", store.rows()));
+    payouts.resume().await.unwrap();
+    told.push(("payouts that were cut off", store.rows()));
+    sales.fold_all().await.unwrap();
+    told.push(("a fold", store.rows()));
+    sales.fold_all().await.unwrap();
+    told.push(("a fold of nothing", store.rows()));
+    told
+}
+
+#[tokio::test]
+async fn what_is_read_does_not_grow_with_what_was_folded_and_paid_out() {
+    let (short, long) = (reads(5, 10).await, reads(200, 30).await);
+    assert_eq!(short, long);
+    let most = long.iter().max_by_key(|(_, rows)| rows).unwrap();
+    assert!(most.1 < 10 * NEW as usize, "{long:?}");
+}

@@ -1,0 +1,247 @@
+//! What a long ledger costs: revenue of 30 days, a payout of what is new, and the start of a host, behind ever more receipts, on each kind
+//! of store.
+
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tollhouse::{
+    account::builder::Builder,
+    base::{
+        clock::{Clock, Timestamp},
+        id::{BuilderId, EndpointId},
+    },
+    call::ReceiptFinisher,
+    event::{EventSettings, Events},
+    money::{
+        Finisher as _, PaymentConfig,
+        payout::{Payouts, SettingsDraft},
+        receipt::Signer,
+        sale::{Detail, Sales},
+    },
+    store::{
+        Batch, Durability, Store,
+        postgres::{PostgresConfig, PostgresStore},
+        sled::{SledConfig, SledStore},
+    },
+    tool::{MicroUsd, Owner},
+};
+
+use crate::{
+    Failure, Options,
+    host::Host,
+    postgres::Postgres,
+    revenue::{DAY_MS, answer, closing, settlement},
+};
+
+/// Receipts of the shortest history; each next one has ten times as many.
+const FEWEST: u64 = 1_000;
+const DAYS: u64 = 90;
+/// Of which the first has half of all receipts.
+const BUILDERS: u64 = 100;
+/// Of each builder.
+const ENDPOINTS: u64 = 20;
+/// Receipts whose writes share a commit.
+const TOGETHER: u64 = 250;
+/// Who write at once.
+const WRITERS: u64 = 4;
+/// Receipts that wait for a payout.
+const NEW: u64 = 1_000;
+const REPORTS: usize = 30;
+const PAYOUTS: usize = 3;
+const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
+/// Where the receipts are.
+enum Place<'a> {
+    Folder,
+    Database(&'a str),
+}
+
+struct Earner {
+    owner: Owner,
+    id: BuilderId,
+    endpoints: Vec<EndpointId>,
+}
+
+/// All that writes and reads them, over a store that is open.
+struct Books {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    events: Arc<Events>,
+    finisher: ReceiptFinisher,
+    sales: Arc<Sales>,
+    payouts: Payouts,
+}
+
+pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
+    let server = Postgres::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let schema = runtime.block_on(server.schema());
+    for (name, place) in [("sled", Place::Folder), ("PostgreSQL", Place::Database(&schema))] {
+        println!(
+            "\n{name}: receipts of {BUILDERS} builders with {ENDPOINTS} tools each over {DAYS} days, half of them the first builder's"
+        );
+        println!(
+            "{:>10}{:>12}{:>16}{:>16}{:>18}{:>12}{:>12}{:>10}",
+            "receipts", "written/s", "revenue 30 d", "of the host", "payout of 1,000", "all/s", "start", "RSS MB"
+        );
+        let data = tempfile::tempdir()?;
+        series(options, &runtime, data.path(), &place)?;
+    }
+    Ok(())
+}
+
+fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, place: &Place) -> Result<(), Failure> {
+    // Ships its own tools, which is no part of a later start.
+    start(options, data, place)?;
+    let books = runtime.block_on(Books::open(data, place))?;
+    let earners = Arc::new(runtime.block_on(books.earners())?);
+    drop(books);
+    let (mut there, mut want) = (0, FEWEST);
+    while want <= options.most {
+        let books = Arc::new(runtime.block_on(Books::open(data, place))?);
+        let began = Instant::now();
+        runtime.block_on(books.write(&earners, there..want))?;
+        let written = (want - there) as f64 / began.elapsed().as_secs_f64();
+        let (revenue, host, payout, all) = runtime.block_on(books.read(&earners, want))?;
+        // The store is shut once nobody has it.
+        let Ok(books) = Arc::try_unwrap(books) else { return Err("a writer has the store still".into()) };
+        drop(books);
+        let (took, memory) = start(options, data, place)?;
+        let ms = |taken: Duration| format!("{:.1} ms", taken.as_secs_f64() * 1e3);
+        println!(
+            "{want:>10}{written:>12.0}{:>16}{:>16}{:>18}{all:>12.0}{:>10.2} s{memory:>10}",
+            ms(revenue),
+            ms(host),
+            ms(payout),
+            took.as_secs_f64()
+        );
+        (there, want) = (want, want * 10);
+    }
+    Ok(())
+}
+
+/// How long a host takes until it listens, and what it holds then in megabytes.
+fn start(options: &Options, data: &Path, place: &Place) -> Result<(Duration, u64), Failure> {
+    let database = match place {
+        Place::Folder => vec![],
+        Place::Database(url) => vec![("TOLLHOUSE_STORE", *url), ("TOLLHOUSE_BASE_URL", "https://tollhouse.example")],
+    };
+    let began = Instant::now();
+    let host = Host::start(options, data, &database)?;
+    let took = began.elapsed();
+    let memory = host.memory_mb()?;
+    host.stop()?;
+    Ok((took, memory))
+}
+
+impl Books {
+    async fn open(data: &Path, place: &Place<'_>) -> Result<Self, Failure> {
+        let store: Arc<dyn Store> = match place {
+            Place::Folder => Arc::new(SledStore::open(data.join("store"), SledConfig::default())?),
+            Place::Database(url) => Arc::new(PostgresStore::open(PostgresConfig::new(url, None)?).await?),
+        };
+        let (clock, signer) = (Clock::default(), Arc::new(Signer::open(data)?));
+        let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
+        let sales = Sales::new(Arc::clone(&store));
+        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, Arc::clone(&events), Arc::clone(&sales));
+        let takes = PaymentConfig::for_network("eip155:84532", PAY_TO)?;
+        let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), signer, takes.assets().collect());
+        Ok(Self { store, clock, events, finisher, sales, payouts })
+    }
+
+    async fn earners(&self) -> Result<Vec<Earner>, Failure> {
+        let mut earners = vec![];
+        for n in 0..BUILDERS {
+            let (builder, _) = Builder::new(&format!("Earner {n}"), None, self.clock.now())?;
+            builder.stored().commit(&*self.store, Durability::Buffered).await?;
+            let endpoints = (0..ENDPOINTS).map(|_| EndpointId::generate()).collect();
+            earners.push(Earner { owner: Owner::Builder(builder.id.clone()), id: builder.id, endpoints });
+        }
+        let to = SettingsDraft { address: format!("0x{}", "1".repeat(40)), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+        self.payouts.set(&earners[0].id, &to, None).await?;
+        Ok(earners)
+    }
+
+    /// Writes receipts as calls do, in the order of their time, some together and some beside each other.
+    async fn write(self: &Arc<Self>, earners: &Arc<Vec<Earner>>, numbers: std::ops::Range<u64>) -> Result<(), Failure> {
+        let now = self.clock.now().0;
+        let (first, step) = (numbers.start, (DAYS * DAY_MS) as f64 / (numbers.end - numbers.start) as f64);
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (books, earners, numbers) = (Arc::clone(self), Arc::clone(earners), numbers.clone());
+                tokio::spawn(async move {
+                    for some in numbers.clone().step_by(TOGETHER as usize).skip(writer as usize).step_by(WRITERS as usize) {
+                        let mut rows = Batch::new();
+                        for n in some..(some + TOGETHER).min(numbers.end) {
+                            let at = Timestamp(now - DAYS * DAY_MS + ((n - first) as f64 * step) as u64);
+                            let whose = if n % 2 == 0 { 0 } else { (n / 2 % BUILDERS) as usize };
+                            rows.append(books.sale(&earners[whose], n, at)?);
+                        }
+                        rows.commit(&*books.store, Durability::Buffered).await.map_err(|error| error.to_string())?;
+                    }
+                    Ok::<_, String>(())
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await??;
+        }
+        self.sales.fold_all().await?;
+        self.events.sweep().await?;
+        Batch::new().commit(&*self.store, Durability::Durable).await?;
+        Ok(())
+    }
+
+    fn sale(&self, earner: &Earner, n: u64, at: Timestamp) -> Result<Batch, String> {
+        let closing = closing(&earner.owner, &earner.endpoints, n, at).map_err(|error| error.to_string())?;
+        Ok(self.finisher.finish(&ReceiptFinisher::encode(&closing), &settlement(), answer()).rows)
+    }
+
+    /// Revenue of the first builder and of the host, a payout of what is new, and how many receipts a second one takes of what was there.
+    async fn read(&self, earners: &[Earner], there: u64) -> Result<(Duration, Duration, Duration, f64), Failure> {
+        let since = Timestamp(self.clock.now().0 - 30 * DAY_MS);
+        let earner = &earners[0];
+        let mut taken = vec![];
+        for _ in 0..REPORTS {
+            let began = Instant::now();
+            self.sales.report(&earner.owner, since, Detail::Sums).await?;
+            taken.push(began.elapsed());
+        }
+        let revenue = median(&mut taken);
+        for _ in 0..REPORTS {
+            let began = Instant::now();
+            self.sales.host_report(since).await?;
+            taken.push(began.elapsed());
+        }
+        let host = median(&mut taken);
+        let began = Instant::now();
+        let packet = self.payouts.pay_out(&earner.id).await?.ok_or("nothing waits")?;
+        let all = packet.receipt_count as f64 / began.elapsed().as_secs_f64();
+        for turn in 0..PAYOUTS as u64 {
+            let mut rows = Batch::new();
+            for n in 0..NEW {
+                rows.append(self.sale(earner, there + turn * NEW + n, self.clock.now())?);
+            }
+            rows.commit(&*self.store, Durability::Durable).await?;
+            let began = Instant::now();
+            let packet = self.payouts.pay_out(&earner.id).await?.ok_or("nothing waits")?;
+            taken.push(began.elapsed());
+            if packet.receipt_count != NEW {
+                return Err(format!("a payout of {} receipts", packet.receipt_count).into());
+            }
+        }
+        self.sales.fold_all().await?;
+        Ok((revenue, host, median(&mut taken), all))
+    }
+}
+
+/// The one in the middle; none is left.
+fn median(taken: &mut Vec<Duration>) -> Duration {
+    taken.sort_unstable();
+    let middle = taken.get(taken.len() / 2).copied().unwrap_or_default();
+    taken.clear();
+    middle
+}
