@@ -12,5 +12,5 @@ pub mod penalty;
 pub(crate) mod queues;
 pub mod rate;
 pub mod share;
-pub(crate) mod unseen;
+pub mod unseen;
 pub mod uses;

@@ -1,5 +1,6 @@
 //! The `tollhouse` binary: reads settings, builds the host, serves, drains.
 
+mod cli;
 mod doctor;
 mod ledger;
 mod mend;
@@ -46,9 +47,6 @@ enum Command {
         #[arg(long, default_value = config::FILE)]
         config: PathBuf,
     },
-    /// The secrets of a host.
-    #[command(subcommand)]
-    Secrets(Secrets),
     /// The ledger of a stopped host.
     #[command(subcommand)]
     Ledger(Ledger),
@@ -63,12 +61,8 @@ enum Command {
     Doctor(Box<doctor::Args>),
     /// Checks a receipt's signature, offline but for fetching what is named by URL.
     VerifyReceipt(verify::Args),
-}
-
-#[derive(Subcommand)]
-enum Secrets {
-    /// Rotates the master key: seals every secret under a new one, and lets go of the old.
-    Rotate(rotate::Args),
+    #[command(flatten)]
+    Asks(cli::Command),
 }
 
 #[derive(Subcommand)]
@@ -89,16 +83,31 @@ enum Store {
     Stay(save::StayArgs),
 }
 
+/// The whole command line.
+fn whole() -> clap::Command {
+    cli::given_to(Cli::command(), &cli::asking())
+}
+
 fn main() -> ExitCode {
-    let given = config::without_empty(Cli::command()).get_matches();
-    let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    let given = config::without_empty(whole()).get_matches();
+    let global = cli::Global::of(&given);
+    match Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command {
+        Command::Asks(command) => command.run(&global, whole),
+        command => match global.none() {
+            Ok(()) => run(command),
+            Err(error) => cli::end(Err(error), &global),
+        },
+    }
+}
+
+/// Runs what serves a host, or works on what one keeps.
+fn run(command: Command) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let ended = match cli.command {
+    let ended = match command {
         Command::Serve { flags, config } => runtime.block_on(serve(*flags, &config)),
-        Command::Secrets(Secrets::Rotate(args)) => runtime.block_on(rotate::run(args)),
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args)),
         Command::Store(Store::Check(args)) => mend::check(&args),
         Command::Store(Store::Repair(args)) => mend::repair(&args),
@@ -108,6 +117,7 @@ fn main() -> ExitCode {
         Command::Restore(args) => runtime.block_on(save::restore(*args)),
         Command::Doctor(args) => runtime.block_on(doctor::run(*args)),
         Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),
+        Command::Asks(_) => Ok(()),
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
@@ -131,7 +141,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     raise_descriptors()?;
     let settings = flags.over_file(file)?.resolve()?;
     log_to_stderr(&settings.log).map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
-    for name in config::misspelt(&Cli::command()) {
+    for name in config::misspelt(&whole()).into_iter().filter(|name| !cli::NAMES.contains(&name.as_str())) {
         tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }
     // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.

@@ -7,6 +7,7 @@ use std::{
     collections::BTreeSet,
     env, fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use clap::Args as _;
@@ -33,6 +34,7 @@ const TABLES: &[Table] = &[
     ("routes", routes),
     ("ctx", ctx),
     ("globals", globals),
+    ("commands", commands),
 ];
 
 const END: &str = "<!-- end -->\n";
@@ -126,6 +128,12 @@ fn routes() -> String {
         format!("| `{method} {path}` | {} | {query} | {what} |\n", whose.as_str())
     });
     format!("| route | for | query | what |\n|---|---|---|---|\n{}", rows.collect::<String>())
+}
+
+/// The commands, as the binary itself tells them.
+fn commands() -> String {
+    let told = Command::new(env!("CARGO_BIN_EXE_tollhouse")).args(["man", "--table"]).output().expect("the binary runs");
+    String::from_utf8(told.stdout).expect("it is text")
 }
 
 fn contract() -> String {

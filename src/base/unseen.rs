@@ -2,7 +2,8 @@
 
 /// Whether a character shows nothing, or changes how others are shown: controls but white space, what Unicode has ignored by default
 /// (marks of direction, joiners, fillers, selectors, tags), what separates lines and paragraphs, the empty pattern of Braille.
-pub(crate) fn is_unseen(char: char) -> bool {
+#[must_use]
+pub fn is_unseen(char: char) -> bool {
     match char {
         '\t' | '\n' | '\r' => false,
         _ if char.is_control() => true,
@@ -16,7 +17,7 @@ pub(crate) fn is_unseen(char: char) -> bool {
 
 /// Each character of a text with whether it [is unseen](is_unseen) there: where letters and pictures are joined, or a picture is asked
 /// for in colour, the mark that says so belongs to what is seen before it.
-pub(crate) fn marked(text: &str) -> impl Iterator<Item = (char, bool)> + '_ {
+pub fn marked(text: &str) -> impl Iterator<Item = (char, bool)> + '_ {
     let mut before = Before::Other;
     text.chars().map(move |char| {
         let joins = match char {

@@ -16,15 +16,24 @@ use crate::{
 };
 
 /// In document order of a newcomer: a later block may use what an earlier one published.
-const DOCUMENTS: [&str; 7] =
-    ["README.md", "docs/agents.md", "docs/builders.md", "docs/admins.md", "docs/operators.md", "docs/security.md", "CONTRIBUTING.md"];
+const DOCUMENTS: [&str; 8] = [
+    "README.md",
+    "docs/agents.md",
+    "docs/builders.md",
+    "docs/admins.md",
+    "docs/cli.md",
+    "docs/operators.md",
+    "docs/security.md",
+    "CONTRIBUTING.md",
+];
 
 /// Stands before a block that no test can run, and says why.
 const NOT_RUN: &str = "<!-- not run: ";
 
-/// What installs packages finds them installed, and `curl` tells its statuses apart from its answers.
+/// The binary is the one that was built, what installs packages finds them installed, and `curl` tells its statuses apart from its answers.
 const PROGRAMS: &str = r#"set -euo pipefail
 curl() { command curl --noproxy '*' --write-out '%{stderr}HTTP %{http_code}\n' "$@"; }
+tollhouse() { target/release/tollhouse "$@"; }
 npm() { test "$*" = ci || test "$1" = install; }
 python3() { test "$*" = "-m venv .venv"; }
 npx() { test "$1 $2 $3 $4" = "--yes --package typescript tsc"; shift 4; node "$TYPESCRIPT" "$@"; }
@@ -71,7 +80,13 @@ pub async fn run(block: &str, folder: &Path) -> Output {
     let mut bash = Command::new("bash");
     bash.args(["-c", &format!("{PROGRAMS}{block}")]).current_dir(folder).env_clear().envs(kept);
     let typescript: PathBuf = installed().join("node_modules/typescript/bin/tsc");
-    bash.env("TYPESCRIPT", typescript).env("NO_PROXY", "127.0.0.1").kill_on_drop(true).output().await.unwrap()
+    bash.env("XDG_CONFIG_HOME", folder.join("config"))
+        .env("TYPESCRIPT", typescript)
+        .env("NO_PROXY", "127.0.0.1")
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap()
 }
 
 /// The statuses that `curl` was answered with.

@@ -23,6 +23,7 @@ mod builders;
 mod calls;
 mod catalog;
 mod chain;
+mod cli;
 mod clients;
 mod cluster;
 mod compressed;

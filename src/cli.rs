@@ -1,0 +1,204 @@
+//! The command line for builders, agents and admins: a fourth face, which has no power of its own. Each command is one or more operations
+//! of the public API of a host; what of it works on this machine alone stands beside.
+
+mod audit;
+pub(crate) mod base;
+mod builders;
+mod change;
+mod completions;
+mod credits;
+mod host;
+mod keeping;
+mod list;
+mod login;
+mod logs;
+mod manual;
+mod open;
+mod payouts;
+mod policy;
+mod revenue;
+mod reviews;
+mod secrets;
+mod show;
+mod whoami;
+
+use std::process::ExitCode;
+
+use tollhouse::base::causes::in_full;
+
+use self::base::{
+    error::{Error, Result},
+    session::Session,
+};
+pub(crate) use self::{
+    base::{
+        environment::NAMES,
+        global::{Global, given_to},
+    },
+    secrets::Secrets,
+};
+
+/// The commands that ask a host.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Keeps a builder key, an admin token or a developer credit for a host, once that has taken it.
+    Login(login::Args),
+    /// Forgets what was kept of a profile.
+    Logout(login::OutArgs),
+    /// Which host, and as whom.
+    Whoami(whoami::Args),
+    /// Own endpoints; what is offered, for who has none; `--all` for admins.
+    List(list::Args),
+    /// An endpoint's record, or the source of its handler.
+    Show(show::Args),
+    /// The versions that are kept of an endpoint's handler.
+    Versions(show::VersionsArgs),
+    /// Runs a version again that was published before.
+    Rollback(change::BackArgs),
+    /// Has an endpoint take no calls.
+    Pause(change::Args),
+    /// Has it take calls again.
+    Resume(change::Args),
+    /// Removes an endpoint; it asks before.
+    Delete(change::DeleteArgs),
+    /// What an endpoint's handler wrote.
+    Logs(logs::Args),
+    /// How an endpoint's calls ended.
+    Calls(logs::CallsArgs),
+    /// What happened to own endpoints and money.
+    Events(logs::EventsArgs),
+    /// The secrets of an endpoint, and of a host.
+    #[command(subcommand)]
+    Secrets(Secrets),
+    /// What own endpoints earned; `--host` for admins.
+    Revenue(revenue::Args),
+    /// Where revenue goes, and what was made into packets.
+    Payouts {
+        #[command(subcommand)]
+        command: Option<payouts::Payouts>,
+    },
+    /// Developer credit: the own one, and for admins all of them.
+    Credits {
+        #[command(subcommand)]
+        command: Option<credits::Credits>,
+    },
+    /// What waits for an admin, and decisions on endpoints (admins).
+    Reviews {
+        #[command(subcommand)]
+        command: Option<reviews::Reviews>,
+    },
+    /// What builders may do on a host (admins).
+    Policy {
+        #[command(subcommand)]
+        command: Option<policy::Policy>,
+    },
+    /// Who asked for which change, and how that ended (admins).
+    Audit(audit::Args),
+    /// Who publishes on a host (admins), and a new key for oneself.
+    Builders {
+        #[command(subcommand)]
+        command: Option<builders::Builders>,
+    },
+    /// Makes one a builder of a host; where that has a price, a developer credit pays.
+    Register(builders::RegisterArgs),
+    /// How a host is, and what it says of itself.
+    Host {
+        #[command(subcommand)]
+        command: Option<host::Host>,
+    },
+    /// Calls of an endpoint added up, by the hour or the day.
+    Metrics(host::MetricsArgs),
+    /// A signed receipt, in short; `--json` is what can be checked.
+    Receipt(host::IdArgs),
+    /// What became of a payment.
+    Payment(host::IdArgs),
+    /// Gives back what a receipt paid, or a part of it (admins).
+    Refund(host::RefundArgs),
+    /// Opens the dashboard, signed in.
+    Open(open::Args),
+    /// Writes what a shell completes commands by.
+    Completions(completions::Args),
+    /// Writes the manual pages of all commands into a folder.
+    #[command(hide = true)]
+    Man(manual::Args),
+}
+
+/// Those that ask no host.
+const ALONE: &[&str] = &["completions", "man"];
+
+/// Those that take what is said to all of them: which host, as whom, and how it is told.
+pub(crate) fn asking() -> Vec<String> {
+    let command = <Command as clap::Subcommand>::augment_subcommands(clap::Command::new("tollhouse"));
+    command.get_subcommands().map(|sub| sub.get_name().to_owned()).filter(|name| !ALONE.contains(&name.as_str())).collect()
+}
+
+impl Command {
+    /// Performs it; `whole` makes the whole command line, as completions and manuals tell it.
+    pub(crate) fn run(self, global: &Global, whole: fn() -> clap::Command) -> ExitCode {
+        let ended = match self {
+            Self::Completions(args) => global.none().and_then(|()| completions::run(&args, whole())),
+            Self::Man(args) => global.none().and_then(|()| manual::run(&args, whole())),
+            Self::Secrets(Secrets::Rotate(args)) if !global.names_a_host() => {
+                working(crate::rotate::run(args)).and_then(|ended| ended.map_err(|error| Error::refused(in_full(&*error))))
+            }
+            other => waiting(other.ask(global)).flatten(),
+        };
+        end(ended, global)
+    }
+
+    async fn ask(self, global: &Global) -> Result {
+        let session = Session::open(global)?;
+        match self {
+            Self::Login(args) => login::login(session, global, args).await,
+            Self::Logout(args) => login::logout(&session, global, &args),
+            Self::Whoami(args) => whoami::run(&session, args).await,
+            Self::List(args) => list::run(&session, args).await,
+            Self::Show(args) => show::run(&session, args).await,
+            Self::Versions(args) => show::versions(&session, args).await,
+            Self::Rollback(args) => change::rollback(&session, args).await,
+            Self::Pause(args) => change::set_status(&session, args, "paused").await,
+            Self::Resume(args) => change::set_status(&session, args, "active").await,
+            Self::Delete(args) => change::delete(&session, args).await,
+            Self::Logs(args) => logs::logs(&session, args).await,
+            Self::Calls(args) => logs::calls(&session, args).await,
+            Self::Events(args) => logs::events(&session, args).await,
+            Self::Secrets(command) => secrets::run(&session, command).await,
+            Self::Revenue(args) => revenue::run(&session, args).await,
+            Self::Payouts { command } => payouts::run(&session, command).await,
+            Self::Credits { command } => credits::run(&session, command).await,
+            Self::Reviews { command } => reviews::run(&session, command).await,
+            Self::Policy { command } => policy::run(&session, command).await,
+            Self::Audit(args) => audit::run(&session, args).await,
+            Self::Builders { command } => builders::run(&session, command).await,
+            Self::Register(args) => builders::register(&session, args).await,
+            Self::Host { command } => host::run(&session, command).await,
+            Self::Metrics(args) => host::metrics(&session, args).await,
+            Self::Receipt(args) => host::receipt(&session, args).await,
+            Self::Payment(args) => host::payment(&session, args).await,
+            Self::Refund(args) => host::refund(&session, args).await,
+            Self::Open(args) => open::run(&session, args).await,
+            Self::Completions(_) | Self::Man(_) => Err(Error::refused("it asks no host")),
+        }
+    }
+}
+
+/// Runs what asks a host: it waits, and computes nothing, so one thread does.
+fn waiting<T>(asked: impl Future<Output = T>) -> Result<T> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked))
+}
+
+/// Runs what a host itself would, on all of its threads.
+fn working<T>(done: impl Future<Output = T>) -> Result<T> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(done))
+}
+
+/// Tells why a command ended without what it was asked for.
+pub(crate) fn end(ended: Result, global: &Global) -> ExitCode {
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error.tell(global.json);
+            ExitCode::from(error.status())
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Addresses of hosts: as files have them, whether two are one, and who can read along on the way there.
+
+use std::net::IpAddr;
+
+use reqwest::Url;
+use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+/// Reads one: http or https, and nothing secret in it.
+///
+/// # Errors
+///
+/// Says what it should be.
+pub(crate) fn parse(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("{error}: it is such as https://tools.example.com"))?;
+    let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
+    if matches!(url.scheme(), "http" | "https") && url.has_host() && is_plain {
+        Ok(url)
+    } else {
+        Err("it begins with http:// or https:// and a host, and holds no name, password, query or fragment".to_owned())
+    }
+}
+
+pub(super) fn serialize<S: Serializer>(url: &Url, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(url.as_str())
+}
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Url, D::Error> {
+    parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+/// Whether two addresses are of one host: scheme, name, port, and the path that it is below.
+pub(crate) fn same_place(one: &Url, other: &Url) -> bool {
+    one.origin() == other.origin() && one.path().trim_end_matches('/') == other.path().trim_end_matches('/')
+}
+
+/// Whether it is on this very machine.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let address: Result<IpAddr, _> = host.trim_start_matches('[').trim_end_matches(']').parse();
+    address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |address| address.is_loopback())
+}
+
+/// As people read it: without the slash that stands for no path.
+pub(crate) fn told(url: &Url) -> &str {
+    url.as_str().trim_end_matches('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_with_a_password_in_it_is_none() {
+        assert!(parse("https://tools.example.com/base").is_ok());
+        for text in ["tools.example.com", "ftp://a", "https://a:b@c", "https://a/?q", "https://a/#f", "https://"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_this_machine_and_nothing_that_only_looks_like_it() {
+        for (text, is) in [
+            ("http://127.0.0.1:4020", true),
+            ("http://127.9.9.9", true),
+            ("http://[::1]:1", true),
+            ("http://localhost", true),
+            ("http://dev.localhost:1", true),
+            ("http://127.0.0.1.example.com", false),
+            ("http://localhost.example.com", false),
+            ("http://10.0.0.1", false),
+            ("http://notlocalhost", false),
+        ] {
+            assert_eq!(is_loopback(&Url::parse(text).unwrap()), is, "{text}");
+        }
+    }
+}

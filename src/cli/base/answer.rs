@@ -1,0 +1,212 @@
+//! What a host said, read within bounds; where it refused, as the error that the command ends with.
+
+use std::time::Duration;
+
+use reqwest::{
+    StatusCode,
+    header::{self, HeaderMap},
+};
+use serde_json::{Map, Value, json};
+use tollhouse::front::{Charged, Code};
+
+use super::error::{Error, Exit, Result};
+
+/// Most bytes of an answer that are read: more than the host sends.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What a host answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    /// The revision that the answer carries as its `ETag`.
+    pub(crate) fn revision(&self) -> Option<u64> {
+        let tag = self.headers.get(header::ETAG)?.to_str().ok()?;
+        tag.trim_start_matches("W/").trim_matches('"').parse().ok()
+    }
+
+    /// Reads it. What is no success is an error.
+    ///
+    /// # Errors
+    ///
+    /// What the host refused for; an answer that is too large, is cut off, or is no JSON.
+    pub(crate) async fn of(response: reqwest::Response) -> Result<Self> {
+        let (status, headers) = (response.status(), response.headers().clone());
+        if status.is_redirection() {
+            return Err(redirected(&headers));
+        }
+        let text = bytes(response, MOST_BYTES).await?;
+        let body: Option<Value> = serde_json::from_slice(&text).ok();
+        if !status.is_success() {
+            return Err(refusal(status, &headers, body));
+        }
+        let body = body.ok_or_else(|| {
+            Error::refused("the host answered with something that is no JSON").hint("is this the address of a Tollhouse host?")
+        })?;
+        Ok(Self { headers, body })
+    }
+}
+
+/// A credential follows nobody elsewhere, and neither does what was asked with one.
+fn redirected(headers: &HeaderMap) -> Error {
+    let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
+    Error::refused(format!("the host sends this elsewhere: {to}")).hint("if that is where it is now, name it with --url")
+}
+
+/// The bytes of an answer, at most so many.
+///
+/// # Errors
+///
+/// An answer that is larger, or is cut off.
+pub(crate) async fn bytes(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>> {
+    let mut read = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| away(&error))? {
+        if read.len() + chunk.len() > most {
+            return Err(Error::refused(format!("the host's answer has more than {most} bytes")));
+        }
+        read.extend_from_slice(&chunk);
+    }
+    Ok(read)
+}
+
+/// Nobody answered, or not to the end.
+pub(crate) fn away(error: &reqwest::Error) -> Error {
+    let cause = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
+    let why = match cause {
+        _ if error.is_timeout() => "no answer in time".to_owned(),
+        Some(cause) => cause.to_string(),
+        None => error.to_string(),
+    };
+    let place = error.url().map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+    Error::new(Exit::Away, format!("the host at {place} does not answer: {why}"))
+}
+
+/// The error of an answer that is no success.
+pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Value>) -> Error {
+    let said = match body {
+        Some(Value::Object(mut members)) => members.remove("error"),
+        Some(_) | None => None,
+    };
+    // A challenge is in the form of x402, whose clients read it.
+    let said = match said {
+        Some(Value::String(why)) if status == StatusCode::PAYMENT_REQUIRED => Some(challenged(&why, headers)),
+        said => said,
+    };
+    let Some(Value::Object(said)) = said else {
+        let exit = if matches!(status.as_u16(), 502..=504) { Exit::Away } else { Exit::Refused };
+        let error = Error::new(exit, format!("the host answered {status}, in no form of its own"));
+        return error.hint("is this the address of a Tollhouse host, and what stands before it well?");
+    };
+    let text = |name: &str| said.get(name).and_then(Value::as_str);
+    let mut error = Error::new(exit(status, &said), text("message").unwrap_or("the host refused"));
+    error.hint = text("hint").map(str::to_owned);
+    error.more = details(&said);
+    if let Some(wait) = retry_after(headers) {
+        error.more.push(format!("again in {} s", wait.as_secs()));
+    }
+    error.said = said;
+    error
+}
+
+fn challenged(why: &str, headers: &HeaderMap) -> Value {
+    let request = headers.get("x-request-id").and_then(|id| id.to_str().ok());
+    json!({ "code": "payment_required", "fault": "caller", "message": why, "charged": false, "requestId": request })
+}
+
+/// How long the host asks to wait.
+pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+fn exit(status: StatusCode, said: &Map<String, Value>) -> Exit {
+    let code = said.get("code").and_then(Value::as_str).unwrap_or_default();
+    let known = Code::ALL.iter().find(|known| known.row().name == code && known.row().status == status);
+    if said.get("charged").and_then(Value::as_str) == Some("unknown")
+        || known.is_some_and(|code| matches!(code.row().charged, Charged::Unknown))
+    {
+        return Exit::Unknown;
+    }
+    match code {
+        "unauthorized" | "builder_suspended" | "not_owner" | "forbidden" => Exit::Credential,
+        "payment_required" | "budget_exceeded" | "credit_frozen" | "payment_reused" | "quote_expired" | "quote_invalid" => Exit::Payment,
+        // It is not told what becomes of the payment that another request uses.
+        "payment_in_progress" => Exit::Unknown,
+        "busy" | "store_unavailable" | "facilitator_unavailable" => Exit::Away,
+        _ => match status.as_u16() {
+            401 => Exit::Credential,
+            402 => Exit::Payment,
+            502..=504 if code.is_empty() => Exit::Away,
+            _ => Exit::Refused,
+        },
+    }
+}
+
+/// What an error says besides, as people read it.
+fn details(said: &Map<String, Value>) -> Vec<String> {
+    let mut told = Vec::new();
+    if let Some(pointer) = said.get("pointer").and_then(Value::as_str).filter(|pointer| !pointer.is_empty()) {
+        told.push(format!("at {pointer}"));
+    }
+    if let Some(at) = said.get("at") {
+        told.push(format!("at {}:{}", at["line"], at["column"]));
+    }
+    let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    for problem in said.get("problems").and_then(Value::as_array).into_iter().flatten() {
+        let place = text(problem, "pointer");
+        told.push(format!("{}  {}", if place.is_empty() { "/" } else { &place }, text(problem, "message")));
+    }
+    for finding in said.get("findings").and_then(Value::as_array).into_iter().flatten() {
+        let line = finding["line"].as_u64().map(|line| format!(":{line}")).unwrap_or_default();
+        told.push(format!("{}{line}  {} ({})", text(finding, "field"), text(finding, "rule"), text(finding, "severity")));
+    }
+    if let Some(known) = said.get("known").and_then(Value::as_array) {
+        told.push(format!("known: {}", known.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(status: u16, body: Value) -> Exit {
+        refusal(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), Some(body)).exit
+    }
+
+    #[test]
+    fn each_refusal_ends_with_the_code_of_its_kind() {
+        for code in Code::ALL {
+            let row = code.row();
+            let charged = if matches!(row.charged, Charged::Unknown) { json!("unknown") } else { json!(false) };
+            let ended =
+                end(row.status.as_u16(), json!({ "ok": false, "error": { "code": row.name, "message": "no", "charged": charged } }));
+            match row.status.as_u16() {
+                401 => assert_eq!(ended, Exit::Credential, "{}", row.name),
+                402 => assert_eq!(ended, Exit::Payment, "{}", row.name),
+                _ if matches!(row.charged, Charged::Unknown) => assert_eq!(ended, Exit::Unknown, "{}", row.name),
+                _ => assert_ne!(ended, Exit::Usage, "{}", row.name),
+            }
+        }
+        assert_eq!(end(503, json!({ "error": { "code": "busy" } })), Exit::Away);
+        assert_eq!(end(404, json!({ "error": { "code": "unknown_endpoint" } })), Exit::Refused);
+    }
+
+    #[test]
+    fn what_is_no_envelope_is_told_as_such() {
+        for body in [json!([]), json!({ "error": "text" }), json!(null)] {
+            assert_eq!(end(502, body.clone()), Exit::Away);
+            assert_eq!(end(404, body), Exit::Refused);
+        }
+    }
+
+    #[test]
+    fn what_an_error_says_besides_is_told() {
+        let said = json!({ "code": "invalid_input", "pointer": "/priceUsd", "at": { "line": 3, "column": 9 }, "problems": [{ "pointer": "", "message": "no" }],
+            "findings": [{ "field": "/title", "rule": "code.eval", "severity": "review" }], "known": ["a", "b"] });
+        let told = details(said.as_object().unwrap());
+        assert_eq!(told, ["at /priceUsd", "at 3:9", "/  no", "/title  code.eval (review)", "known: a, b"]);
+    }
+}

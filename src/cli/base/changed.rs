@@ -1,0 +1,72 @@
+//! What is different between two records, field by field: for a plan, and for whoever was slower than somebody else.
+
+use serde_json::Value;
+
+use super::clean::{first, json};
+
+/// Longest a value is told, in characters.
+const LONGEST: usize = 60;
+
+/// What is told of no record: it changes with everything else.
+const BESIDE: [&str; 4] = ["revision", "updatedAt", "versions", "review"];
+
+/// Each field in which two records differ, as `limits.wallMs  10000 → 5000`.
+pub(crate) fn changes(before: &Value, after: &Value) -> Vec<String> {
+    let mut told = Vec::new();
+    walk("", before, after, &mut told);
+    let width = told.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    told.into_iter().map(|(name, change)| format!("{name:width$}  {change}")).collect()
+}
+
+fn walk(name: &str, before: &Value, after: &Value, told: &mut Vec<(String, String)>) {
+    if before == after {
+        return;
+    }
+    if let (Value::Object(old), Value::Object(new)) = (before, after) {
+        let mut names: Vec<_> = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name))).collect();
+        names.sort();
+        for member in names.into_iter().filter(|member| !name.is_empty() || !BESIDE.contains(&member.as_str())) {
+            let path = if name.is_empty() { member.clone() } else { format!("{name}.{member}") };
+            walk(&path, &before[member], &after[member], told);
+        }
+        return;
+    }
+    told.push((first(name, LONGEST), format!("{} → {}", shown(before), shown(after))));
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) if text.starts_with("sha256:") => short(text),
+        Value::String(text) => first(text, LONGEST),
+        other => first(&json(other), LONGEST),
+    }
+}
+
+/// A version as people tell it apart: the first characters of its hash.
+pub(crate) fn short(version: &str) -> String {
+    first(version.strip_prefix("sha256:").unwrap_or(version), 8).trim_end_matches('…').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_field_that_differs_is_told_with_what_it_was_and_is() {
+        let before = json!({ "revision": 7, "limits": { "wallMs": 10000, "cpuMs": 1 }, "version": "sha256:3f9a1c0b22", "title": "a", "tags": ["x"], "updatedAt": 1 });
+        let after = json!({ "revision": 9, "limits": { "wallMs": 5000, "cpuMs": 1 }, "version": "sha256:8be07d1122", "title": "a\u{202e}\nb", "paused": true, "tags": ["x"] });
+        assert_eq!(
+            changes(&before, &after),
+            [
+                "limits.wallMs  10000 → 5000",
+                "paused         nothing → true",
+                "title          a → aU+202EU+000Ab",
+                "version        3f9a1c0b → 8be07d11"
+            ]
+        );
+        assert_eq!(changes(&before, &before), [""; 0]);
+    }
+}

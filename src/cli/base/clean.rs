@@ -1,0 +1,97 @@
+//! Words of others on a terminal: whatever they hold, they move no cursor, set no colour, turn no line around and forge none.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use tollhouse::base::unseen::{is_unseen, marked};
+
+/// On one line: what cannot be seen, or would change how the rest is, by its name, and ends of lines too.
+pub(crate) fn line(text: &str) -> String {
+    shown(text, name)
+}
+
+/// On as many lines as it has, each but the first behind `margin`, so that none can be taken for one of ours.
+pub(crate) fn block(text: &str, margin: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    shown(&text, |out, char| match char {
+        '\n' => {
+            out.push('\n');
+            out.push_str(margin);
+        }
+        '\t' => out.push('\t'),
+        other => name(out, other),
+    })
+}
+
+/// At most so many characters of one line, with a mark where there were more.
+pub(crate) fn first(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => line(&text[..end]) + "…",
+        None => line(text),
+    }
+}
+
+fn shown(text: &str, control: impl Fn(&mut String, char)) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (char, unseen) in marked(text) {
+        if unseen || char.is_control() { control(&mut out, char) } else { out.push(char) }
+    }
+    out
+}
+
+fn name(out: &mut String, char: char) {
+    _ = write!(out, "U+{:04X}", u32::from(char));
+}
+
+/// JSON on one line, as programs read it. What would drive a terminal is escaped, which says the same.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> String {
+    escaped(&serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
+}
+
+/// The same on many lines, for people.
+pub(crate) fn json_for_people<T: Serialize + ?Sized>(value: &T) -> String {
+    escaped(&serde_json::to_string_pretty(value).unwrap_or_else(|_| "null".to_owned()))
+}
+
+/// Outside of its texts JSON has nothing that is not seen but line ends: what else there is stands in a text, where it may be escaped.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        if is_unseen(char) {
+            for unit in char.encode_utf16(&mut [0; 2]) {
+                _ = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(char);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const HOSTILE: &str = "a\u{1b}[2J\u{202e}b\u{9b}c\r\nerror: forged\u{e0041}";
+
+    #[test]
+    fn words_of_others_do_not_drive_a_terminal() {
+        assert_eq!(line(HOSTILE), "aU+001B[2JU+202EbU+009BcU+000DU+000Aerror: forgedU+E0041");
+        assert_eq!(block(HOSTILE, "  | "), "aU+001B[2JU+202EbU+009Bc\n  | error: forgedU+E0041");
+        assert_eq!(block("a\rb\tc", ""), "aU+000Db\tc");
+        assert_eq!(first("日本語", 2), "日本…");
+        assert_eq!(line("naïve 👩\u{200d}💻"), "naïve 👩\u{200d}💻");
+    }
+
+    #[test]
+    fn json_is_escaped_and_says_the_same() {
+        let value = json!({ HOSTILE: [HOSTILE, 1.5, null] });
+        for text in [json(&value), json_for_people(&value)] {
+            assert!(text.chars().all(|char| !is_unseen(char)), "{text}");
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        }
+        assert!(!json(&value).contains('\n'));
+    }
+}

@@ -1,0 +1,290 @@
+//! Asking a host: in time, without following it elsewhere, and with the credential that is for it alone.
+
+use std::time::Duration;
+
+use reqwest::{
+    Method, Url,
+    header::{self, HeaderMap, HeaderValue},
+    redirect::Policy,
+};
+use serde::Serialize;
+use tollhouse::config::Hidden;
+
+use super::{
+    address::{is_loopback, told},
+    answer::{Answer, away},
+    credentials::Credentials,
+    error::{Error, Exit, Result},
+    global::Role,
+};
+
+/// For a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// For an answer, from one end to the other.
+const ANSWER: Duration = Duration::from_secs(120);
+/// Between two pieces of a stream: one that is silent sends a comment every 15 s.
+pub(crate) const SILENCE: Duration = Duration::from_secs(45);
+
+/// What the commands call themselves: the host notes by it how a version came.
+const AGENT: &str = concat!("tollhouse/", env!("CARGO_PKG_VERSION"));
+
+/// Who may ask for something: which credentials do, the first that is there first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Nobody has to say who they are.
+    Everyone,
+    /// The same, and whoever can show something is told more.
+    Anyone,
+    /// A builder of what is theirs, or an admin.
+    Manager,
+    /// Admins.
+    Admin,
+    /// Who holds a credit, or an admin.
+    Holder,
+    /// Who holds a credit, and nobody else: what is asked for is its own.
+    Credit,
+    /// Everyone, and a credit pays where there is one.
+    Payer,
+}
+
+impl Who {
+    fn roles(self) -> &'static [Role] {
+        match self {
+            Self::Everyone => &[],
+            Self::Anyone | Self::Manager => &[Role::Builder, Role::Admin],
+            Self::Admin => &[Role::Admin],
+            Self::Holder => &[Role::Credit, Role::Admin],
+            Self::Credit | Self::Payer => &[Role::Credit],
+        }
+    }
+}
+
+/// A host, and what it can be shown.
+#[derive(Debug)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: Url,
+    credentials: Credentials,
+    /// The one to show, where somebody chose.
+    role: Option<Role>,
+    plain_http: bool,
+}
+
+impl Client {
+    /// # Errors
+    ///
+    /// Where this machine cannot make connections at all.
+    pub(crate) fn new(base: Url, credentials: Credentials, role: Option<Role>, plain_http: bool) -> Result<Self> {
+        let builder = reqwest::Client::builder().user_agent(AGENT).redirect(Policy::none()).connect_timeout(CONNECT).read_timeout(ANSWER);
+        // A proxy reads what is not encrypted; and none is needed to this machine.
+        let builder = if base.scheme() == "http" { builder.no_proxy() } else { builder };
+        let http = builder.build().map_err(|error| Error::refused(format!("no connections can be made: {error}")))?;
+        Ok(Self { http, base, credentials, role, plain_http })
+    }
+
+    /// Where the host is.
+    pub(crate) fn base(&self) -> &Url {
+        &self.base
+    }
+
+    /// The address of an operation, whose pieces are taken as they are, whatever stands in them.
+    pub(crate) fn at(&self, path: &[&str]) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut pieces) = url.path_segments_mut() {
+            pieces.pop_if_empty().extend(path);
+        }
+        url
+    }
+
+    pub(crate) fn get(&self, path: &[&str]) -> Asking<'_> {
+        self.ask(Method::GET, path)
+    }
+
+    pub(crate) fn post(&self, path: &[&str]) -> Asking<'_> {
+        self.ask(Method::POST, path)
+    }
+
+    pub(crate) fn ask(&self, method: Method, path: &[&str]) -> Asking<'_> {
+        // `.` and `..` would lead to another operation.
+        let strange = path.iter().find(|piece| matches!(**piece, "." | ".." | ""));
+        let wrong = strange.map(|piece| Error::usage(format!("`{piece}` is no name")));
+        Asking { client: self, method, url: self.at(path), headers: HeaderMap::new(), body: None, most: None, who: Who::Manager, wrong }
+    }
+
+    /// Which credential is shown to whom `who` lets in; `None` where none is needed.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, or it would go where others read along.
+    pub(crate) fn credential(&self, who: Who) -> Result<Option<(Role, &Hidden)>> {
+        let fitting = who.roles();
+        let found = match self.role {
+            Some(role) if fitting.contains(&role) => self.credentials.get(role).map(|credential| (role, credential)),
+            // Of what the chosen one may not ask, the one that may is shown.
+            Some(_) | None => fitting.iter().find_map(|role| Some((*role, self.credentials.get(*role)?))),
+        };
+        match found {
+            Some(_) if self.base.scheme() == "http" && !is_loopback(&self.base) && !self.plain_http => {
+                let error =
+                    Error::credential(format!("{} is plain http: whoever is on the way would read the credential", told(&self.base)));
+                Err(error.hint("use its https address, or --allow-plain-http if the way is yours"))
+            }
+            None if !matches!(who, Who::Everyone | Who::Anyone | Who::Payer) => Err(self.lacks(fitting)),
+            found => Ok(found),
+        }
+    }
+
+    fn lacks(&self, fitting: &[Role]) -> Error {
+        let wanted: Vec<_> = fitting.iter().map(|role| role.what()).collect();
+        let variables: Vec<_> = fitting.iter().map(|role| role.variable()).collect();
+        let error = Error::credential(format!("there is no {} for {}", wanted.join(" or "), told(&self.base)));
+        error.hint(format!("tollhouse login --url {}, or set {}", told(&self.base), variables.join(" or ")))
+    }
+}
+
+/// A question on its way.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Asking<'c> {
+    client: &'c Client,
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Vec<u8>>,
+    /// For the whole of the answer. Default: without end.
+    most: Option<Duration>,
+    who: Who,
+    /// Why it cannot be asked.
+    wrong: Option<Error>,
+}
+
+impl Asking<'_> {
+    /// Who may ask. Default: [`Who::Manager`].
+    pub(crate) fn by(mut self, who: Who) -> Self {
+        self.who = who;
+        self
+    }
+
+    pub(crate) fn query(mut self, name: &str, value: impl ToString) -> Self {
+        self.url.query_pairs_mut().append_pair(name, &value.to_string());
+        self
+    }
+
+    /// The same of what may be absent.
+    pub(crate) fn query_opt(self, name: &str, value: Option<impl ToString>) -> Self {
+        match value {
+            Some(value) => self.query(name, value),
+            None => self,
+        }
+    }
+
+    pub(crate) fn json(mut self, body: &impl Serialize) -> Self {
+        match serde_json::to_vec(body) {
+            Ok(text) => self.body = Some(text),
+            Err(error) => self.wrong = Some(Error::refused(error.to_string())),
+        }
+        self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        match HeaderValue::from_str(value) {
+            Ok(value) => _ = self.headers.insert(name, value),
+            Err(_) => self.wrong = Some(Error::usage(format!("what is said for `{name}` has characters that it cannot have"))),
+        }
+        self
+    }
+
+    /// Only where the record is still what was read of it.
+    pub(crate) fn if_match(self, revision: Option<u64>) -> Self {
+        match revision {
+            Some(revision) => self.header("if-match", &format!("\"{revision}\"")),
+            None => self,
+        }
+    }
+
+    /// Asks, and reads what is answered.
+    ///
+    /// # Errors
+    ///
+    /// What the host refuses, and why it does not answer.
+    pub(crate) async fn send(self) -> Result<Answer> {
+        let changes = self.method != Method::GET;
+        let lost = |error: Error| match error.exit {
+            Exit::Away if changes && error.said.is_empty() => error.more(["whether it was done is not known".to_owned()]),
+            _ => error,
+        };
+        let asked = async {
+            let response = Self { most: Some(ANSWER), ..self }.open().await?;
+            Answer::of(response).await
+        };
+        asked.await.map_err(lost)
+    }
+
+    /// Asks, and reads nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no answer; without a credential where one is needed.
+    pub(crate) async fn open(mut self) -> Result<reqwest::Response> {
+        if let Some(wrong) = self.wrong {
+            return Err(wrong);
+        }
+        if let Some((role, credential)) = self.client.credential(self.who)? {
+            let wrong = |_| Error::credential(format!("the {} has characters that no credential has", role.what()));
+            let mut value = HeaderValue::from_str(credential.expose()).map_err(wrong)?;
+            value.set_sensitive(true);
+            self.headers.insert(role.header(), value);
+        }
+        let mut request = self.client.http.request(self.method, self.url).headers(self.headers);
+        if let Some(most) = self.most {
+            request = request.timeout(most);
+        }
+        if let Some(body) = self.body {
+            request = request.body(body);
+        }
+        request.send().await.map_err(|error| away(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(base: &str, plain_http: bool) -> Client {
+        let mut credentials = super::super::credentials::Kept::default();
+        let url = Url::parse(base).unwrap();
+        credentials.keep("a", &url, Role::Builder, "bk_1".to_owned().into());
+        credentials.keep("a", &url, Role::Admin, "t".to_owned().into());
+        Client::new(url.clone(), credentials.of("a", &url), None, plain_http).unwrap()
+    }
+
+    #[test]
+    fn a_credential_goes_over_plain_http_to_this_machine_alone() {
+        for (base, goes) in [("https://a.example", true), ("http://127.0.0.1:1", true), ("http://a.example", false)] {
+            assert_eq!(client(base, false).credential(Who::Manager).is_ok(), goes, "{base}");
+            assert!(client(base, false).credential(Who::Everyone).unwrap().is_none());
+        }
+        assert!(client("http://a.example", true).credential(Who::Manager).is_ok());
+    }
+
+    #[test]
+    fn the_credential_of_whom_it_is_asked_is_shown() {
+        let mut client = client("http://127.0.0.1", false);
+        let role = |client: &Client, who| client.credential(who).unwrap().map(|(role, _)| role);
+        assert_eq!(role(&client, Who::Manager), Some(Role::Builder));
+        assert_eq!(role(&client, Who::Admin), Some(Role::Admin));
+        assert_eq!(role(&client, Who::Holder), Some(Role::Admin));
+        client.role = Some(Role::Admin);
+        assert_eq!(role(&client, Who::Manager), Some(Role::Admin));
+    }
+
+    #[test]
+    fn whatever_stands_in_a_name_leads_to_no_other_operation() {
+        let client = client("http://127.0.0.1/base/", false);
+        assert_eq!(client.at(&["ai", "endpoints", "a/../b?c#d"]).as_str(), "http://127.0.0.1/base/ai/endpoints/a%2F..%2Fb%3Fc%23d");
+        for strange in [".", "..", ""] {
+            assert!(client.get(&["ai", "endpoints", strange]).wrong.is_some());
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! `credentials.toml`: what shows a host who asks, apart from the profiles, for its owner alone. Each is for one host, and goes to no other.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use reqwest::Url;
+use serde::{Deserialize, Serialize, Serializer};
+use tollhouse::config::Hidden;
+
+use super::{
+    address::{self, same_place},
+    environment,
+    error::{Error, Result},
+    global::Role,
+    places,
+};
+
+/// What somebody can show a host.
+#[derive(Debug, Default)]
+pub(crate) struct Credentials {
+    builder_key: Option<Hidden>,
+    admin_token: Option<Hidden>,
+    credit: Option<Hidden>,
+}
+
+impl Credentials {
+    pub(crate) fn get(&self, role: Role) -> Option<&Hidden> {
+        match role {
+            Role::Builder => self.builder_key.as_ref(),
+            Role::Admin => self.admin_token.as_ref(),
+            Role::Credit => self.credit.as_ref(),
+        }
+    }
+
+    /// This one alone.
+    pub(crate) fn only(role: Role, credential: Hidden) -> Self {
+        let mut credentials = Self::default();
+        let place = match role {
+            Role::Builder => &mut credentials.builder_key,
+            Role::Admin => &mut credentials.admin_token,
+            Role::Credit => &mut credentials.credit,
+        };
+        *place = Some(credential);
+        credentials
+    }
+
+    /// What the environment has, which counts before what is kept.
+    pub(crate) fn of_environment() -> Self {
+        Self {
+            builder_key: environment::hidden(environment::BUILDER_KEY),
+            admin_token: environment::hidden(environment::ADMIN_TOKEN),
+            credit: environment::hidden(environment::CREDIT),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.builder_key.is_none() && self.admin_token.is_none() && self.credit.is_none()
+    }
+
+    /// These, and of `others` what they lack.
+    pub(crate) fn over(self, others: Self) -> Self {
+        Self {
+            builder_key: self.builder_key.or(others.builder_key),
+            admin_token: self.admin_token.or(others.admin_token),
+            credit: self.credit.or(others.credit),
+        }
+    }
+}
+
+impl Role {
+    /// What a credential is by its form; a token of an admin has none of its own.
+    pub(crate) fn of(credential: &str) -> Self {
+        if credential.starts_with("bk_") {
+            Self::Builder
+        } else if credential.starts_with("dc_") {
+            Self::Credit
+        } else {
+            Self::Admin
+        }
+    }
+
+    /// The header that it is shown in.
+    pub(crate) fn header(self) -> &'static str {
+        match self {
+            Self::Builder => "x-builder-key",
+            Self::Admin => "x-admin-token",
+            Self::Credit => "x-developer-credit",
+        }
+    }
+
+    /// What people call it.
+    pub(crate) fn what(self) -> &'static str {
+        match self {
+            Self::Builder => "builder key",
+            Self::Admin => "admin token",
+            Self::Credit => "developer credit",
+        }
+    }
+
+    /// What it is in the environment.
+    pub(crate) fn variable(self) -> &'static str {
+        match self {
+            Self::Builder => environment::BUILDER_KEY,
+            Self::Admin => environment::ADMIN_TOKEN,
+            Self::Credit => environment::CREDIT,
+        }
+    }
+}
+
+/// As the file has it, by profile.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Kept(BTreeMap<String, Entry>);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    /// The host that they are for.
+    #[serde(with = "address")]
+    url: Url,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
+    builder_key: Option<Hidden>,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
+    admin_token: Option<Hidden>,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "exposed")]
+    credit: Option<Hidden>,
+}
+
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn exposed<S: Serializer>(hidden: &Option<Hidden>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    hidden.as_ref().map(Hidden::expose).serialize(serializer)
+}
+
+/// Where it is.
+pub(crate) fn file() -> Result<PathBuf> {
+    Ok(places::config()?.join("credentials.toml"))
+}
+
+impl Kept {
+    /// # Errors
+    ///
+    /// A file that others can read, or that does not read. Without one nothing is kept.
+    pub(crate) fn read(file: &Path) -> Result<Self> {
+        let text = zeroize::Zeroizing::new(places::read_private(file)?.unwrap_or_default());
+        // What the parser says repeats lines of the file.
+        toml::from_str(&text).map_err(|_| Error::credential(format!("`{}` does not read: log in anew, or mend it", file.display())))
+    }
+
+    pub(crate) fn write(&self, file: &Path) -> Result {
+        let text = toml::to_string(self).map(zeroize::Zeroizing::new).map_err(|error| Error::refused(error.to_string()))?;
+        places::write_private(file, &text)
+    }
+
+    /// What is kept under a profile's name, where it is for that host.
+    pub(crate) fn of(mut self, name: &str, url: &Url) -> Credentials {
+        match self.0.remove(name) {
+            Some(Entry { url: of, builder_key, admin_token, credit }) if same_place(&of, url) => {
+                Credentials { builder_key, admin_token, credit }
+            }
+            Some(_) | None => Credentials::default(),
+        }
+    }
+
+    /// Keeps one more; what was kept under the name for another host goes.
+    pub(crate) fn keep(&mut self, name: &str, url: &Url, role: Role, credential: Hidden) {
+        let entry = || Entry { url: url.clone(), builder_key: None, admin_token: None, credit: None };
+        let kept = self.0.entry(name.to_owned()).or_insert_with(entry);
+        if !same_place(&kept.url, url) {
+            *kept = entry();
+        }
+        match role {
+            Role::Builder => kept.builder_key = Some(credential),
+            Role::Admin => kept.admin_token = Some(credential),
+            Role::Credit => kept.credit = Some(credential),
+        }
+    }
+
+    /// Forgets everything; whether there was something.
+    pub(crate) fn forget_all(&mut self) -> bool {
+        !std::mem::take(&mut self.0).is_empty()
+    }
+
+    /// Forgets one of a profile, or all; whether there was something.
+    pub(crate) fn forget(&mut self, name: &str, role: Option<Role>) -> bool {
+        let Some(mut entry) = self.0.remove(name) else { return false };
+        let Some(role) = role else { return true };
+        let forgotten = match role {
+            Role::Builder => entry.builder_key.take(),
+            Role::Admin => entry.admin_token.take(),
+            Role::Credit => entry.credit.take(),
+        };
+        let left = Credentials { builder_key: entry.builder_key, admin_token: entry.admin_token, credit: entry.credit };
+        if !left.is_empty() {
+            let Credentials { builder_key, admin_token, credit } = left;
+            self.0.insert(name.to_owned(), Entry { url: entry.url, builder_key, admin_token, credit });
+        }
+        forgotten.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_goes_to_the_host_that_it_was_kept_for_and_to_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("credentials.toml");
+        let (here, there) = (Url::parse("https://a.example").unwrap(), Url::parse("https://a.example:444").unwrap());
+        let mut kept = Kept::read(&file).unwrap();
+        kept.keep("prod", &here, Role::Builder, "bk_1".to_owned().into());
+        kept.keep("prod", &here, Role::Credit, "dc_1".to_owned().into());
+        kept.write(&file).unwrap();
+        let read = || Kept::read(&file).unwrap();
+        assert_eq!(read().of("prod", &here).get(Role::Builder).map(Hidden::expose), Some("bk_1"));
+        assert!(read().of("prod", &there).is_empty() && read().of("other", &here).is_empty());
+        let mut kept = read();
+        assert!(kept.forget("prod", Some(Role::Builder)) && !kept.forget("prod", Some(Role::Admin)) && !kept.forget("other", None));
+        kept.keep("prod", &there, Role::Admin, "t".to_owned().into());
+        assert!(kept.of("prod", &there).get(Role::Credit).is_none(), "what was for another host is gone");
+    }
+
+    #[test]
+    fn a_file_that_does_not_read_is_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("credentials.toml");
+        places::write_private(&file, "[prod]\nbuilder_key = \"bk_secret\n").unwrap();
+        let Err(error) = Kept::read(&file) else { panic!("it read") };
+        assert!(!format!("{error:?}").contains("bk_secret"));
+    }
+}

@@ -1,0 +1,158 @@
+//! Following a stream of a host: it is gone on with where it broke off, and what was missed is said.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use reqwest::header;
+use serde_json::Value;
+use tokio::io::{Interest, unix::AsyncFd};
+
+use super::{
+    answer::Answer,
+    client::{Asking, SILENCE},
+    error::{Error, Exit, Result},
+    out::{Out, Paint},
+    sse::{Event, Reader},
+};
+
+/// Between the first attempts to come back.
+const FIRST: Duration = Duration::from_millis(200);
+/// Between later ones.
+const LAST: Duration = Duration::from_secs(10);
+
+/// How long a connection lasts that is one.
+const STEADY: Duration = Duration::from_secs(5);
+
+/// How a connection ended that had begun.
+enum Ended {
+    /// It broke off, or the host let its readers go.
+    Lost,
+    /// Whoever reads has enough.
+    Enough,
+}
+
+/// Follows what `ask` asks for, until Ctrl-C, until nobody reads any more, or until `told` says that it is enough. Each entry is given to `told` once. `ask` is given
+/// how far back to begin, where it says nothing of that itself: when a connection broke off before anything came.
+///
+/// # Errors
+///
+/// What the host refuses; a host that was never there. One that goes away is waited for.
+pub(crate) async fn follow<'c>(
+    out: Out,
+    ask: impl Fn(Option<String>) -> Asking<'c>,
+    mut told: impl FnMut(Value) -> Result<bool>,
+) -> Result {
+    let following = Following { out, begun: Instant::now(), last: None, retry: FIRST };
+    tokio::select! {
+        ended = following.run(ask, &mut told) => ended,
+        interrupted = tokio::signal::ctrl_c() => Ok(interrupted?),
+        () = nobody_reads() => Ok(()),
+    }
+}
+
+/// Waits until whoever reads standard output has gone, such as `head`: where nothing more happens, no writing would find that out.
+async fn nobody_reads() {
+    match AsyncFd::with_interest(io::stdout(), Interest::ERROR) {
+        Ok(stdout) => _ = stdout.ready(Interest::ERROR).await,
+        // A file is read by nobody in particular.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+struct Following {
+    out: Out,
+    begun: Instant,
+    /// The place of what was told last.
+    last: Option<String>,
+    /// When to come back.
+    retry: Duration,
+}
+
+impl Following {
+    async fn run<'c>(mut self, ask: impl Fn(Option<String>) -> Asking<'c>, told: &mut impl FnMut(Value) -> Result<bool>) -> Result {
+        let mut lost: Option<Instant> = None;
+        let mut wait = FIRST;
+        loop {
+            match self.connect(lost.is_some(), &ask).await {
+                Ok(response) => {
+                    if let Some(since) = lost.take() {
+                        self.back(since);
+                    }
+                    let (begun, place) = (Instant::now(), self.last.clone());
+                    if let Ended::Enough = self.read(response, told).await? {
+                        return Ok(());
+                    }
+                    // One that breaks off at once, again and again, is not asked as often.
+                    wait = if begun.elapsed() > STEADY || self.last != place { FIRST } else { (wait * 2).min(LAST) };
+                }
+                // A host that was never there is not waited for; nor is one that refuses.
+                Err(error) if lost.is_none() || error.exit != Exit::Away && error.code() != "rate_limited" => return Err(error),
+                Err(_) => wait = (wait * 2).min(LAST),
+            }
+            lost.get_or_insert_with(Instant::now);
+            tokio::time::sleep(wait.max(self.retry)).await;
+        }
+    }
+
+    async fn connect<'c>(&self, again: bool, ask: &impl Fn(Option<String>) -> Asking<'c>) -> Result<reqwest::Response> {
+        let (since, last) = match &self.last {
+            Some(last) => (None, Some(last)),
+            None if again => (Some(format!("{}s", self.begun.elapsed().as_secs() + 1)), None),
+            None => (None, None),
+        };
+        let mut asking = ask(since).header("accept", "text/event-stream");
+        if let Some(last) = last {
+            asking = asking.header("last-event-id", last);
+        }
+        let response = asking.open().await?;
+        let is_stream = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if response.status().is_success() && is_stream {
+            return Ok(response);
+        }
+        Answer::of(response).await?;
+        Err(Error::refused("the host answered with no stream").hint("what stands before it may not let streams through"))
+    }
+
+    async fn read(&mut self, mut response: reqwest::Response, told: &mut impl FnMut(Value) -> Result<bool>) -> Result<Ended> {
+        let mut reader = Reader::default();
+        loop {
+            let Ok(Ok(Some(chunk))) = tokio::time::timeout(SILENCE, response.chunk()).await else { return Ok(Ended::Lost) };
+            let events = reader.take(&chunk).map_err(|_| Error::refused("the host sent an event that is too large to be one"))?;
+            self.retry = reader.retry.map_or(self.retry, |millis| Duration::from_millis(millis).min(LAST));
+            for event in events {
+                if let Some(ended) = self.event(event, told)? {
+                    return Ok(ended);
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, event: Event, told: &mut impl FnMut(Value) -> Result<bool>) -> Result<Option<Ended>> {
+        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        match event.name.as_str() {
+            "lagged" => {
+                self.say(&format!("{} were missed: they came faster than they were read, and are in the pages", data["missed"]));
+            }
+            // The host's store is away: coming back finds what was missed meanwhile.
+            "error" => return Ok(Some(Ended::Lost)),
+            _ => {
+                self.last = event.id.or(self.last.take());
+                if !told(data)? {
+                    return Ok(Some(Ended::Enough));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The host tells from its store what came behind the last place that was told, so nothing is missing.
+    fn back(&self, since: Instant) {
+        self.say(&format!("connection lost, back after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
+    }
+
+    fn say(&self, words: &str) {
+        self.out.note(&self.out.paint(Paint::Quiet, &format!("          — {words} —")));
+    }
+}

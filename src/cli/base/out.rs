@@ -1,0 +1,114 @@
+//! Where a command tells: what was asked for on standard output, everything else on standard error. A reader who has gone is no error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde::Serialize;
+
+use super::{
+    clean::{json, json_for_people},
+    environment,
+    error::Result,
+    table::Table,
+};
+
+/// How things are told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Out {
+    /// Whether programs read it.
+    pub(crate) json: bool,
+    is_terminal: bool,
+    colours: bool,
+}
+
+/// What a word is painted as, where colours are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Paint {
+    /// Well, settled, active.
+    Good,
+    /// Waits, is unknown, is play money.
+    Odd,
+    /// Failed, refused, taken down.
+    Bad,
+    /// Beside the point.
+    Quiet,
+}
+
+impl Out {
+    pub(crate) fn new(json: bool) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        Self { json, is_terminal, colours: is_terminal && !json && !environment::is_plain() }
+    }
+
+    /// The one document that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub(crate) fn document(&self, value: &(impl Serialize + ?Sized)) -> Result {
+        let text = if self.is_terminal { json_for_people(value) } else { json(value) };
+        self.text(&(text + "\n"))
+    }
+
+    /// One object of a stream, on a line of its own, at once.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub(crate) fn object(&self, value: &(impl Serialize + ?Sized)) -> Result {
+        self.text(&(json(value) + "\n"))
+    }
+
+    /// Text for people, as it is: words of others have to be [clean](super::clean) by then.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub(crate) fn text(&self, text: &str) -> Result {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    /// A document for programs; else what `people` makes of it.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub(crate) fn tell<T: Serialize + ?Sized>(&self, value: &T, people: impl FnOnce(&T) -> String) -> Result {
+        if self.json { self.document(value) } else { self.text(&people(value)) }
+    }
+
+    /// A table, or a sentence on standard error where it has no row.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written.
+    pub(crate) fn table(&self, table: &Table, empty: &str) -> Result {
+        if table.is_empty() {
+            self.note(empty);
+            return Ok(());
+        }
+        self.text(&table.text())
+    }
+
+    /// A sentence beside the answer, on standard error.
+    pub(crate) fn note(&self, text: &str) {
+        // There is nobody else to tell.
+        _ = writeln!(io::stderr(), "{text}");
+    }
+
+    /// A word in colour, where there are colours.
+    pub(crate) fn paint(&self, paint: Paint, word: &str) -> String {
+        if !self.colours {
+            return word.to_owned();
+        }
+        let colour = match paint {
+            Paint::Good => 32,
+            Paint::Odd => 33,
+            Paint::Bad => 31,
+            Paint::Quiet => 2,
+        };
+        format!("\u{1b}[{colour}m{word}\u{1b}[0m")
+    }
+}

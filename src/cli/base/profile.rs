@@ -1,0 +1,202 @@
+//! `config.toml`: the hosts that somebody works with, by name, and what may be spent there.
+
+use std::{
+    collections::BTreeMap,
+    fs::OpenOptions,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use reqwest::Url;
+use serde::Deserialize;
+use tollhouse::tool::MicroUsd;
+
+use super::{
+    address::{self, same_place},
+    error::{Error, Result},
+    places,
+};
+
+/// The host where none is named: one on this machine, as `serve` starts it.
+pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:4020";
+
+/// What a call may cost where a profile does not say: 0.10 USD.
+pub(crate) const DEFAULT_MAX: MicroUsd = MicroUsd(100_000);
+
+/// What a day may cost where a profile does not say: 5.00 USD.
+pub(crate) const DEFAULT_DAILY: MicroUsd = MicroUsd(5_000_000);
+
+/// What `config.toml` says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Config {
+    /// The profile that is meant where none is named.
+    default: Option<String>,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
+}
+
+/// A host, and what may be spent there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    #[serde(with = "address")]
+    pub(crate) url: Url,
+    /// The most that one call may cost. Default: 0.10 USD.
+    #[serde(default = "max")]
+    pub(crate) max_usd: MicroUsd,
+    /// The most that a day may cost. Default: 5.00 USD.
+    #[serde(default = "daily")]
+    pub(crate) daily_usd: MicroUsd,
+    /// File with the key that pays; `~/` is the home folder.
+    pub(crate) key_file: Option<PathBuf>,
+    /// The one network to pay on, such as `eip155:8453`.
+    pub(crate) network: Option<String>,
+}
+
+fn max() -> MicroUsd {
+    DEFAULT_MAX
+}
+
+fn daily() -> MicroUsd {
+    DEFAULT_DAILY
+}
+
+impl Profile {
+    /// A host of which nothing is said but where it is.
+    pub(crate) fn of(url: Url) -> Self {
+        Self { url, max_usd: DEFAULT_MAX, daily_usd: DEFAULT_DAILY, key_file: None, network: None }
+    }
+}
+
+/// Where it is.
+pub(crate) fn file() -> Result<PathBuf> {
+    Ok(places::config()?.join("config.toml"))
+}
+
+impl Config {
+    /// # Errors
+    ///
+    /// A file that does not read, or says what nobody knows. Without one nothing is said.
+    pub(crate) fn read(file: &Path) -> Result<Self> {
+        let text = places::read(file)?.unwrap_or_default();
+        let config: Self = toml::from_str(&text).map_err(|error| Error::usage(format!("`{}` does not read: {error}", file.display())))?;
+        if let Some(name) = config.default.as_ref().filter(|name| !config.profiles.contains_key(*name)) {
+            return Err(Error::usage(format!("`{}` has no profile `{name}`, which it calls the default", file.display())));
+        }
+        Ok(config)
+    }
+
+    /// # Errors
+    ///
+    /// Names those that there are.
+    pub(crate) fn named(&self, name: &str) -> Result<&Profile> {
+        let known = || self.profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let unknown = || {
+            Error::usage(format!("there is no profile `{name}`")).hint(match &*known() {
+                "" => "tollhouse login --profile NAME --url URL".to_owned(),
+                known => format!("there are: {known}"),
+            })
+        };
+        self.profiles.get(name).ok_or_else(unknown)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Profile> {
+        self.profiles.get(name)
+    }
+
+    /// What a new profile is called: the first one `default`, others as their host is.
+    pub(crate) fn new_name(&self, url: &Url) -> String {
+        let port = || url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        if self.profiles.is_empty() { "default".to_owned() } else { format!("{}{}", url.host_str().unwrap_or("host"), port()) }
+    }
+
+    /// The profile of a host: the default where it is of that, else the first by name.
+    pub(crate) fn of(&self, url: &Url) -> Option<(&str, &Profile)> {
+        let is_of = |profile: &Profile| same_place(&profile.url, url);
+        self.usual().filter(|(_, profile)| is_of(profile)).or_else(|| self.all().find(|(_, profile)| is_of(profile)))
+    }
+
+    /// The one that is called the default, or is named so, or is the only one.
+    pub(crate) fn usual(&self) -> Option<(&str, &Profile)> {
+        let name = self.default.as_deref().unwrap_or("default");
+        let only = || if self.profiles.len() == 1 { self.all().next() } else { None };
+        self.profiles.get_key_value(name).map(|(name, profile)| (name.as_str(), profile)).or_else(only)
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, &Profile)> {
+        self.profiles.iter().map(|(name, profile)| (name.as_str(), profile))
+    }
+}
+
+/// Adds a profile to the end of the file, which keeps what people wrote in it.
+pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
+    let added = (|| {
+        if let Some(folder) = file.parent() {
+            places::make_folder(folder)?;
+        }
+        let before = places::read(file).map_err(|error| std::io::Error::other(error.message))?.unwrap_or_default();
+        let gap = if before.is_empty() {
+            ""
+        } else if before.ends_with('\n') {
+            "\n"
+        } else {
+            "\n\n"
+        };
+        let (name, url) = (toml::Value::from(name), toml::Value::from(url.as_str()));
+        let mut file = OpenOptions::new().append(true).create(true).open(file)?;
+        file.write_all(format!("{gap}[profiles.{name}]\nurl = {url}\n").as_bytes())
+    })();
+    added.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", file.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_profile_says_what_may_be_spent_and_is_careful_where_it_does_not() {
+        let config = config(
+            "[profiles.a]\nurl = \"https://a.example\"\n[profiles.b]\nurl = \"https://b.example\"\nmax_usd = 1.5\ndaily_usd = 20\nnetwork = \"eip155:8453\"\nkey_file = \"k\"\n",
+        );
+        let (a, b) = (config.named("a").unwrap(), config.named("b").unwrap());
+        assert_eq!((a.max_usd, a.daily_usd), (MicroUsd(100_000), MicroUsd(5_000_000)));
+        assert_eq!((b.max_usd, b.daily_usd), (MicroUsd(1_500_000), MicroUsd(20_000_000)));
+        assert_eq!(config.named("c").unwrap_err().hint.as_deref(), Some("there are: a, b"));
+        for text in
+            ["[profiles.a]\nurl = \"a\"", "[profiles.a]\nmax_usd = 1", "[profiles.a]\nurl = \"http://a\"\nmaxUsd = 1", "profile = 1"]
+        {
+            assert!(toml::from_str::<Config>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_default_is_the_one_called_so_or_named_so_or_the_only_one() {
+        let name = |text| config(text).usual().map(|(name, _)| name.to_owned());
+        assert_eq!(name("[profiles.a]\nurl = \"http://a\""), Some("a".to_owned()));
+        assert_eq!(name("[profiles.a]\nurl = \"http://a\"\n[profiles.b]\nurl = \"http://b\""), None);
+        assert_eq!(name("[profiles.a]\nurl = \"http://a\"\n[profiles.default]\nurl = \"http://b\""), Some("default".to_owned()));
+        assert_eq!(name("default = \"b\"\n[profiles.a]\nurl = \"http://a\"\n[profiles.b]\nurl = \"http://b\""), Some("b".to_owned()));
+        let (a, with_path) = (Url::parse("http://a").unwrap(), Url::parse("http://a/base").unwrap());
+        let both = config("[profiles.a]\nurl = \"http://a/\"\n[profiles.b]\nurl = \"http://b\"");
+        assert_eq!(both.of(&a).map(|(name, _)| name), Some("a"));
+        assert!(both.of(&with_path).is_none());
+    }
+
+    #[test]
+    fn a_profile_is_added_below_what_people_wrote() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("made/config.toml");
+        let url = Url::parse("http://127.0.0.1:1").unwrap();
+        add(&file, "odd \"name\"", &url).unwrap();
+        std::fs::write(&file, format!("# mine\n{}# end", std::fs::read_to_string(&file).unwrap())).unwrap();
+        add(&file, "two", &url).unwrap();
+        let config = Config::read(&file).unwrap();
+        assert!(config.get("odd \"name\"").is_some() && config.get("two").is_some());
+        assert!(std::fs::read_to_string(&file).unwrap().starts_with("# mine\n"));
+    }
+}

@@ -1,0 +1,175 @@
+//! One command's hold on a host: which one is meant, by whom, and how it is told.
+
+use reqwest::Url;
+use tollhouse::tool::Slug;
+
+use super::{
+    address::{self, is_loopback, told},
+    client::Client,
+    credentials::{self, Credentials, Kept},
+    error::{Error, Result},
+    folder::Folder,
+    global::Global,
+    out::Out,
+    profile::{self, Config, DEFAULT_URL, Profile},
+};
+
+/// What a command works with.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) out: Out,
+    pub(crate) client: Client,
+    /// The profile's name, where it has one.
+    pub(crate) name: Option<String>,
+    pub(crate) profile: Profile,
+    /// The tool's folder that one is in.
+    pub(crate) folder: Option<Folder>,
+}
+
+/// Which host is meant.
+#[derive(Debug, PartialEq, Eq)]
+enum Meant {
+    /// By name; the address is the profile's own, or one that was said besides.
+    Profile(String),
+    /// By address alone.
+    Address(Url),
+    /// By the folder, which nobody has said a word about.
+    Folder(Url),
+}
+
+impl Session {
+    /// Finds out which host is meant: what flags say counts before the environment, that before the folder, that before `config.toml`.
+    ///
+    /// # Errors
+    ///
+    /// A profile that is not there; files that do not read; credentials that others can read.
+    pub(crate) fn open(global: &Global) -> Result<Self> {
+        // Without a home folder nothing is kept, and everything can be said.
+        let config = profile::file().map_or_else(|_| Ok(Config::default()), |file| Config::read(&file))?;
+        let folder = Folder::here()?;
+        let meant = meant(global, &config, folder.as_ref())?;
+        // An address of the environment says nothing of a profile that a flag names.
+        let names_profile = global.profile.as_ref().is_some_and(|given| given.by_flag);
+        let address = global.url.as_ref().filter(|given| given.by_flag || !names_profile).map(|given| given.value.clone());
+        let (name, profile, trusted) = match meant {
+            Meant::Profile(name) => {
+                let profile = match address {
+                    Some(url) => Profile { url: url.clone(), ..config.get(&name).cloned().unwrap_or_else(|| Profile::of(url)) },
+                    None => config.named(&name)?.clone(),
+                };
+                (Some(name), profile, true)
+            }
+            Meant::Address(url) => (None, Profile::of(url), true),
+            Meant::Folder(url) => (None, Profile::of(url), false),
+        };
+        let credentials = if trusted { shown(name.as_deref(), &profile.url)? } else { Credentials::default() };
+        let client = Client::new(profile.url.clone(), credentials, global.role, global.plain_http)?;
+        Ok(Self { out: Out::new(global.json), client, name, profile, folder })
+    }
+
+    /// The endpoint that is meant: the one that is named, else the folder's.
+    ///
+    /// # Errors
+    ///
+    /// Where there is neither.
+    pub(crate) fn slug(&self, named: Option<Slug>) -> Result<Slug> {
+        let of_folder = || self.folder.as_ref().map(|folder| folder.state.slug.clone());
+        named.or_else(of_folder).ok_or_else(|| Error::usage("name the endpoint: this is no folder of one that was published"))
+    }
+
+    /// The host, for people.
+    pub(crate) fn host(&self) -> String {
+        match &self.name {
+            Some(name) => format!("{} (profile {name})", told(self.client.base())),
+            None => told(self.client.base()).to_owned(),
+        }
+    }
+}
+
+fn meant(global: &Global, config: &Config, folder: Option<&Folder>) -> Result<Meant> {
+    let at = |url: &Url| config.of(url).map_or_else(|| Meant::Address(url.clone()), |(name, _)| Meant::Profile(name.to_owned()));
+    let (profile, url) = (global.profile.as_ref(), global.url.as_ref());
+    let by_flag = (profile.filter(|given| given.by_flag), url.filter(|given| given.by_flag));
+    if let Some(name) = by_flag.0 {
+        return Ok(Meant::Profile(name.value.clone()));
+    }
+    if let Some(url) = by_flag.1.or(url) {
+        return Ok(at(&url.value));
+    }
+    if let Some(name) = profile {
+        return Ok(Meant::Profile(name.value.clone()));
+    }
+    if let Some(host) = folder.map(|folder| &folder.state.host) {
+        return match at(host) {
+            Meant::Address(url) if is_loopback(&url) => Ok(Meant::Folder(url)),
+            // Whoever made the folder chose the host: nothing is asked of it that its reader has not said.
+            Meant::Address(url) => {
+                let error = Error::usage(format!("this folder is of {}, which is no profile of yours", told(&url)));
+                Err(error.hint(format!("if it is the host that you mean: tollhouse login --url {}", told(&url))))
+            }
+            known => Ok(known),
+        };
+    }
+    if let Some((name, _)) = config.usual() {
+        return Ok(Meant::Profile(name.to_owned()));
+    }
+    let url = address::parse(DEFAULT_URL).map_err(Error::usage)?;
+    Ok(at(&url))
+}
+
+/// What can be shown the host: the environment's, and else what is kept for it.
+fn shown(name: Option<&str>, url: &Url) -> Result<Credentials> {
+    let given = Credentials::of_environment();
+    let Some(name) = name else { return Ok(given) };
+    let kept = credentials::file().and_then(|file| Kept::read(&file)).map(|kept| kept.of(name, url));
+    match kept {
+        Ok(kept) => Ok(given.over(kept)),
+        // What the environment gives is enough, wherever files are.
+        Err(_) if !given.is_empty() => Ok(given),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::global::Given, *};
+
+    fn global(profile: Option<(&str, bool)>, url: Option<(&str, bool)>) -> Global {
+        Global {
+            profile: profile.map(|(name, by_flag)| Given { value: name.to_owned(), by_flag }),
+            url: url.map(|(url, by_flag)| Given { value: Url::parse(url).unwrap(), by_flag }),
+            ..Global::default()
+        }
+    }
+
+    fn folder(host: &str) -> Folder {
+        let state = super::super::folder::State { slug: "shout".parse().unwrap(), host: Url::parse(host).unwrap(), revision: 1 };
+        Folder { path: "/".into(), state }
+    }
+
+    #[test]
+    fn what_is_said_counts_before_what_is_around() {
+        let config: Config =
+            toml::from_str("default = \"a\"\n[profiles.a]\nurl = \"https://a.test\"\n[profiles.b]\nurl = \"https://b.test\"\n").unwrap();
+        let (none, of_b, of_c) = (Config::default(), folder("https://b.test"), folder("https://c.test"));
+        let named = |name: &str| Meant::Profile(name.to_owned());
+        let address = |url: &str| Meant::Address(Url::parse(url).unwrap());
+        let meant = |global: Global, config: &Config, folder| meant(&global, config, folder).unwrap();
+        assert_eq!(meant(global(Some(("b", true)), Some(("https://a.test", false))), &config, None), named("b"));
+        assert_eq!(meant(global(Some(("b", false)), Some(("https://a.test", true))), &config, None), named("a"));
+        assert_eq!(meant(global(None, Some(("https://c.test", false))), &config, Some(&of_b)), address("https://c.test"));
+        assert_eq!(meant(global(Some(("a", false)), None), &config, Some(&of_b)), named("a"));
+        assert_eq!(meant(global(None, None), &config, Some(&of_b)), named("b"));
+        assert_eq!(meant(global(None, None), &config, None), named("a"));
+        assert_eq!(meant(global(None, None), &none, None), address("http://127.0.0.1:4020"));
+        assert_eq!(meant(global(None, Some(("https://c.test", true))), &config, Some(&of_c)), address("https://c.test"));
+    }
+
+    #[test]
+    fn a_folder_from_elsewhere_leads_to_no_host_that_was_not_chosen() {
+        let none = Config::default();
+        let asked = |host| meant(&global(None, None), &none, Some(&folder(host)));
+        assert_eq!(asked("https://evil.test").unwrap_err().status(), 2);
+        assert_eq!(asked("http://127.0.0.1:9").unwrap(), Meant::Folder(Url::parse("http://127.0.0.1:9").unwrap()));
+    }
+}

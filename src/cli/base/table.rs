@@ -1,0 +1,90 @@
+//! Tables for people: columns side by side, numbers to the right, and no more than that.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::clean::line;
+
+/// A table, row by row.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    heads: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these heads. One that begins with `>` stands to the right, as numbers do.
+    pub(crate) fn new(heads: &[&'static str]) -> Self {
+        Self { heads: heads.to_vec(), rows: vec![] }
+    }
+
+    /// Adds a row. Words of others are taken as they are, and shown as they can be.
+    pub(crate) fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(|cell| line(cell.as_ref())).collect());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// As it is shown.
+    pub(crate) fn text(&self) -> String {
+        let heads: Vec<_> = self.heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect();
+        let all = || std::iter::once(&heads).chain(&self.rows);
+        let width = |column: usize| all().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0);
+        let widths: Vec<_> = (0..heads.len()).map(width).collect();
+        let mut text = String::new();
+        for row in all() {
+            let mut told = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let gap = " ".repeat(widths.get(column).map_or(0, |width| width.saturating_sub(cell.width())));
+                let right = self.heads.get(column).is_some_and(|head| head.starts_with('>'));
+                told += &if right { format!("{gap}{cell}  ") } else { format!("{cell}{gap}  ") };
+            }
+            text += told.trim_end();
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// What is known of one thing, a line each.
+#[derive(Debug, Default)]
+pub(crate) struct Facts(Vec<(String, String)>);
+
+impl Facts {
+    /// Adds one, where there is something to say.
+    pub(crate) fn add(&mut self, name: &str, value: impl AsRef<str>) {
+        if !value.as_ref().is_empty() {
+            self.0.push((name.to_owned(), line(value.as_ref())));
+        }
+    }
+
+    /// As they are shown.
+    pub(crate) fn text(&self) -> String {
+        let width = self.0.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+        self.0.iter().map(|(name, value)| format!("{name}{}  {value}\n", " ".repeat(width - name.width()))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_stand_below_one_another_however_wide_their_letters_are() {
+        let mut table = Table::new(&["name", ">price", "what"]);
+        table.row(["日本", "0.01", "x"]);
+        table.row(["shout", "10", ""]);
+        table.row(["a\u{202e}", "", "two\nlines"]);
+        assert_eq!(table.text(), "name     price  what\n日本      0.01  x\nshout       10\naU+202E         twoU+000Alines\n");
+    }
+
+    #[test]
+    fn facts_that_say_nothing_are_left_out() {
+        let mut facts = Facts::default();
+        facts.add("slug", "a");
+        facts.add("builder", "");
+        facts.add("revision", "7");
+        assert_eq!(facts.text(), "slug      a\nrevision  7\n");
+    }
+}

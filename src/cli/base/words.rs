@@ -1,0 +1,86 @@
+//! Members of answers as people read them: moments, amounts, what is absent.
+
+use jiff::{Timestamp, tz::TimeZone};
+use serde_json::Value;
+use tollhouse::base::clock::Clock;
+
+/// A member by its name, or `a.b` within others; what is absent or no text is nothing.
+pub(crate) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    member(value, name).as_str().unwrap_or_default()
+}
+
+/// The same of numbers, texts and what else stands there, as it is written.
+pub(crate) fn any(value: &Value, name: &str) -> String {
+    match member(value, name) {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => super::clean::json(other),
+    }
+}
+
+fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
+    name.split('.').fold(value, |value, name| &value[name])
+}
+
+/// The entries of a list, none where it is none.
+pub(crate) fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    member(value, name).as_array().into_iter().flatten()
+}
+
+/// The members that are true, such as granted capabilities.
+pub(crate) fn granted(value: &Value, name: &str) -> String {
+    let members = member(value, name).as_object().into_iter().flatten();
+    members.filter(|(_, is)| **is == true).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+/// An amount of US dollars, to the micro-dollar; nothing where there is none.
+pub(crate) fn usd(value: &Value, name: &str) -> String {
+    match member(value, name).as_f64() {
+        Some(amount) if amount < 0.0 => format!("-${}", -amount),
+        Some(amount) => format!("${amount}"),
+        None => String::new(),
+    }
+}
+
+/// A price: what costs nothing is free.
+pub(crate) fn price(value: &Value, name: &str) -> String {
+    let price = usd(value, name);
+    if price == "$0" { "free".to_owned() } else { price }
+}
+
+/// A moment in a table, of UTC: `2026-11-21 09:58Z`.
+pub(crate) fn moment(value: &Value, name: &str) -> String {
+    let at = text(value, name);
+    at.parse::<Timestamp>().map_or_else(|_| at.to_owned(), |at| at.strftime("%Y-%m-%d %H:%MZ").to_string())
+}
+
+/// A moment at the head of a line, where one is: `10:22:07`, with its day where that is not today's.
+pub(crate) fn clock(value: &Value, name: &str) -> String {
+    let at = text(value, name);
+    let Ok(moment) = at.parse::<Timestamp>() else { return at.to_owned() };
+    let zone = TimeZone::system();
+    let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    let here = moment.to_zoned(zone.clone());
+    let today = now.is_some_and(|now| now.to_zoned(zone).date() == here.date());
+    here.strftime(if today { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn members_are_told_and_what_is_absent_is_nothing() {
+        let value = json!({ "a": { "b": "c" }, "n": 1.5, "usd": 0.003, "less": -2, "none": null, "caps": { "kv": true, "files": false, "logs": true }, "free": 0 });
+        assert_eq!((text(&value, "a.b"), text(&value, "a.x.y"), any(&value, "n").as_str()), ("c", "", "1.5"));
+        assert_eq!(
+            (usd(&value, "usd"), usd(&value, "less"), usd(&value, "none"), price(&value, "free")),
+            ("$0.003".into(), "-$2".into(), String::new(), "free".into())
+        );
+        assert_eq!(granted(&value, "caps"), "kv logs");
+        assert_eq!(moment(&json!({ "at": "2026-11-21T09:58:03.5Z" }), "at"), "2026-11-21 09:58Z");
+        assert_eq!(moment(&json!({ "at": "no time" }), "at"), "no time");
+    }
+}

@@ -1,0 +1,16 @@
+//! `tollhouse completions SHELL`.
+
+use super::base::{error::Result, out::Out};
+
+/// Arguments of `completions`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Shell that completes
+    shell: clap_complete::Shell,
+}
+
+pub(crate) fn run(args: &Args, mut whole: clap::Command) -> Result {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut whole, "tollhouse", &mut script);
+    Out::new(false).text(&String::from_utf8_lossy(&script))
+}

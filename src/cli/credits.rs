@@ -1,0 +1,211 @@
+//! `tollhouse credits`: developer credit, for who holds one, and for admins who mint it.
+
+use serde_json::{Value, json};
+
+use super::base::{
+    changed::changes,
+    client::Who,
+    error::{Error, Result},
+    pages::{self, Paging},
+    session::Session,
+    table::{Facts, Table},
+    words::{any, list, moment, text, usd},
+};
+
+/// Developer credits.
+#[derive(clap::Subcommand)]
+pub(crate) enum Credits {
+    /// All credits, the oldest first (admins).
+    List(Paging),
+    /// One credit, with what moved it: the own one, or for admins any.
+    Show(ShowArgs),
+    /// Mints a credit; its token is shown this once, on standard output (admins).
+    Mint(MintArgs),
+    /// Adds to a credit (admins).
+    TopUp(TopUpArgs),
+    /// Bounds what may go of a credit; what is not said is not bounded any more.
+    Budget(BudgetArgs),
+    /// Takes back what is left of a credit (admins).
+    Revoke(JudgeArgs),
+    /// Has a revoked credit be one again (admins).
+    Restore(JudgeArgs),
+}
+
+/// Arguments of `credits show`.
+#[derive(clap::Args)]
+pub(crate) struct ShowArgs {
+    /// Credit [default: the own one]
+    id: Option<String>,
+    #[command(flatten)]
+    paging: Paging,
+}
+
+/// Arguments of `credits mint`.
+#[derive(clap::Args)]
+pub(crate) struct MintArgs {
+    /// US dollars
+    amount: f64,
+    /// Whom or what it is for
+    #[arg(long)]
+    label: Option<String>,
+    /// The same for each attempt of one minting, which then happens once
+    #[arg(long, value_name = "KEY")]
+    once: Option<String>,
+}
+
+/// Arguments of `credits top-up`.
+#[derive(clap::Args)]
+pub(crate) struct TopUpArgs {
+    /// Credit
+    id: String,
+    /// US dollars
+    amount: f64,
+    /// The same for each attempt of one, which then happens once
+    #[arg(long, value_name = "KEY")]
+    once: Option<String>,
+}
+
+/// Arguments of `credits budget`.
+#[derive(clap::Args)]
+pub(crate) struct BudgetArgs {
+    /// Credit [default: the own one]
+    id: Option<String>,
+    /// Most of a UTC day, in US dollars
+    #[arg(long, value_name = "USD")]
+    per_day: Option<f64>,
+    /// Most of a call
+    #[arg(long, value_name = "USD")]
+    per_call: Option<f64>,
+    /// Most of each tool in a UTC day
+    #[arg(long, value_name = "USD")]
+    per_tool: Option<f64>,
+    /// How much of a day has it be told
+    #[arg(long, value_name = "USD")]
+    alert_at: Option<f64>,
+    /// It pays for nothing
+    #[arg(long)]
+    frozen: bool,
+    /// Lift all bounds
+    #[arg(long, conflicts_with_all = ["per_day", "per_call", "per_tool", "alert_at", "frozen"])]
+    none: bool,
+}
+
+/// Arguments of `credits revoke` and `restore`.
+#[derive(clap::Args)]
+pub(crate) struct JudgeArgs {
+    /// Credit
+    id: String,
+    /// Why, shown to its holder
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+pub(crate) async fn run(session: &Session, command: Option<Credits>) -> Result {
+    match command {
+        None => show(session, ShowArgs { id: None, paging: Paging { limit: 50, cursor: None } }).await,
+        Some(Credits::List(paging)) => all(session, &paging).await,
+        Some(Credits::Show(args)) => show(session, args).await,
+        Some(Credits::Mint(args)) => mint(session, json!({ "amountUsd": args.amount, "label": args.label }), args.once).await,
+        Some(Credits::TopUp(args)) => mint(session, json!({ "amountUsd": args.amount, "creditId": args.id }), args.once).await,
+        Some(Credits::Budget(args)) => budget(session, args).await,
+        Some(Credits::Revoke(args)) => judge(session, &args, "revoke").await,
+        Some(Credits::Restore(args)) => judge(session, &args, "restore").await,
+    }
+}
+
+async fn all(session: &Session, paging: &Paging) -> Result {
+    let page = pages::read(paging, "credits", || session.client.get(&["ai", "credits"]).by(Who::Admin)).await?;
+    if session.out.json {
+        return session.out.document(&page);
+    }
+    let mut table = Table::new(&["credit", ">left", "made", "", "label"]);
+    for one in list(&page, "credits") {
+        let revoked = if one["revoked"].is_null() { "" } else { "revoked" };
+        table.row([text(one, "creditId"), &usd(one, "balanceUsd"), &moment(one, "createdAt"), revoked, text(one, "label")]);
+    }
+    session.out.table(&table, "no credit was minted yet: tollhouse credits mint USD")?;
+    pages::rest(session.out, &page);
+    Ok(())
+}
+
+async fn show(session: &Session, args: ShowArgs) -> Result {
+    let who = if args.id.is_some() { Who::Holder } else { Who::Credit };
+    let ask = || session.client.get(&["ai", "credits"]).by(who).query_opt("creditId", args.id.as_ref());
+    let page = pages::read(&args.paging, "movements", ask).await?;
+    if session.out.json {
+        return session.out.document(&page);
+    }
+    session.out.text(&about(&page))?;
+    let mut table = Table::new(&["at", "what", ">amount", ">left", "endpoint", "receipt"]);
+    for one in list(&page, "movements") {
+        let (amount, left) = (usd(one, "amountUsd"), usd(one, "balanceUsd"));
+        table.row([&moment(one, "at"), text(one, "kind"), &amount, &left, text(one, "slug"), text(one, "receiptId")]);
+    }
+    session.out.table(&table, "nothing moved it yet")?;
+    pages::rest(session.out, &page);
+    Ok(())
+}
+
+fn about(credit: &Value) -> String {
+    let mut facts = Facts::default();
+    facts.add("credit", text(credit, "creditId"));
+    facts.add("label", text(credit, "label"));
+    facts.add("left", usd(credit, "balanceUsd"));
+    facts.add("spent today", usd(credit, "today.spentUsd"));
+    facts.add("left today", usd(credit, "today.leftUsd"));
+    for (name, member) in [("a day", "perDayUsd"), ("a call", "perCallUsd"), ("a tool a day", "perToolUsd"), ("told at", "alertAtUsd")] {
+        facts.add(name, usd(&credit["budget"], member));
+    }
+    facts.add("frozen", if credit["budget"]["frozen"] == true { "it pays for nothing" } else { "" });
+    facts.add("revoked", any(credit, "revoked.reason"));
+    facts.text()
+}
+
+async fn mint(session: &Session, mut draft: Value, once: Option<String>) -> Result {
+    if let Some(members) = draft.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    let asking = session.client.post(&["ai", "credits"]).by(Who::Admin).json(&draft);
+    let asking = match &once {
+        Some(key) => asking.header("idempotency-key", key),
+        None => asking,
+    };
+    let answer = asking.send().await?.body;
+    session.out.tell(&answer, |answer| match answer["credit"].as_str() {
+        Some(token) => {
+            session.out.note(&format!("{} with {}; its token is shown this once:", text(answer, "creditId"), usd(answer, "balanceUsd")));
+            format!("{}\n", super::base::clean::line(token))
+        }
+        None => about(answer),
+    })
+}
+
+async fn budget(session: &Session, args: BudgetArgs) -> Result {
+    let bounds = [("perDayUsd", args.per_day), ("perCallUsd", args.per_call), ("perToolUsd", args.per_tool), ("alertAtUsd", args.alert_at)];
+    let mut budget = json!({});
+    for (name, usd) in bounds.into_iter().filter_map(|(name, usd)| Some((name, usd?))) {
+        budget[name] = json!(usd);
+    }
+    if args.frozen {
+        budget["frozen"] = json!(true);
+    }
+    if budget == json!({}) && !args.none {
+        return Err(Error::usage("say what to bound, or --none to lift all bounds"));
+    }
+    let who = if args.id.is_some() { Who::Holder } else { Who::Credit };
+    let id = args.id.as_ref();
+    let before = session.client.get(&["ai", "credits"]).by(who).query_opt("creditId", id).query("limit", 1).send().await?.body;
+    let revision = before["budgets"]["revision"].as_u64();
+    let asking = session.client.ask(reqwest::Method::PUT, &["ai", "credits", "budget"]).by(who).query_opt("creditId", id);
+    let answer = asking.if_match(revision).json(&budget).send().await?.body;
+    session.out.tell(&answer, |answer| match changes(&before["budgets"], &answer["budgets"]) {
+        changed if changed.is_empty() => "it is as it was\n".to_owned(),
+        changed => changed.join("\n") + "\n",
+    })
+}
+
+async fn judge(session: &Session, args: &JudgeArgs, decision: &str) -> Result {
+    let verdict = json!({ "decision": decision, "reason": args.reason });
+    let answer = session.client.post(&["ai", "admin", "credits", &args.id]).by(Who::Admin).json(&verdict).send().await?.body;
+    session.out.tell(&answer, about)
+}

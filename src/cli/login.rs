@@ -1,0 +1,94 @@
+//! `tollhouse login` and `logout`: a credential is looked at by the host, and then kept for that host alone.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use tollhouse::config::Hidden;
+use zeroize::Zeroizing;
+
+use super::{
+    base::{
+        address::told,
+        client::Client,
+        credentials::{self, Credentials, Kept},
+        error::{Error, Exit, Result},
+        global::{Global, Role},
+        places,
+        profile::{self, Config},
+        prompt,
+        session::Session,
+    },
+    keeping::Keeping,
+    whoami,
+};
+
+/// Arguments of `login`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// File with the builder key, admin token or developer credit [default: asked for, or standard input]
+    #[arg(long, value_name = "FILE")]
+    credential_file: Option<PathBuf>,
+}
+
+/// Arguments of `logout`.
+#[derive(clap::Args)]
+pub(crate) struct OutArgs {
+    /// Forget the credentials of all profiles
+    #[arg(long)]
+    all: bool,
+}
+
+pub(crate) async fn login(session: Session, global: &Global, args: Args) -> Result {
+    let url = session.client.base().clone();
+    let config = Config::read(&profile::file()?)?;
+    let name = session.name.clone().unwrap_or_else(|| config.new_name(&url));
+    if let Some(known) = config.get(&name)
+        && known.url != session.profile.url
+    {
+        let file = profile::file()?;
+        let error = Error::usage(format!("the profile `{name}` is of {}, and not of {}", told(&known.url), told(&url)));
+        return Err(error.hint(format!("name another one with --profile, or change it in {}", file.display())));
+    }
+    let credential = match &args.credential_file {
+        Some(file) => in_file(file)?,
+        None => prompt::hidden(&format!("builder key, admin token or developer credit for {}", told(&url)), "--credential-file FILE")?,
+    };
+    let role = global.role.unwrap_or_else(|| Role::of(credential.expose()));
+    let client = Client::new(url.clone(), Credentials::only(role, credential.clone()), Some(role), global.plain_http)?;
+    let session = Session { client, name: Some(name.clone()), ..session };
+    let known = whoami::ask(&session, role).await?;
+    Keeping::at(&session, name.clone())?.keep(&url, role, credential)?;
+    let answer = json!({ "url": told(&url), "profile": name, "role": role.what(), "known": known });
+    session.out.tell(&answer, |_| {
+        let who = known["name"].as_str().or(known["label"].as_str()).filter(|name| !name.is_empty());
+        let who = who.map(|name| format!(" ({})", super::base::clean::line(name))).unwrap_or_default();
+        format!("{} of {} is kept for profile {name}{who}\n", role.what(), told(&url))
+    })
+}
+
+fn in_file(file: &std::path::Path) -> Result<Hidden> {
+    let text = places::read(file)?.map(Zeroizing::new);
+    let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
+    let credential = text.trim();
+    if credential.is_empty() {
+        return Err(Error::usage(format!("`{}` is empty", file.display())));
+    }
+    Ok(credential.to_owned().into())
+}
+
+pub(crate) fn logout(session: &Session, global: &Global, args: &OutArgs) -> Result {
+    let _alone = places::lock(&places::config()?)?;
+    let file = credentials::file()?;
+    let mut kept = Kept::read(&file)?;
+    let forgotten = if args.all {
+        kept.forget_all()
+    } else {
+        let name = session.name.as_ref().ok_or_else(|| Error::new(Exit::Credential, format!("nothing is kept for {}", session.host())))?;
+        kept.forget(name, global.role)
+    };
+    if forgotten {
+        kept.write(&file)?;
+    }
+    let what = if forgotten { "forgotten; on the host it is as good as before" } else { "nothing was kept" };
+    session.out.tell(&json!({ "forgotten": forgotten }), |_| format!("{what}\n"))
+}

@@ -1,0 +1,62 @@
+//! `tollhouse open`: the dashboard, signed in by a link that works once within a minute; it is printed where no browser can be shown.
+
+use std::process::{Command, Stdio};
+
+use reqwest::Url;
+use serde_json::json;
+
+use super::base::{
+    client::Who,
+    environment,
+    error::{Error, Result},
+    places,
+    session::Session,
+    words::text,
+};
+
+/// Arguments of `open`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Print the link, and open nothing
+    #[arg(long)]
+    print: bool,
+}
+
+pub(crate) async fn run(session: &Session, args: Args) -> Result {
+    let is_someone = session.client.credential(Who::Anyone)?.is_some();
+    let answer = if is_someone {
+        session.client.post(&["ai", "builders", "sign-in-links"]).send().await?.body
+    } else {
+        session.out.note("nobody is signed in: this is what everyone sees");
+        json!({ "ok": true, "url": session.client.at(&["dashboard"]).as_str() })
+    };
+    // What is opened is chosen by the host: an address of the web, and nothing else.
+    let url = Url::parse(text(&answer, "url")).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.ok_or_else(|| Error::refused("the host answered with no address"))?;
+    if session.out.json {
+        return session.out.document(&answer);
+    }
+    if !args.print && environment::has_screen() && shown(&url).is_ok() {
+        session.out.note(&format!("opened the dashboard of {}", session.host()));
+        return Ok(());
+    }
+    session.out.text(&format!("{url}\n"))
+}
+
+/// Has a browser show it. The address is in a file that nobody else reads: as an argument everyone on the machine could, and use it first.
+fn shown(url: &Url) -> Result {
+    let file = places::state()?.join("open.html");
+    let escaped = url.as_str().replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+    places::write_private(
+        &file,
+        &format!(
+            "<!doctype html><meta http-equiv=\"refresh\" content=\"0; url={escaped}\"><meta name=\"referrer\" content=\"no-referrer\">\n"
+        ),
+    )?;
+    let browser = environment::browser().unwrap_or_else(|| "xdg-open".into());
+    let quiet = || Stdio::null();
+    let ended = Command::new(browser).arg(&file).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()?;
+    // It goes on by itself: this command has shown what it was asked for.
+    drop(ended);
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! `tollhouse policy`: what builders may do on a host. A change is of the policy that was read: nobody's is written over unseen.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::base::{
+    answer::Answer,
+    changed::changes,
+    clean::{json_for_people, line},
+    client::Who,
+    error::{Error, Result},
+    places, prompt,
+    session::Session,
+    words::list,
+};
+
+/// What builders may do.
+#[derive(clap::Subcommand)]
+pub(crate) enum Policy {
+    /// What is in force.
+    Show,
+    /// What a policy would narrow of endpoints that are there; nothing is changed.
+    Check(FileArgs),
+    /// Replaces it whole by that of a file.
+    Set(SetArgs),
+    /// Changes members of it.
+    Edit(EditArgs),
+}
+
+/// A policy in a file.
+#[derive(clap::Args)]
+pub(crate) struct FileArgs {
+    /// JSON as `policy show --json` has it under `policy`; `-` is standard input
+    file: PathBuf,
+}
+
+/// Arguments of `policy set`.
+#[derive(clap::Args)]
+pub(crate) struct SetArgs {
+    /// JSON as `policy show --json` has it under `policy`; `-` is standard input
+    file: PathBuf,
+    #[command(flatten)]
+    sure: Sure,
+}
+
+/// Arguments of `policy edit`.
+#[derive(clap::Args)]
+pub(crate) struct EditArgs {
+    /// Members and their values in JSON, such as `limits.wallMs=5000` or `builderCapabilities.files=true`
+    #[arg(required = true, value_name = "NAME=VALUE", value_parser = edit)]
+    edits: Vec<(String, Value)>,
+    #[command(flatten)]
+    sure: Sure,
+}
+
+/// What keeps a change from being a surprise.
+#[derive(clap::Args)]
+struct Sure {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    /// Only where the policy's revision is still this one [default: the one that is read]
+    #[arg(long, value_name = "REV")]
+    onto: Option<u64>,
+}
+
+fn edit(text: &str) -> std::result::Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("it is of the form NAME=VALUE")?;
+    if name.is_empty() || name.split('.').any(str::is_empty) {
+        return Err("a name is one member, or members with `.` between them".to_owned());
+    }
+    let bare = || (!value.is_empty()).then(|| Value::from(value)).ok_or_else(|| "a value is JSON, or a word".to_owned());
+    Ok((name.to_owned(), serde_json::from_str(value).or_else(|_| bare())?))
+}
+
+const PATH: [&str; 3] = ["ai", "admin", "policy"];
+
+pub(crate) async fn run(session: &Session, command: Option<Policy>) -> Result {
+    match command {
+        None | Some(Policy::Show) => show(session).await,
+        Some(Policy::Check(args)) => {
+            let answer = check(session, &in_file(&args.file)?).await?;
+            session.out.tell(&answer, narrowed)
+        }
+        Some(Policy::Set(args)) => {
+            let policy = in_file(&args.file)?;
+            let before = read(session).await?;
+            set(session, &before, &policy, &args.sure).await
+        }
+        Some(Policy::Edit(args)) => {
+            let before = read(session).await?;
+            let mut policy = before.body["policy"].clone();
+            for (name, value) in args.edits {
+                put(&mut policy, &name, value)?;
+            }
+            set(session, &before, &policy, &args.sure).await
+        }
+    }
+}
+
+async fn read(session: &Session) -> Result<Answer> {
+    session.client.get(&PATH).by(Who::Admin).send().await
+}
+
+async fn show(session: &Session) -> Result {
+    let answer = read(session).await?;
+    let revision = answer.revision();
+    session.out.tell(&answer.body, |body| json_for_people(&body["policy"]) + "\n")?;
+    if let Some(revision) = revision.filter(|_| !session.out.json) {
+        session.out.note(&format!("revision {revision}"));
+    }
+    Ok(())
+}
+
+/// A policy of a file, whether or not the answer that it was in is around it.
+fn in_file(file: &std::path::Path) -> Result<Value> {
+    let text = if file == std::path::Path::new("-") {
+        std::io::read_to_string(std::io::Read::take(std::io::stdin(), 1 << 20))?
+    } else {
+        places::read(file)?.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?
+    };
+    let mut read: Value = serde_json::from_str(&text).map_err(|error| Error::usage(format!("`{}` is no JSON: {error}", file.display())))?;
+    Ok(if read["policy"].is_object() { read["policy"].take() } else { read })
+}
+
+/// Puts a value where `a.b` says.
+fn put(policy: &mut Value, name: &str, value: Value) -> Result {
+    let mut place = policy;
+    let mut pieces = name.split('.').peekable();
+    while let Some(piece) = pieces.next() {
+        let members = place.as_object_mut().ok_or_else(|| Error::usage(format!("`{name}` is no member of a policy")))?;
+        if pieces.peek().is_none() {
+            members.insert(piece.to_owned(), value);
+            return Ok(());
+        }
+        place = members.entry(piece).or_insert_with(|| Map::new().into());
+    }
+    Ok(())
+}
+
+async fn check(session: &Session, policy: &Value) -> Result<Value> {
+    Ok(session.client.post(&["ai", "admin", "policy", "check"]).by(Who::Admin).json(policy).send().await?.body)
+}
+
+fn narrowed(answer: &Value) -> String {
+    let narrows = &answer["narrows"];
+    let slugs = list(narrows, "slugs").filter_map(Value::as_str).map(line).collect::<Vec<_>>().join(", ");
+    let told =
+        format!("it would narrow {} endpoints, {} of which would stop being long-running", narrows["endpoints"], narrows["longRunning"]);
+    if slugs.is_empty() { told + "\n" } else { format!("{told}: {slugs}\n") }
+}
+
+async fn set(session: &Session, before: &Answer, policy: &Value, sure: &Sure) -> Result {
+    let differences = changes(&before.body["policy"], policy);
+    if differences.is_empty() {
+        session.out.note("it is the policy in force: nothing was changed");
+        return session.out.tell(&before.body, |_| String::new());
+    }
+    if !sure.yes {
+        // Asked before what it would come to: who cannot be asked is told at once.
+        if !prompt::is_asked() {
+            return prompt::insist("replace the policy", "--yes");
+        }
+        for difference in &differences {
+            session.out.note(&format!("  {difference}"));
+        }
+        session.out.note(narrowed(&check(session, policy).await?).trim_end());
+        prompt::insist("replace the policy?", "--yes")?;
+    }
+    let revision = sure.onto.or(before.revision());
+    let asking = session.client.ask(reqwest::Method::PUT, &PATH).by(Who::Admin).if_match(revision).json(policy);
+    let answer = match asking.send().await {
+        Err(error) if error.code() == "revision_changed" => return Err(slower(session, before, error).await),
+        ended => ended?,
+    };
+    let now = answer.revision().unwrap_or_default();
+    session.out.tell(&answer.body, |_| {
+        differences.iter().map(|told| format!("{told}\n")).collect::<String>() + &format!("in force, revision {now}\n")
+    })
+}
+
+/// What somebody else has made of the policy since it was read.
+async fn slower(session: &Session, before: &Answer, refused: Error) -> Error {
+    let Ok(now) = read(session).await else { return refused };
+    let after = now.revision().unwrap_or_default();
+    let error = Error { message: format!("the policy was changed meanwhile: its revision is {after}"), hint: None, ..refused };
+    let error = Error { more: changes(&before.body["policy"], &now.body["policy"]), ..error };
+    error.hint(format!("nothing was changed; onto what is there now: --onto {after}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_edit_names_members_and_has_a_value_of_json() {
+        let mut policy = json!({ "limits": { "wallMs": 1 }, "tier": "jit" });
+        for text in
+            ["limits.wallMs=5000", "limits.cpuMs=7", "tier=jitless", "builderCapabilities.files=true", "maxEndpointsPerBuilder=null"]
+        {
+            let (name, value) = edit(text).unwrap();
+            put(&mut policy, &name, value).unwrap();
+        }
+        let wanted = json!({ "limits": { "wallMs": 5000, "cpuMs": 7 }, "tier": "jitless", "builderCapabilities": { "files": true }, "maxEndpointsPerBuilder": null });
+        assert_eq!(policy, wanted);
+        assert!(put(&mut policy, "tier.x", json!(1)).is_err());
+        for text in ["", "a", "=1", "a.=1", ".a=1", "a="] {
+            assert!(edit(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `tollhouse show` and `versions`: what an endpoint is, what of its handler is kept, and its source.
+
+use serde_json::Value;
+use tollhouse::tool::Slug;
+
+use super::base::{
+    changed::short,
+    clean::{block, line},
+    client::Who,
+    error::Result,
+    session::Session,
+    table::{Facts, Table},
+    words::{any, granted, list, moment, price, text},
+};
+
+/// Arguments of `show`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Endpoint [default: that of the folder]
+    slug: Option<Slug>,
+    /// The handler's source in place of the record (its owner, and admins)
+    #[arg(long)]
+    source: bool,
+    /// Version of the source [default: the one that runs]
+    #[arg(long, requires = "source")]
+    version: Option<String>,
+}
+
+/// Arguments of `versions`.
+#[derive(clap::Args)]
+pub(crate) struct VersionsArgs {
+    /// Endpoint [default: that of the folder]
+    slug: Option<Slug>,
+}
+
+pub(crate) async fn run(session: &Session, args: Args) -> Result {
+    let slug = session.slug(args.slug)?;
+    if args.source {
+        return source(session, &slug, args.version).await;
+    }
+    let answer = session.client.get(&["ai", "endpoints", slug.as_str()]).by(Who::Anyone).send().await?;
+    session.out.tell(&answer.body, |answer| told(&answer["endpoint"]))
+}
+
+async fn source(session: &Session, slug: &Slug, version: Option<String>) -> Result {
+    let version = match version {
+        Some(version) => Some(whole(&record(session, slug).await?, &version)),
+        None => None,
+    };
+    let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "source"]).query_opt("version", version);
+    let answer = asking.send().await?;
+    session.out.tell(&answer.body, |answer| match answer["handler"]["source"].as_str() {
+        Some(source) => block(source, ""),
+        None => super::base::clean::json_for_people(&answer["handler"]["response"]) + "\n",
+    })
+}
+
+/// The owner's record of an endpoint.
+pub(crate) async fn record(session: &Session, slug: &Slug) -> Result<Value> {
+    Ok(session.client.get(&["ai", "endpoints", slug.as_str()]).send().await?.body["endpoint"].take())
+}
+
+/// A version by the first characters of its hash, as far as the endpoint keeps one that begins so and no other.
+pub(crate) fn whole(endpoint: &Value, said: &str) -> String {
+    let hash = said.strip_prefix("sha256:").unwrap_or(said);
+    let all = list(endpoint, "versions").map(|kept| text(kept, "version"));
+    let fitting: Vec<_> = all.filter(|version| version.strip_prefix("sha256:").is_some_and(|whole| whole.starts_with(hash))).collect();
+    match fitting[..] {
+        [one] if hash.len() >= 4 => one.to_owned(),
+        _ => said.to_owned(),
+    }
+}
+
+/// A record, for people.
+fn told(endpoint: &Value) -> String {
+    let mut facts = Facts::default();
+    for (name, member) in
+        [("slug", "slug"), ("title", "title"), ("status", "status"), ("url", "url"), ("owner", "owner"), ("builder", "builder.name")]
+    {
+        facts.add(name, text(endpoint, member));
+    }
+    facts.add("price", price(endpoint, "priceUsd"));
+    facts.add("at most", super::base::words::usd(endpoint, "maxPriceUsd"));
+    facts.add("version", short(text(endpoint, "version")));
+    facts.add("revision", any(endpoint, "revision"));
+    facts.add("may", granted(endpoint, "capabilities"));
+    facts.add("hosts", list(endpoint, "allowedHosts").filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
+    facts.add("asks for", granted(endpoint, "requestedCapabilities"));
+    facts.add("asks for hosts", list(endpoint, "requestedHosts").filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
+    facts.add("review", Some(text(endpoint, "review.state")).filter(|state| *state != "none").unwrap_or_default());
+    facts.add("decided", text(endpoint, "review.decision.decision"));
+    facts.add("because", text(endpoint, "review.decision.reason"));
+    facts.add("limits", limits(endpoint));
+    facts.add("tags", list(endpoint, "tags").filter_map(Value::as_str).collect::<Vec<_>>().join(" "));
+    facts.add("calls 30 d", any(endpoint, "usage.calls30d"));
+    facts.add("median", Some(any(endpoint, "usage.medianMs")).filter(|ms| !ms.is_empty()).map(|ms| ms + " ms").unwrap_or_default());
+    facts.add("changed", moment(endpoint, "updatedAt"));
+    let mut told = facts.text();
+    for finding in list(endpoint, "contentSafety.findings") {
+        told += &line(&format!("finding: {} at {}:{}", text(finding, "rule"), text(finding, "field"), any(finding, "line")));
+        told.push('\n');
+    }
+    match text(endpoint, "description") {
+        "" => told,
+        words => format!("{told}\n  {}\n", block(words, "  ")),
+    }
+}
+
+fn limits(endpoint: &Value) -> String {
+    let own = endpoint["ownLimits"].as_object().or(endpoint["limits"].as_object());
+    own.into_iter().flatten().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+}
+
+pub(crate) async fn versions(session: &Session, args: VersionsArgs) -> Result {
+    let slug = session.slug(args.slug)?;
+    let endpoint = record(session, &slug).await?;
+    let running = text(&endpoint, "version");
+    if session.out.json {
+        return session.out.document(&serde_json::json!({ "slug": slug, "version": running, "versions": endpoint["versions"] }));
+    }
+    let mut table = Table::new(&["version", "published", "by", "via", "", "note"]);
+    for kept in list(&endpoint, "versions") {
+        let version = text(kept, "version");
+        let mark = match version {
+            _ if version == running => "runs",
+            _ if version == text(&endpoint, "review.approvedVersion") => "approved",
+            _ => "",
+        };
+        table.row([&short(version), &moment(kept, "createdAt"), text(kept, "by"), text(kept, "via"), mark, text(kept, "note")]);
+    }
+    session.out.table(&table, "no version is kept")
+}

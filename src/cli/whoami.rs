@@ -1,0 +1,68 @@
+//! `tollhouse whoami`: which host, and as whom.
+
+use serde_json::{Value, json};
+
+use super::base::{
+    address::told,
+    client::Who,
+    error::{Error, Result},
+    global::Role,
+    session::Session,
+    table::Facts,
+};
+
+/// Arguments of `whoami`.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(session: &Session, _: Args) -> Result {
+    let role = shown(session)?;
+    let known = ask(session, role).await?;
+    let answer = json!({ "url": told(session.client.base()), "profile": session.name, "role": role.what(), "known": known });
+    session.out.tell(&answer, |_| {
+        let mut facts = Facts::default();
+        facts.add("host", session.host());
+        facts.add("by", role.what());
+        for (name, member) in [("builder", "name"), ("id", "builderId"), ("credit", "creditId"), ("label", "label")] {
+            facts.add(name, known[member].as_str().unwrap_or_default());
+        }
+        if let Some(balance) = known["balanceUsd"].as_f64() {
+            facts.add("balance", format!("${balance}"));
+        }
+        let profile = &session.profile;
+        facts.add("limits", format!("${} a call, ${} a day", profile.max_usd, profile.daily_usd));
+        facts.add("network", profile.network.as_deref().unwrap_or_default());
+        facts.add("key file", profile.key_file.as_ref().map(|file| file.display().to_string()).unwrap_or_default());
+        if let Some(folder) = &session.folder {
+            facts.add("folder", format!("{} ({})", folder.path.display(), folder.state.slug));
+        }
+        if !known["suspended"].is_null() {
+            facts.add("suspended", known["suspended"]["reason"].as_str().unwrap_or("yes"));
+        }
+        facts.text()
+    })
+}
+
+/// The first that there is: what most commands would show.
+fn shown(session: &Session) -> Result<Role> {
+    let mut lacking = None;
+    for who in [Who::Manager, Who::Holder] {
+        match session.client.credential(who) {
+            Ok(Some((role, _))) => return Ok(role),
+            Ok(None) => {}
+            Err(error) => lacking = Some(error),
+        }
+    }
+    Err(lacking.unwrap_or_else(|| Error::credential("nobody is signed in")))
+}
+
+/// What the host knows of who shows this credential: proof that it takes it.
+pub(crate) async fn ask(session: &Session, role: Role) -> Result<Value> {
+    let client = &session.client;
+    let answer = match role {
+        Role::Builder => client.get(&["ai", "builders", "me"]).send().await?.body["builder"].take(),
+        Role::Admin => client.get(&["ai", "admin", "policy"]).by(Who::Admin).send().await.map(|_| json!({}))?,
+        Role::Credit => client.get(&["ai", "credits"]).by(Who::Holder).query("limit", 1).send().await?.body,
+    };
+    Ok(answer)
+}

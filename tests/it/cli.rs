@@ -1,0 +1,12 @@
+//! The command line against a live host: the real binary, with a home folder of its own, as people and programs run it.
+
+mod bars;
+mod changes;
+mod codes;
+mod endpoints;
+mod everything;
+mod follow;
+mod harness;
+mod hostile;
+mod profiles;
+mod terminal;

@@ -1,0 +1,81 @@
+//! Nobody's change is written over unseen: whoever was slower is told what the other one did, and nothing is done.
+
+use serde_json::json;
+
+use super::harness::Shell;
+use crate::harness::{Host, js};
+
+#[tokio::test]
+async fn who_was_slower_is_told_what_was_changed() {
+    let host = Host::start().await;
+    host.publish(&js("shout", 0.0, "export default () => 1;")).await;
+    host.change("shout", &json!({ "limits": { "wallMs": 5000 }, "title": "Louder" })).await;
+    let shell = Shell::admin(&host);
+    let told = "error: shout changed on the host since revision 1: now 2, …Z\nhint: nothing was changed; onto what is there now: --onto 2\n(revision_changed, req_…)";
+    for words in [&["pause", "shout", "--onto", "1"][..], &["delete", "shout", "--yes", "--onto", "1"]] {
+        shell.run(words).await.is(1).said("").warned(told);
+    }
+    assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
+    shell.run(&["pause", "shout", "--onto", "2"]).await.is(0).said("shout is paused, revision 3");
+}
+
+#[tokio::test]
+async fn policy_is_edited_set_and_never_written_over() {
+    let host = Host::start().await;
+    let shell = Shell::admin(&host);
+    shell
+        .run(&["policy", "edit", "limits.wallMs=5000"])
+        .await
+        .is(2)
+        .warned("error: replace the policy: nobody can be asked here\nhint: say it with --yes");
+    let edited = shell.run(&["policy", "edit", "limits.wallMs=5000", "builderCapabilities.files=true", "--yes"]).await.is(0);
+    edited.said("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nin force, revision …");
+    let policy = shell.json(&["policy"]).await;
+    assert_eq!((&policy["policy"]["limits"]["wallMs"], &policy["policy"]["builderCapabilities"]["files"]), (&json!(5000), &json!(true)));
+    let file = shell.file("policy.json", &policy.to_string());
+    shell.run(&["policy", "set", &file, "--yes"]).await.is(0).warned("it is the policy in force: nothing was changed");
+    shell.run(&["policy", "edit", "requireReview=true", "--yes"]).await.is(0);
+    shell.run(&["policy", "check", &file]).await.is(0).said("it would narrow 0 endpoints, 0 of which would stop being long-running");
+    let slower = shell.run(&["policy", "set", &file, "--yes", "--onto", "1"]).await.is(1);
+    slower.warned("error: the policy was changed meanwhile: its revision is …\n…hint: nothing was changed; onto what is there now: --onto …\n(revision_changed, req_…)");
+    assert_eq!(shell.json(&["policy"]).await["policy"]["requireReview"], true);
+    shell
+        .run(&["policy", "edit", "limits.nothing=1", "--yes"])
+        .await
+        .is(1)
+        .warned("error: there is no limit called `nothing`\n  at /limits/nothing\n(invalid_policy, req_…)");
+    shell.run(&["policy", "set", "missing.json", "--yes"]).await.is(2);
+}
+
+#[tokio::test]
+async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let mut tool = js("asker", 0.0, "export default () => 1;");
+    tool["capabilities"] = json!({ "kv": true, "files": true });
+    host.as_builder(&key, reqwest::Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+    let shell = Shell::admin(&host);
+    shell
+        .run(&["reviews"])
+        .await
+        .is(0)
+        .said("slug   waits since        rev  asks for  content  findings  owner\nasker  …Z    1  files                     0  bld_…");
+    shell.run(&["reviews", "show", "asker"]).await.is(0).said("slug      asker\n…\nasks for  files\n…");
+    shell
+        .run(&["reviews", "approve", "asker"])
+        .await
+        .is(2)
+        .warned("error: approve asker: nobody can be asked here\nhint: say it with --yes");
+    shell
+        .run(&["reviews", "approve", "asker", "--yes", "--onto", "7"])
+        .await
+        .is(1)
+        .warned("error: asker changed on the host since revision 7: now 1, …\n…");
+    let said = shell.run(&["reviews", "approve", "asker", "--yes", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
+    said.said("asker: approve, revision 2, active; it may: files kv");
+    shell.run(&["reviews"]).await.is(0).said("").warned("nothing waits for you");
+    let record = shell.json(&["show", "asker"]).await;
+    assert_eq!(record["endpoint"]["limitCaps"]["wallMs"], 5000, "{record}");
+    shell.run(&["reviews", "takedown", "asker", "--yes", "--reason", "no"]).await.is(0).said("asker: takedown, revision 3, paused; …");
+    shell.run(&["reviews", "restore", "asker", "--yes"]).await.is(0);
+}

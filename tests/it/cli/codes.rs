@@ -1,0 +1,79 @@
+//! How commands end: programs read the code, people the sentence.
+
+use serde_json::{Value, json};
+
+use super::harness::Shell;
+use crate::harness::{Host, js};
+
+#[tokio::test]
+async fn each_kind_of_end_has_its_code() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    host.publish(&js("theirs", 0.0, "export default () => 1;")).await;
+    let shell = Shell::builder(&host, &key);
+    shell.run(&["list"]).await.is(0);
+    shell.run(&["show", "nothing"]).await.is(1);
+    for words in
+        [&["shwo"][..], &["show", "NO SLUG"], &["list", "--limit", "0"], &["logs"], &["list", "--url", "ftp://a"], &["delete", "theirs"]]
+    {
+        shell.run(words).await.is(2).said("");
+    }
+    shell.run(&["pause", "theirs"]).await.is(3).warned("error: this belongs to another builder\n…(not_owner, req_…)");
+    shell.run(&["audit"]).await.is(3).warned("error: there is no admin token for …\nhint: …TOLLHOUSE_ADMIN_TOKEN");
+    shell
+        .run(&["register", "Second"])
+        .await
+        .is(4)
+        .warned("error: payment required\nhint: registering is paid like a call: …\n(payment_required, req_…)");
+    let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let nobody = format!("http://{nobody}");
+    shell.run(&["list", "--url", &nobody]).await.is(5).warned(&format!("error: the host at {nobody} does not answer: …refused…"));
+    shell.run(&["pause", "theirs", "--url", &nobody]).await.is(5);
+}
+
+/// A host that answers this to everything.
+async fn answering(status: u16, body: &'static str) -> String {
+    let status = axum::http::StatusCode::from_u16(status).unwrap();
+    let router = axum::Router::new().fallback(move || async move { (status, body) });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+#[tokio::test]
+async fn what_is_not_known_to_be_charged_and_what_is_no_host_have_codes_of_their_own() {
+    let unknown =
+        r#"{"ok":false,"error":{"code":"settlement_unknown","fault":"host","message":"settlement was not confirmed","charged":"unknown"}}"#;
+    for (status, body, code) in [
+        (502, unknown, 6),
+        (502, "<html>Bad Gateway</html>", 5),
+        (404, "<html>Not Found</html>", 1),
+        (200, "<html>Welcome</html>", 1),
+        (403, r#"{"ok":false,"error":{"code":"budget_exceeded","message":"no"}}"#, 4),
+        (401, r#"{"ok":false,"error":{}}"#, 3),
+        (503, r#"{"ok":false,"error":{"code":"busy","message":"no"}}"#, 5),
+    ] {
+        let url = answering(status, body).await;
+        let ran = Shell::at(&url).run(&["register", "Toolsmith"]).await.is(code);
+        assert!(ran.stdout.is_empty() && ran.stderr.starts_with("error: "), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn programs_read_an_error_as_they_read_an_answer() {
+    let host = Host::start().await;
+    let ran = Shell::at(&host.url).run(&["show", "nothing", "--json"]).await.is(1).said("");
+    let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!((&error["ok"], &error["error"]["code"], &error["error"]["exit"]), (&json!(false), &json!("unknown_endpoint"), &json!(1)));
+    assert!(error["error"]["requestId"].as_str().unwrap().starts_with("req_"), "{error}");
+    let ran = Shell::at(&host.url).run(&["audit", "--json"]).await.is(3);
+    assert!(serde_json::from_str::<Value>(&ran.stderr).unwrap()["error"]["hint"].is_string());
+}
+
+#[tokio::test]
+async fn flags_of_hosts_that_are_asked_are_refused_elsewhere() {
+    let shell = Shell::new();
+    shell.run(&["--json", "ledger", "check"]).await.is(2).warned("{…`--json` is for commands that ask a host…}");
+    shell.run(&["--url", "http://127.0.0.1:1", "store", "check"]).await.is(2).warned("error: `--url` is for commands that ask a host; …");
+}

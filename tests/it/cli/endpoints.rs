@@ -1,0 +1,128 @@
+//! Endpoints from the command line, as transcripts: `…` stands for what is another each time.
+
+use serde_json::json;
+
+use super::harness::Shell;
+use crate::harness::{Host, js};
+
+const SHOUT: &str = "export default async (req, ctx) => { ctx.log.info('shouting', { length: req.input.text.length }); return { text: req.input.text.toUpperCase() }; };";
+
+async fn published(host: &Host, key: &str) {
+    let mut tool = js("shout", 0.01, SHOUT);
+    tool["title"] = json!("Shout");
+    tool["description"] = json!("Says it louder.");
+    tool["tags"] = json!(["text"]);
+    host.as_builder(key, reqwest::Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+}
+
+#[tokio::test]
+async fn endpoint_is_listed_shown_paused_and_deleted() {
+    let host = Host::start().await;
+    let (id, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    shell.run(&["list"]).await.is(0).said("").warned("there is no endpoint yet: tollhouse init, and tollhouse deploy");
+    published(&host, &key).await;
+    shell.run(&["list"]).await.is(0).said("slug   state   price  rev  changed            title\nshout  active  $0.01    1  …Z  Shout");
+    let record = format!(
+        "slug      shout
+title     Shout
+status    active
+url       {}/tools/shout
+owner     {id}
+price     $0.01
+version   …
+revision  1
+may       kv logs
+tags      text
+changed   …Z
+
+  Says it louder.",
+        host.url
+    );
+    shell.run(&["show", "shout"]).await.is(0).said(&record);
+    shell.run(&["show", "shout", "--source"]).await.is(0).said(&format!("{SHOUT}\n// shout"));
+    shell.run(&["pause", "shout"]).await.is(0).said("shout is paused, revision 2").warned("");
+    shell.run(&["list", "--state", "paused"]).await.is(0).said("…\nshout  paused  …");
+    shell.run(&["resume", "shout"]).await.is(0).said("shout is active, revision 3");
+    shell.run(&["delete", "shout"]).await.is(2).said("").warned("error: delete shout: nobody can be asked here\nhint: say it with --yes");
+    assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
+    shell.run(&["delete", "shout", "--yes"]).await.is(0).said("shout is deleted");
+    shell.run(&["show", "shout"]).await.is(1).warned("error: no endpoint …`shout`…\n(unknown_endpoint, req_…)");
+}
+
+#[tokio::test]
+async fn what_is_offered_is_found_without_a_credential() {
+    let host = Host::builder().with_catalogue().start().await;
+    let shell = Shell::at(&host.url);
+    shell.run(&["list", "--search", "receipt", "--limit", "2"]).await.is(0).said("slug …title\n…\n…receipt…\n…");
+    shell.run(&["list", "--tag", "no-such-tag"]).await.is(0).said("").warned("nothing that is offered here fits");
+    let all = shell.json(&["list", "--limit", "500"]).await;
+    assert_eq!(all["endpoints"].as_array().unwrap().len() as u64, all["total"].as_u64().unwrap());
+    let free = shell.json(&["list", "--free"]).await;
+    assert!(free["endpoints"].as_array().unwrap().iter().all(|tool| tool["priceUsd"] == 0), "{free}");
+    let (first, cursor) = (shell.json(&["list", "--limit", "1"]).await, "nextCursor");
+    let second = shell.json(&["list", "--limit", "1", "--cursor", first[cursor].as_str().unwrap()]).await;
+    assert_ne!(first["endpoints"][0]["slug"], second["endpoints"][0]["slug"]);
+}
+
+#[tokio::test]
+async fn version_is_run_again_by_the_first_characters_of_its_hash() {
+    let host = Host::start().await;
+    let shell = Shell::admin(&host);
+    host.publish(&js("shout", 0.0, "export default () => 1;")).await;
+    let first = host.change("shout", &json!({})).await["version"].as_str().unwrap().to_owned();
+    host.change("shout", &json!({ "handler": { "language": "js", "source": "export default () => 2;" } })).await;
+    let (short, whole) = (&first[7..15], first.as_str());
+    shell.run(&["versions", "shout"]).await.is(0).said("version   published          by …\n…runs…\n…").said(&format!("…\n{short}  …\n…"));
+    let back = format!("shout runs {short} again, revision …; secrets, grants and price are as they were");
+    shell.run(&["rollback", "shout"]).await.is(0).said(&back);
+    host.call("shout", &json!({})).await.is(200);
+    assert_eq!(shell.json(&["versions", "shout"]).await["version"], whole);
+    shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: shout keeps no version before {short}"));
+    shell.run(&["rollback", "shout", "--to", short]).await.is(0).said(&back);
+    shell.run(&["rollback", "shout", "--to", "ffff"]).await.is(1).warned("error: …version…\n…(unknown_version, req_…)");
+}
+
+#[tokio::test]
+async fn secrets_come_from_standard_input_or_a_file_and_are_told_by_name() {
+    let host = Host::start().await;
+    host.publish(&js("keeper", 0.0, "export default (req, ctx) => ctx.env.KEY === req.input.guess;")).await;
+    let shell = Shell::admin(&host);
+    shell.given("s3cret-value\n", &["secrets", "set", "KEY", "--slug", "keeper"]).await.is(0).said("KEY is set for keeper");
+    assert_eq!(host.call("keeper", &json!({ "guess": "s3cret-value" })).await.is(200).json(), true);
+    shell
+        .run(&["secrets", "set", "KEY", "--slug", "keeper"])
+        .await
+        .is(2)
+        .warned("error: value of KEY: nothing was said\nhint: on standard input, or --env-file FILE");
+    let file = shell.file(".env", "# two\nA_TOKEN=\"one two three\"\nB_TOKEN=abcdefgh\n");
+    shell
+        .run(&["secrets", "set", "--env-file", &file, "--slug", "keeper", "--auth"])
+        .await
+        .is(0)
+        .said("A_TOKEN is set for keeper\nB_TOKEN is set for keeper");
+    let listed = shell.run(&["secrets", "list", "--slug", "keeper"]).await.is(0);
+    assert!(!listed.stdout.contains("one two three") && !listed.stdout.contains("s3cret-value"));
+    listed.said("name     for                             set\nA_TOKEN  servers that are asked with it  …Z\nB_TOKEN  servers that are asked with it  …Z\nKEY      the handler                     …Z");
+    shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(0).said("KEY of keeper is removed; workers that had it end");
+    shell.run(&["secrets", "rm", "KEY", "--slug", "keeper"]).await.is(1).warned("error: …\n(unknown_secret, req_…)");
+    shell.run(&["secrets", "rotate", "--url", &host.url]).await.is(0).said("2 secrets sealed anew under key …; retired keys: …");
+}
+
+#[tokio::test]
+async fn folder_of_a_tool_says_which_endpoint_is_meant() {
+    let host = Host::start().await;
+    host.publish(&js("shout", 0.0, "export default () => 1;")).await;
+    let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
+    let state = json!({ "slug": "shout", "host": host.url, "revision": 1 }).to_string();
+    shell.file("tools/shout/.tollhouse/state.json", &state);
+    shell.file("tools/shout/src/deep/handler.ts", "");
+    let inside = shell.home().join("tools/shout/src/deep");
+    // The host that a folder names is asked what everyone may; a credential goes to one that was chosen.
+    shell.run_in(&inside, &["show"]).await.is(0).said("slug        shout\n…");
+    shell.run_in(&inside, &["pause"]).await.is(3).warned("error: there is no builder key or admin token for …\n…");
+    shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).said("shout is paused, revision 2");
+    let noted = std::fs::read_to_string(shell.home().join("tools/shout/.tollhouse/state.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");
+    shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: name the endpoint: this is no folder of one that was published");
+}

@@ -1,0 +1,174 @@
+//! Which host is meant, and which credential goes where: to the host that it was kept for, and to no other.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use serde_json::json;
+
+use super::harness::{Shell, Wire};
+use crate::harness::{Host, js};
+
+#[tokio::test]
+async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
+    let host = Host::start().await;
+    let (id, key) = host.register("Toolsmith").await;
+    let shell = Shell::new();
+    let login = ["login", "--url", &host.url];
+    shell.given("bk_wrong\n", &login).await.is(3).said("").warned("error: credential missing or wrong\nhint: …\n(unauthorized, req_…)");
+    assert!(!shell.config("credentials.toml").exists() && !shell.config("config.toml").exists());
+    let told = format!("builder key of {} is kept for profile default (Toolsmith)", host.url);
+    shell.given(&format!("{key}\n"), &login).await.is(0).said(&told).warned("");
+    let kept = fs::metadata(shell.config("credentials.toml")).unwrap();
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+    let config = fs::read_to_string(shell.config("config.toml")).unwrap();
+    assert!(!config.contains(&key) && config.contains(&host.url), "{config}");
+    let known = format!(
+        "host     {} (profile default)\nby       builder key\nbuilder  Toolsmith\nid       {id}\nlimits   $0.1 a call, $5 a day",
+        host.url
+    );
+    shell.run(&["whoami"]).await.is(0).said(&known);
+    let file = shell.file("credit", &host.mint(2.5).await);
+    shell.run(&["login", "--credential-file", &file]).await.is(0).said("developer credit of … is kept for profile default (test)");
+    shell.run(&["credits"]).await.is(0).said("credit       crd_…\nlabel        test\nleft         $2.5\n…");
+    shell.run(&["logout", "--as", "credit"]).await.is(0).said("forgotten; …");
+    shell.run(&["whoami"]).await.is(0).said(&known);
+    shell.run(&["logout"]).await.is(0);
+    shell.run(&["whoami"]).await.is(3).warned("error: there is no … for …\nhint: tollhouse login --url …, or set …");
+}
+
+#[tokio::test]
+async fn credentials_that_others_can_read_are_refused() {
+    let host = Host::start().await;
+    let shell = Shell::new();
+    shell.given(&host.admin, &["login", "--url", &host.url, "--as", "admin"]).await.is(0);
+    let file = shell.config("credentials.toml");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let told = format!("error: `{0}` is readable by others\nhint: chmod 600 {0}", file.display());
+    shell.run(&["audit"]).await.is(3).said("").warned(&told);
+    shell.given("t", &["login", "--url", &host.url]).await.is(3);
+    // What the environment gives is enough.
+    let shell = shell.env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
+    shell.run(&["audit", "--limit", "1"]).await.is(0);
+}
+
+#[tokio::test]
+async fn credential_goes_to_no_other_host_and_follows_nobody_elsewhere() {
+    let host = Host::start().await;
+    let elsewhere = Wire::to(&host.url).await;
+    let shell = Shell::new();
+    shell.given(&host.admin, &["login", "--url", &host.url]).await.is(0);
+    shell.run(&["audit"]).await.is(0);
+    for words in [&["audit"][..], &["list"], &["whoami"], &["audit", "--profile", "default"]] {
+        let ran = shell.run(&[words, &["--url", &elsewhere.url]].concat()).await;
+        assert!(ran.status == 3 || words == ["list"], "{ran:?}");
+    }
+    assert!(!elsewhere.sent().contains(&host.admin), "{}", elsewhere.sent());
+    let redirecting = axum::Router::new().fallback(|| async { axum::response::Redirect::temporary("http://192.0.2.1/") });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, redirecting).await });
+    let told = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: …--url";
+    Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(told);
+}
+
+#[tokio::test]
+async fn credential_does_not_cross_a_network_in_the_clear() {
+    let shell = Shell::at("http://192.0.2.1").env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
+    let told = "error: http://192.0.2.1 is plain http: whoever is on the way would read the credential\nhint: …--allow-plain-http…";
+    shell.run(&["audit"]).await.is(3).warned(told);
+    shell.given("secret-of-mine", &["login", "--url", "http://192.0.2.1"]).await.is(3).warned(told);
+}
+
+#[tokio::test]
+async fn flags_count_before_the_environment_and_that_before_what_is_kept() {
+    let (one, two) = (Host::start().await, Host::start().await);
+    one.publish(&js("of-one", 0.0, "export default () => 1;")).await;
+    two.publish(&js("of-two", 0.0, "export default () => 2;")).await;
+    let shell = Shell::new();
+    shell.given(&one.admin, &["login", "--url", &one.url, "--profile", "one"]).await.is(0);
+    shell.given(&two.admin, &["login", "--url", &two.url, "--profile", "two"]).await.is(0);
+    let shown = |shell: &Shell, words: &[&str]| {
+        let command = [&["list", "--all", "--json"], words].concat();
+        let mut command = shell.command(&command);
+        async move {
+            let output = command.output().await.unwrap();
+            let page: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
+            page["endpoints"][0]["slug"].as_str().unwrap().to_owned()
+        }
+    };
+    assert_eq!(shown(&shell, &["--profile", "two"]).await, "of-two");
+    assert_eq!(shown(&shell, &["--url", &one.url]).await, "of-one");
+    shell.run(&["list"]).await.is(5).warned("error: the host at http://127.0.0.1:4020 does not answer: …");
+    let shell = shell.env("TOLLHOUSE_PROFILE", "two");
+    assert_eq!(shown(&shell, &[]).await, "of-two");
+    let shell = shell.env("TOLLHOUSE_URL", &one.url);
+    assert_eq!(shown(&shell, &[]).await, "of-one");
+    assert_eq!(shown(&shell, &["--profile", "two"]).await, "of-two");
+    shell.run(&["list", "--profile", "three"]).await.is(2).warned("error: there is no profile `three`\nhint: there are: one, two");
+    let other = ["login", "--profile", "one", "--url", &two.url];
+    shell.given(&two.admin, &other).await.is(2).warned("error: the profile `one` is of …, and not of …\nhint: name another one…");
+}
+
+#[tokio::test]
+async fn folder_of_a_stranger_leads_to_no_host() {
+    let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
+    shell.file("tool/.tollhouse/state.json", &json!({ "slug": "shout", "host": "https://evil.example", "revision": 1 }).to_string());
+    let told =
+        "error: this folder is of https://evil.example, which is no profile of yours\nhint: …tollhouse login --url https://evil.example";
+    shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned(told);
+    shell.file("tool/.tollhouse/state.json", "{\"slug\": \"../../admin\"}");
+    shell.run_in(&shell.home().join("tool"), &["pause"]).await.is(2).warned("error: `…state.json` does not read: …");
+}
+
+#[tokio::test]
+async fn of_many_who_log_in_at_once_each_keeps_its_own() {
+    let host = Host::start().await;
+    let shell = Shell::new();
+    let token = shell.file("token", &host.admin);
+    let names: Vec<_> = (0..12).map(|n| format!("p{}", n % 6)).collect();
+    let logins = names.iter().map(|name| {
+        let mut command = shell.command(&["login", "--url", &host.url, "--profile", name, "--as", "admin", "--credential-file", &token]);
+        async move { command.output().await.unwrap() }
+    });
+    for output in futures_util::future::join_all(logins).await {
+        assert!(output.status.success(), "{output:?}");
+    }
+    for name in names {
+        shell.run(&["whoami", "--profile", &name]).await.is(0);
+    }
+}
+
+#[tokio::test]
+async fn sign_in_link_is_opened_by_a_file_that_nobody_else_reads() {
+    let host = Host::start().await;
+    let shell = Shell::admin(&host).env("PATH", "/usr/bin:/bin");
+    let link = shell.run(&["open"]).await.is(0);
+    let told = format!("{}/dashboard/sign-in?link=", host.url);
+    assert!(link.stdout.starts_with(&told), "without a screen it is printed: {link:?}");
+    let seen = shell.home().join("seen");
+    let browser = shell.file(
+        "browser",
+        &format!(
+            "#!/bin/sh\nstat -c '%a' \"$1\" > {0}.new; echo \"$1\" >> {0}.new; cat \"$1\" >> {0}.new; mv {0}.new {0}\n",
+            seen.display()
+        ),
+    );
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o700)).unwrap();
+    let shell = shell.env("BROWSER", &browser);
+    shell.run(&["open"]).await.is(0).said("").warned("opened the dashboard of …");
+    let seen =
+        crate::harness::eventually("the browser has started", std::time::Duration::from_secs(10), async || fs::read_to_string(&seen).ok())
+            .await;
+    let (mode, rest) = seen.split_once('\n').unwrap();
+    let (argument, page) = rest.split_once('\n').unwrap();
+    assert!(mode == "600" && !argument.contains("link") && page.contains(&format!("url={told}")), "{seen}");
+    shell.run(&["open", "--print"]).await.is(0).said(&format!("{told}…"));
+}
+
+#[tokio::test]
+async fn what_is_for_the_command_line_is_no_misspelt_setting_of_a_host() {
+    let host =
+        Host::builder().env("TOLLHOUSE_CREDIT", "dc_1").env("TOLLHOUSE_BUILDER_KEY", "bk_1").env("TOLLHOUSE_CREDITS", "x").start().await;
+    let log = host.log();
+    assert!(log.contains("`TOLLHOUSE_CREDITS` is in the environment, and is no setting"), "{log}");
+    assert!(!log.contains("`TOLLHOUSE_CREDIT` is") && !log.contains("TOLLHOUSE_BUILDER_KEY"), "{log}");
+}
