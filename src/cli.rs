@@ -4,16 +4,19 @@
 mod audit;
 pub(crate) mod base;
 mod builders;
+mod call;
 mod change;
 mod completions;
 mod credits;
 mod host;
 mod keeping;
+mod key;
 mod list;
 mod login;
 mod logs;
 mod manual;
 mod open;
+mod pay;
 mod payouts;
 mod policy;
 mod revenue;
@@ -61,6 +64,10 @@ pub(crate) enum Command {
     Resume(change::Args),
     /// Removes an endpoint; it asks before.
     Delete(change::DeleteArgs),
+    /// Calls an endpoint, or whatever is sold by x402, and pays for it within limits.
+    Call(Box<call::Args>),
+    /// The key that pays.
+    Key(key::Args),
     /// What an endpoint's handler wrote.
     Logs(logs::Args),
     /// How an endpoint's calls ended.
@@ -159,6 +166,8 @@ impl Command {
             Self::Pause(args) => change::set_status(&session, args, "paused").await,
             Self::Resume(args) => change::set_status(&session, args, "active").await,
             Self::Delete(args) => change::delete(&session, args).await,
+            Self::Call(args) => call::run(&session, *args).await,
+            Self::Key(args) => key::run(&session, args).await,
             Self::Logs(args) => logs::logs(&session, args).await,
             Self::Calls(args) => logs::calls(&session, args).await,
             Self::Events(args) => logs::events(&session, args).await,

@@ -27,6 +27,7 @@ mod gate;
 pub mod ledger;
 mod network;
 mod offered;
+pub mod payer;
 pub mod payout;
 mod quote;
 pub mod receipt;

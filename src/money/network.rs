@@ -11,6 +11,8 @@ pub struct Network {
     pub name: &'static str,
     /// Whether the clients of v1 know it: they throw at a challenge that names another network beside theirs.
     pub in_v1: bool,
+    /// Whether its tokens are worth nothing: those of a test network.
+    pub is_test: bool,
     /// What addresses, signatures and transactions on it are like.
     pub family: Family,
 }
@@ -82,14 +84,14 @@ impl Network {
 
 /// A row of [`NETWORKS`].
 const fn evm(caip2: &'static str, name: &'static str, chain_id: u64) -> Network {
-    Network { caip2, name, in_v1: true, family: Family::Evm { chain_id } }
+    Network { caip2, name, in_v1: true, is_test: false, family: Family::Evm { chain_id } }
 }
 
 const fn solana(caip2: &'static str, name: &'static str) -> Network {
-    Network { caip2, name, in_v1: true, family: Family::Solana }
+    Network { caip2, name, in_v1: true, is_test: false, family: Family::Solana }
 }
 
-pub(super) static BASE_SEPOLIA: Network = evm("eip155:84532", "base-sepolia", 84_532);
+pub(super) static BASE_SEPOLIA: Network = Network { is_test: true, ..evm("eip155:84532", "base-sepolia", 84_532) };
 pub(super) static BASE: Network = evm("eip155:8453", "base", 8_453);
 pub(super) static POLYGON: Network = evm("eip155:137", "polygon", 137);
 pub(super) static ARBITRUM: Network = Network { in_v1: false, ..evm("eip155:42161", "arbitrum", 42_161) };
@@ -97,7 +99,7 @@ pub(super) static AVALANCHE: Network = evm("eip155:43114", "avalanche", 43_114);
 pub(super) static ETHEREUM: Network = Network { in_v1: false, ..evm("eip155:1", "ethereum", 1) };
 pub(super) static CELO: Network = Network { in_v1: false, ..evm("eip155:42220", "celo", 42_220) };
 pub(super) static SOLANA: Network = solana("solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "solana");
-pub(super) static SOLANA_DEVNET: Network = solana("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet");
+pub(super) static SOLANA_DEVNET: Network = Network { is_test: true, ..solana("solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1", "solana-devnet") };
 
 /// Every network there is.
 pub(super) static NETWORKS: &[&Network] =
@@ -163,6 +165,12 @@ mod tests {
             }
         }
         assert_eq!(Network::named("eip155:999999"), None);
+    }
+
+    #[test]
+    fn two_networks_have_tokens_that_are_worth_nothing() {
+        let of_tests: Vec<_> = NETWORKS.iter().filter(|network| network.is_test).map(|network| network.name).collect();
+        assert_eq!(of_tests, ["base-sepolia", "solana-devnet"]);
     }
 
     /// One of another name, and clients of v1 refuse the whole challenge.

@@ -5,29 +5,27 @@
 
 mod faucet;
 mod payment;
-mod signed;
 
 use std::{fmt, str::FromStr};
 
 use alloy_primitives::{Address, B256};
-use k256::ecdsa::SigningKey;
-use serde_json::{Value, json};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use self::signed::Offer;
 pub(super) use self::{
     faucet::fund,
     payment::{Payment, is_id},
+};
+use crate::money::{
+    WireVersion,
+    payer::{Ask, Bounds, PayKey},
 };
 
 /// How long a payment can be shown, in seconds: a call that is asked for again within it is the same call.
 pub(super) const VALID_SECS: u64 = 60 * 60;
 
-/// Hex digits of a key.
-const KEY_DIGITS: usize = 64;
-
 /// A key for play money.
-pub(super) struct Wallet(SigningKey);
+pub(super) struct Wallet(PayKey);
 
 /// What a payment is for.
 #[derive(Debug, Clone, Copy)]
@@ -43,48 +41,36 @@ pub(super) struct Purpose<'a> {
 impl Wallet {
     /// With a new key, and nothing to pay with; `None` where the system gives no randomness.
     pub(super) fn new() -> Option<Self> {
-        let mut secret = [0; KEY_DIGITS / 2];
-        getrandom::fill(&mut secret).ok()?;
-        SigningKey::from_slice(&secret).ok().map(Self)
+        PayKey::generate().map(Self)
     }
 
     pub(super) fn address(&self) -> Address {
-        Address::from_private_key(&self.0)
+        self.0.address()
     }
 
     /// Signs for what is accepted, and for nothing else; `None` where that is no offer that it can sign.
     pub(super) fn pay(&self, purpose: Purpose, accepted: &Value, resource: &Value) -> Option<Payment> {
         let until = purpose.made_secs.checked_add(VALID_SECS)?;
-        let offer = Offer { accepted, payer: self.address(), nonce: self.nonce(purpose, accepted), until };
-        let signed = match accepted["scheme"].as_str()? {
-            "exact" => signed::transfer(&offer, |hash| self.sign(hash)),
-            "upto" => signed::permit(&offer, |hash| self.sign(hash)),
-            _ => None,
-        };
-        Payment::of(json!({ "x402Version": 2, "resource": resource, "accepted": accepted, "payload": signed? }))
+        let ask = Ask::read(WireVersion::V2, accepted).ok()?;
+        let bounds = Bounds { nonce: self.nonce(purpose, accepted), until_secs: until };
+        Payment::of(ask.signed(&self.0, &bounds, resource))
     }
 
     /// One for each form, input and offer, which nobody else can know beforehand.
     fn nonce(&self, purpose: Purpose, accepted: &Value) -> B256 {
         let Purpose { form, made_secs, slug, input } = purpose;
-        let mut hash = Sha256::new().chain_update("tollhouse play wallet").chain_update(self.0.to_bytes());
+        let mut hash = Sha256::new().chain_update("tollhouse play wallet").chain_update(*self.0.secret_bytes());
         for part in [form, &made_secs.to_string(), slug, input, &accepted.to_string()] {
             hash.update(format!("\n{} {part}", part.len()));
         }
         B256::from_slice(&hash.finalize())
-    }
-
-    /// 65 bytes in hex, as tokens take a signature.
-    fn sign(&self, hash: B256) -> Option<String> {
-        let (signature, recovery) = self.0.sign_prehash_recoverable(hash.as_slice()).ok()?;
-        Some(format!("0x{}{:02x}", hex::encode(signature.to_bytes()), 27 + recovery.to_byte()))
     }
 }
 
 impl fmt::Display for Wallet {
     /// As the browser keeps it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0.to_bytes()))
+        f.write_str(&self.0.secret())
     }
 }
 
@@ -92,13 +78,14 @@ impl FromStr for Wallet {
     type Err = ();
 
     fn from_str(kept: &str) -> Result<Self, ()> {
-        let key = Some(kept).filter(|digits| digits.len() == KEY_DIGITS).and_then(|digits| hex::decode(digits).ok()).ok_or(())?;
-        SigningKey::from_slice(&key).map(Self).map_err(|_| ())
+        kept.parse().map(Self).map_err(|_| ())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const PURPOSE: Purpose = Purpose { form: "one", made_secs: 1_800_000_000, slug: "said", input: "{}" };

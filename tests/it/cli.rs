@@ -1,6 +1,7 @@
 //! The command line against a live host: the real binary, with a home folder of its own, as people and programs run it.
 
 mod bars;
+mod call;
 mod changes;
 mod codes;
 mod endpoints;
@@ -8,5 +9,6 @@ mod everything;
 mod follow;
 mod harness;
 mod hostile;
+mod key;
 mod profiles;
 mod terminal;

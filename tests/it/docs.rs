@@ -81,6 +81,7 @@ pub async fn run(block: &str, folder: &Path) -> Output {
     bash.args(["-c", &format!("{PROGRAMS}{block}")]).current_dir(folder).env_clear().envs(kept);
     let typescript: PathBuf = installed().join("node_modules/typescript/bin/tsc");
     bash.env("XDG_CONFIG_HOME", folder.join("config"))
+        .env("XDG_STATE_HOME", folder.join("state"))
         .env("TYPESCRIPT", typescript)
         .env("NO_PROXY", "127.0.0.1")
         .kill_on_drop(true)

@@ -28,6 +28,13 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
+/// One of a node, in whose address whoever runs it may have put a key.
+pub(super) fn node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
+    let url = Url::parse(&String::deserialize(deserializer)?).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    // Without the text: there may be a key in it.
+    url.map(Some).ok_or_else(|| D::Error::custom("the address of a node begins with http:// or https:// and a host"))
+}
+
 /// Whether two addresses are of one host: scheme, name, port, and the path that it is below.
 pub(crate) fn same_place(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin() && one.path().trim_end_matches('/') == other.path().trim_end_matches('/')

@@ -75,10 +75,7 @@ impl Client {
     ///
     /// Where this machine cannot make connections at all.
     pub(crate) fn new(base: Url, credentials: Credentials, role: Option<Role>, plain_http: bool) -> Result<Self> {
-        let builder = reqwest::Client::builder().user_agent(AGENT).redirect(Policy::none()).connect_timeout(CONNECT).read_timeout(ANSWER);
-        // A proxy reads what is not encrypted; and none is needed to this machine.
-        let builder = if base.scheme() == "http" { builder.no_proxy() } else { builder };
-        let http = builder.build().map_err(|error| Error::refused(format!("no connections can be made: {error}")))?;
+        let http = connecting(&base, Some(ANSWER))?;
         Ok(Self { http, base, credentials, role, plain_http })
     }
 
@@ -140,6 +137,22 @@ impl Client {
         let error = Error::credential(format!("there is no {} for {}", wanted.join(" or "), told(&self.base)));
         error.hint(format!("tollhouse login --url {}, or set {}", told(&self.base), variables.join(" or ")))
     }
+}
+
+/// Makes connections to where an address is, and follows nobody elsewhere. `silence` is the longest between two pieces of an answer.
+///
+/// # Errors
+///
+/// Where this machine cannot make connections at all.
+pub(crate) fn connecting(to: &Url, silence: Option<Duration>) -> Result<reqwest::Client> {
+    let builder = reqwest::Client::builder().user_agent(AGENT).redirect(Policy::none()).connect_timeout(CONNECT);
+    let builder = match silence {
+        Some(silence) => builder.read_timeout(silence),
+        None => builder,
+    };
+    // A proxy reads what is not encrypted; and none is needed to this machine.
+    let builder = if to.scheme() == "http" { builder.no_proxy() } else { builder };
+    builder.build().map_err(|error| Error::refused(format!("no connections can be made: {error}")))
 }
 
 /// A question on its way.

@@ -120,12 +120,17 @@ impl Error {
     }
 
     fn words(&self) -> String {
-        let mut text = format!("error: {}\n", block(&self.message, "  "));
+        let head = match self.exit {
+            Exit::Unknown => "unknown",
+            Exit::Refused | Exit::Usage | Exit::Credential | Exit::Payment | Exit::Away => "error",
+        };
+        let mut text = format!("{head}: {}\n", block(&self.message, "  "));
         for more in &self.more {
             text += &format!("  {}\n", block(more, "  "));
         }
         if let Some(hint) = &self.hint {
-            text += &format!("hint: {}\n", block(hint, "  "));
+            let head = if self.exit == Exit::Unknown { "" } else { "hint: " };
+            text += &format!("{head}{}\n", block(hint, "  "));
         }
         let told = match (self.code(), self.request_id()) {
             ("", "") => return text,

@@ -52,6 +52,11 @@ pub(crate) struct Profile {
     pub(crate) key_file: Option<PathBuf>,
     /// The one network to pay on, such as `eip155:8453`.
     pub(crate) network: Option<String>,
+    /// The one token to pay with there, by its address or as people call it. Default: each that is known there.
+    pub(crate) asset: Option<String>,
+    /// A node of that network, which tells what the key has.
+    #[serde(default, deserialize_with = "address::node")]
+    pub(crate) rpc_url: Option<Url>,
 }
 
 fn max() -> MicroUsd {
@@ -65,7 +70,7 @@ fn daily() -> MicroUsd {
 impl Profile {
     /// A host of which nothing is said but where it is.
     pub(crate) fn of(url: Url) -> Self {
-        Self { url, max_usd: DEFAULT_MAX, daily_usd: DEFAULT_DAILY, key_file: None, network: None }
+        Self { url, max_usd: DEFAULT_MAX, daily_usd: DEFAULT_DAILY, key_file: None, network: None, asset: None, rpc_url: None }
     }
 }
 

@@ -125,7 +125,7 @@ impl Signed {
     }
 
     /// What a payment in this token is known by.
-    pub(super) fn id(&self, asset: &Asset) -> PaymentId {
+    pub(in crate::money) fn id(&self, asset: &Asset) -> PaymentId {
         let address = match asset.network.family {
             Family::Evm { .. } => asset.address.to_ascii_lowercase(),
             Family::Solana => asset.address.to_owned(),

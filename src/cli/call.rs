@@ -1,0 +1,236 @@
+//! `tollhouse call`: calls an endpoint, or whatever is sold by x402, and pays for it within limits.
+
+mod input;
+mod send;
+mod tell;
+
+use std::{path::PathBuf, time::Duration};
+
+use reqwest::header::HeaderMap;
+use tokio::time::Instant;
+use tollhouse::{
+    base::clock::{Clock, Timestamp},
+    money::{PaymentId, payer::Scheme},
+    tool::MicroUsd,
+};
+
+use self::send::Sending;
+use super::{
+    base::{
+        error::{Error, Exit, Result},
+        places, prompt,
+        session::Session,
+    },
+    pay::{
+        Became, Book, Challenge, Chosen, Draft, Open, Record, Records, Sent,
+        aim::Aim,
+        choose, credit, keyfile,
+        means::Means,
+        money::{dollars, usd},
+        over,
+        reply::{Lost, Reply},
+        seller::{Request, Seller},
+        state,
+    },
+};
+
+/// How long an answer may take that is not paid for: free tools run as long as others.
+const UNPAID: Duration = Duration::from_secs(330);
+
+/// How long it can be from counting a payment to writing it down.
+const WRITING_MILLIS: u64 = 60_000;
+
+/// Arguments of `call`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Endpoint of the host, or the address of anything that is sold by x402
+    #[arg(required_unless_present = "resume")]
+    target: Option<String>,
+    /// Input, as JSON: itself, a file's, or standard input's [default: `{}`; an address is asked with GET without one]
+    #[arg(id = "input", long = "json", value_name = "V|@FILE|-")]
+    input: Option<String>,
+    /// Most that the call may cost [default: the profile's, else 0.10]
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_usd: Option<MicroUsd>,
+    /// Say what would be paid, and pay nothing
+    #[arg(long, conflicts_with = "resume")]
+    dry_run: bool,
+    /// Send a payment again that had no answer: the same one
+    #[arg(long, value_name = "PAYMENT", conflicts_with_all = ["target", "input", "max_usd", "credit", "again", "key_file"])]
+    resume: Option<PaymentId>,
+    /// Pay with the developer credit that is kept for the host
+    #[arg(long)]
+    credit: bool,
+    /// Tell on standard error what the tool says while it works
+    #[arg(long)]
+    stream: bool,
+    /// Write status and headers before the answer
+    #[arg(short = 'i', long = "include")]
+    include: bool,
+    /// Pay real money without being asked
+    #[arg(long, short = 'y')]
+    yes: bool,
+    /// Pay again though it is not known whether a payment for the same request was taken
+    #[arg(long)]
+    again: bool,
+    /// File with the key that pays [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
+}
+
+pub(crate) async fn run(session: &Session, args: Args) -> Result {
+    let folder = places::state()?.join("payments");
+    let (records, book) = (Records::at(&folder), Book::at(&folder));
+    let began = Instant::now();
+    let Some(target) = &args.target else {
+        let id = args.resume.as_ref().ok_or_else(|| Error::usage("name an endpoint, or an address"))?;
+        let record = records.find(id)?;
+        let (request, host) = record.sent.request()?;
+        let sending = Sending { session, seller: Seller::new(request)?, host, record, book, include: args.include, began };
+        return sending.send().await;
+    };
+    let means = Means::of(session.name.as_deref(), &session.profile, args.max_usd)?;
+    let aim = Aim::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
+    let request = Request { method: aim.method.clone(), url: aim.url.clone(), body: aim.body.clone(), stream: aim.stream };
+    let call = Call { session, args: &args, means, aim, seller: Seller::new(request)?, records, book, began };
+    if args.credit { call.by_credit().await } else { call.ask().await }
+}
+
+/// A call before it is paid for.
+struct Call<'a> {
+    session: &'a Session,
+    args: &'a Args,
+    means: Means,
+    aim: Aim,
+    seller: Seller,
+    records: Records,
+    book: Book,
+    began: Instant,
+}
+
+impl Call<'_> {
+    /// Asks without a payment, and pays where one is asked for.
+    async fn ask(self) -> Result {
+        let reply = self.unpaid().await?;
+        if reply.status != 402 {
+            return tell::unpaid(&self.seller, &self.aim, &reply, self.args.include, self.began.elapsed()).await;
+        }
+        let unreadable = || Error::refused(format!("{} asks for payment in a way that does not read", self.aim.name));
+        let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;
+        let chosen = choose(&challenge, &self.means, &self.aim.name)?;
+        if self.args.dry_run {
+            let left = self.book.left(&self.means, Clock::default().now())?;
+            return tell::dry(self.session, &self.aim, &self.means, &chosen, left).await;
+        }
+        self.pay(&challenge, &chosen).await
+    }
+
+    async fn unpaid(&self) -> Result<Reply> {
+        let asked = self.seller.ask(&HeaderMap::new(), UNPAID, &mut |told| tell::progress(&told)).await;
+        asked.map_err(|lost| match lost {
+            Lost::TooLarge(_) => Error::refused(format!("{}: {}", self.aim.name, lost.why())),
+            Lost::Unsent(_) | Lost::Sent(_) | Lost::Late => {
+                Error::new(Exit::Away, format!("{} does not answer: {}", self.aim.url.origin().ascii_serialization(), lost.why()))
+            }
+        })
+    }
+
+    async fn pay(self, challenge: &Challenge, chosen: &Chosen) -> Result {
+        let path = keyfile::path(self.args.key_file.as_deref(), self.session.profile.key_file.as_deref())?;
+        let key = keyfile::read(&path)?;
+        let request = self.aim.request(&key.address().to_string());
+        self.check_open(&request).await?;
+        if !chosen.token.network.is_test && !self.args.yes {
+            let most = if chosen.ask.scheme == Scheme::Upto { "up to " } else { "" };
+            let question = format!(
+                "pay {most}{} {} of real money on {} to {} for {}?",
+                usd(chosen.usd),
+                chosen.token.symbol,
+                chosen.token.network.name,
+                chosen.ask.pay_to,
+                self.aim.name
+            );
+            prompt::insist(&question, "--yes")?;
+        }
+        let now = Clock::default().now();
+        let draft = Draft::new(chosen, &key, now)?;
+        let open = self.open(&draft.payment_id, chosen.usd, request, now);
+        let id = open.id.clone();
+        self.book.count(open, &self.means, &self.aim.name)?;
+        let written = draft.signed(&self.aim, challenge, chosen, &key).and_then(|sent| self.write(sent));
+        self.send(&id, written).await
+    }
+
+    /// Pays with the credit at a price that was quoted.
+    async fn by_credit(self) -> Result {
+        let now = Clock::default().now();
+        let sent = credit::by_credit(self.session, &self.aim, now).await?;
+        if sent.usd > self.means.max {
+            return Err(over(&self.aim.name, Scheme::Exact, sent.usd, &self.means));
+        }
+        if self.args.dry_run {
+            let left = self.book.left(&self.means, now)?;
+            return tell::dry_by_credit(self.session, &self.aim, &self.means, sent.usd, left);
+        }
+        let request = self.aim.request("credit");
+        self.check_open(&request).await?;
+        let open = self.open(&sent.payment_id, sent.usd, request, now);
+        let id = open.id.clone();
+        self.book.count(open, &self.means, &self.aim.name)?;
+        let written = self.write(sent);
+        self.send(&id, written).await
+    }
+
+    fn open(&self, id: &PaymentId, price: MicroUsd, request: String, made_at: Timestamp) -> Open {
+        Open { id: id.to_string(), profile: self.means.profile.clone(), micros: price.0, request, made_at }
+    }
+
+    fn write(&self, sent: Sent) -> Result<Record> {
+        self.records.prune(&self.book.open()?, Clock::default().now());
+        self.records.write(sent)
+    }
+
+    /// Sends what was written down. What was not is not sent, and does not count.
+    async fn send(self, id: &str, written: Result<Record>) -> Result {
+        let record = match written {
+            Ok(record) => record,
+            Err(error) => {
+                self.book.close(id, MicroUsd::ZERO, Clock::default().now())?;
+                return Err(error);
+            }
+        };
+        let Self { session, aim, seller, book, began, args, .. } = self;
+        Sending { session, seller, host: aim.host, record, book, include: args.include, began }.send().await
+    }
+
+    /// Refuses to pay for what may have been paid for already, until the host has said that it was not.
+    async fn check_open(&self, request: &str) -> Result {
+        if self.args.again {
+            return Ok(());
+        }
+        for open in self.book.open_for(request)? {
+            if self.records.is_held(&open.id) {
+                // Somebody else's, who is still at it.
+                continue;
+            }
+            let Ok(id) = open.id.parse::<PaymentId>() else { continue };
+            let now = Clock::default().now();
+            if !self.records.is_there(&id) && open.made_at.plus_millis(WRITING_MILLIS) < now {
+                // Whoever counted it died before it was written down, and so before it was sent.
+                self.book.close(&open.id, MicroUsd::ZERO, now)?;
+                continue;
+            }
+            let became = state::ask(&self.seller, &self.aim.host, &id).await;
+            if became == Became::Untaken {
+                let taken = if self.aim.own { MicroUsd::ZERO } else { MicroUsd(open.micros) };
+                self.book.close(&open.id, taken, now)?;
+                continue;
+            }
+            let known = if became == Became::Settled { "was paid for" } else { "may have been paid for" };
+            let error =
+                Error::new(Exit::Unknown, format!("the same request {known} already, by {id}, and had no answer.  nothing was signed"));
+            return Err(error.hint(format!("ask again with the same payment: tollhouse call --resume {id}")));
+        }
+        Ok(())
+    }
+}

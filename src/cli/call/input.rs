@@ -1,0 +1,59 @@
+//! The input of a call, from wherever it is said to be.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+};
+
+use crate::cli::base::error::{Error, Result};
+
+/// Most bytes of it.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Reads it: `@FILE`, `-`, or the text itself. It is sent as it was written.
+///
+/// # Errors
+///
+/// What cannot be read, or is no JSON.
+pub(super) fn read(said: &str) -> Result<String> {
+    let (text, from) = match said.strip_prefix('@') {
+        Some(path) => {
+            let unread = |error: io::Error| Error::usage(format!("`{path}` cannot be read: {error}"));
+            (bounded(File::open(path).map_err(unread)?).map_err(unread)?, format!("`{path}`"))
+        }
+        None if said == "-" => (bounded(io::stdin().lock())?, "standard input".to_owned()),
+        None => (said.to_owned(), "the input".to_owned()),
+    };
+    match serde_json::from_str::<serde::de::IgnoredAny>(&text) {
+        Ok(_) => Ok(text),
+        Err(error) => {
+            Err(Error::usage(format!("{from} is no JSON: {error}")).hint("--json '{\"name\": \"value\"}', --json @FILE, or --json -"))
+        }
+    }
+}
+
+fn bounded(from: impl Read) -> io::Result<String> {
+    let mut text = String::new();
+    from.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_input_is_json_from_wherever_it_comes() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("in.json");
+        std::fs::write(&file, " {\"n\": 1.50}\n").unwrap();
+        assert_eq!(read(&format!("@{}", file.display())).unwrap(), " {\"n\": 1.50}\n");
+        assert_eq!(read("[1]").unwrap(), "[1]");
+        for none in ["", "{", "{} {}", "@/nowhere", &format!("@{}", folder.path().display()), "text"] {
+            assert_eq!(read(none).unwrap_err().status(), 2, "{none}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Sends a payment that was written down, and tells how that ended.
+
+use reqwest::{StatusCode, Url, header::HeaderMap};
+use serde_json::Value;
+use tokio::time::Instant;
+use tollhouse::{
+    base::clock::{Clock, Timestamp},
+    money::State,
+};
+
+use super::tell;
+use crate::cli::{
+    base::{
+        address::same_place,
+        answer::refusal,
+        error::{Error, Exit, Result},
+        session::Session,
+    },
+    pay::{
+        Book, Ended, Record, Sent, credit, perform, prove,
+        reply::Reply,
+        seller::{Seller, headers},
+        show, why,
+    },
+};
+
+/// A payment on its way.
+pub(super) struct Sending<'a> {
+    pub(super) session: &'a Session,
+    pub(super) seller: Seller,
+    /// The host below which payments and receipts are asked for.
+    pub(super) host: Url,
+    pub(super) record: Record,
+    pub(super) book: Book,
+    pub(super) include: bool,
+    pub(super) began: Instant,
+}
+
+impl Sending<'_> {
+    /// Sends it, as often as it takes, and tells what came of it.
+    pub(super) async fn send(mut self) -> Result {
+        let headers = paying(self.session, &self.record.sent)?;
+        let ended = {
+            let sent = &self.record.sent;
+            let mut tell = |told| tell::progress(&told);
+            let performing = perform(&self.seller, sent, &headers, &self.host, &mut tell);
+            tokio::select! {
+                ended = performing => ended,
+                // It is on its way: that it is not waited for takes nothing back.
+                _ = tokio::signal::ctrl_c() => Ended::Unknown { said: None, settled: false },
+            }
+        };
+        self.note(&ended)?;
+        match ended {
+            Ended::Answered { reply, settlement } => {
+                let took = self.began.elapsed();
+                let written = show::answer(&reply, self.include);
+                let proof = prove(&self.seller, &self.host, Some(&self.record.sent), &reply).await;
+                show::paid(&self.record.sent, settlement.as_ref(), &proof, took);
+                written
+            }
+            Ended::TooLarge { settlement } => {
+                let sent = &self.record.sent;
+                let charged =
+                    if settlement.is_some_and(|settled| settled.success) { "it was paid for" } else { "it may have been paid for" };
+                Err(Error::refused(format!(
+                    "the answer of {} is larger than 64 MiB, and was not kept; {charged}, by {}",
+                    sent.name, sent.payment_id
+                )))
+            }
+            Ended::Untaken { reply } => Err(self.untaken(reply)),
+            Ended::Unsent(why) => {
+                let place = self.seller.request.url.origin().ascii_serialization();
+                Err(Error::new(Exit::Away, format!("{place} does not answer: {why}.  nothing was sent")))
+            }
+            Ended::Unknown { said, settled } => Err(self.unknown(said, settled)),
+        }
+    }
+
+    /// Notes what is known, in the book and beside what was signed.
+    fn note(&mut self, ended: &Ended) -> Result {
+        let now = Clock::default().now();
+        let taken = ended.taken(&self.record.sent);
+        let state = match ended {
+            Ended::Answered { .. } | Ended::TooLarge { .. } | Ended::Unknown { settled: true, .. } => Some(State::Settled),
+            Ended::Untaken { .. } | Ended::Unsent(_) => Some(State::Released),
+            Ended::Unknown { settled: false, .. } => None,
+        };
+        if let Some(state) = state {
+            self.record.note(state, now);
+        }
+        match taken {
+            // Who pays again for what is known to be charged, and is not here, is to ask for it first.
+            Some(_) if matches!(ended, Ended::Unknown { .. }) => Ok(()),
+            Some(taken) => self.book.close(self.record.sent.payment_id.as_str(), taken, now),
+            None => Ok(()),
+        }
+    }
+
+    /// What the seller refused, or the tool failed at.
+    fn untaken(&self, reply: Option<Reply>) -> Error {
+        let sent = &self.record.sent;
+        let Some(reply) = reply else {
+            return Error::refused(format!("{} ended without a result.  nothing was charged for {}", sent.name, sent.payment_id));
+        };
+        let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
+        if reply.status == 402 {
+            return Error::new(Exit::Payment, format!("{} refused the payment: {}.  nothing was charged", sent.name, why(&reply)));
+        }
+        let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
+        if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
+            return refusal(status, &reply.headers, body).more(["nothing was charged".to_owned()]);
+        }
+        // The tool's own answer, under a status of its own.
+        match show::answer(&reply, self.include) {
+            Ok(()) => Error::refused(format!("{} answered {}.  nothing was charged", sent.name, reply.status)),
+            Err(error) => error,
+        }
+    }
+
+    fn unknown(&self, said: Option<String>, settled: bool) -> Error {
+        let sent = &self.record.sent;
+        let id = &sent.payment_id;
+        let charged = if settled { "the host says that it was charged, once" } else { "it was charged at most once" };
+        let error = Error::new(Exit::Unknown, format!("no answer came after the payment {id} was sent; {charged}."));
+        let error = error.more(said);
+        let error = match &sent.token {
+            Some(token) if !sent.own => error.more([format!("it can be taken until {}", until(token.until_secs))]),
+            Some(_) | None => error,
+        };
+        error.hint(format!("ask again with the same payment: tollhouse call --resume {id}"))
+    }
+}
+
+/// A moment, for people.
+fn until(secs: u64) -> String {
+    Timestamp(secs.saturating_mul(1_000)).to_string()
+}
+
+/// Headers that pay, of what was written down, and of a credit its token.
+///
+/// # Errors
+///
+/// Where the credit is not there, or is for another host.
+fn paying(session: &Session, sent: &Sent) -> Result<HeaderMap> {
+    let mut pairs = sent.headers.clone();
+    if sent.by_credit {
+        let host = Url::parse(&sent.host).ok();
+        if !host.is_some_and(|host| same_place(&host, session.client.base())) {
+            return Err(Error::usage(format!("{} was paid for by a credit at {}: name that host", sent.name, sent.host)));
+        }
+        pairs.push(credit::token(session)?);
+    }
+    headers(&pairs)
+}

@@ -1,0 +1,91 @@
+//! What is told where nothing was paid: what it would cost, and what costs nothing.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tollhouse::{money::payer::Scheme, tool::MicroUsd};
+
+pub(super) use crate::cli::pay::show::progress;
+use crate::cli::{
+    base::{
+        answer::refusal,
+        client::Who,
+        error::{Error, Result},
+        session::Session,
+        words::text,
+    },
+    pay::{
+        Chosen,
+        aim::Aim,
+        means::Means,
+        money::usd,
+        prove,
+        reply::Reply,
+        seller::Seller,
+        show, why,
+    },
+};
+
+/// What came without a payment: an answer, or why there is none.
+pub(super) async fn unpaid(seller: &Seller, aim: &Aim, reply: &Reply, include: bool, took: Duration) -> Result {
+    if reply.is_success() {
+        let written = show::answer(reply, include);
+        show::free(&prove(seller, &aim.host, None, reply).await, took);
+        return written;
+    }
+    let status = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    if status.is_redirection() {
+        return Err(Error::refused(format!("{}: {}", aim.name, why(reply))).hint("call that address, if it is the one that you mean"));
+    }
+    let body: Option<Value> = serde_json::from_slice(&reply.body).ok();
+    if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
+        return Err(refusal(status, &reply.headers, body));
+    }
+    show::answer(reply, include)?;
+    Err(Error::refused(format!("{} answered {}", aim.name, reply.status)))
+}
+
+/// What would be paid: nothing was.
+pub(super) async fn dry(session: &Session, aim: &Aim, means: &Means, chosen: &Chosen, left: MicroUsd) -> Result {
+    let Chosen { ask, token, usd: price } = chosen;
+    let (version, simulated) = about(session, aim).await;
+    let most = if ask.scheme == Scheme::Upto { "up to " } else { "" };
+    let money = match simulated {
+        true => " (simulated)",
+        false if token.network.is_test => " (test money)",
+        false => "",
+    };
+    let told = json!({
+        "name": aim.name, "version": version, "priceUsd": price, "most": ask.scheme == Scheme::Upto, "symbol": token.symbol,
+        "network": token.network.caip2, "asset": token.address, "payTo": ask.pay_to.to_string(), "simulated": simulated,
+        "maxUsd": means.max, "leftTodayUsd": left,
+    });
+    session.out.tell(&told, |_| {
+        let version = if version.is_empty() { String::new() } else { format!(" {version}…") };
+        let to = show::short(&ask.pay_to.to_string());
+        let where_to = format!("{most}{} {} on {}{money} to {to}", usd(*price), token.symbol, token.network.caip2);
+        format!("{}{version}  {where_to}   {}.  nothing was sent\n", aim.name, limits(means, left))
+    })
+}
+
+/// The same of a credit.
+pub(super) fn dry_by_credit(session: &Session, aim: &Aim, means: &Means, price: MicroUsd, left: MicroUsd) -> Result {
+    let told = json!({ "name": aim.name, "priceUsd": price, "credit": true, "maxUsd": means.max, "leftTodayUsd": left });
+    session.out.tell(&told, |_| format!("{}  {} by credit   {}.  nothing was sent\n", aim.name, usd(price), limits(means, left)))
+}
+
+fn limits(means: &Means, left: MicroUsd) -> String {
+    format!("limit {} a call, {} left today", usd(means.max), usd(left))
+}
+
+/// The first of the version that would run, for whom the host tells that, and whether no real money would move: by what the host says, where it is the profile's own.
+async fn about(session: &Session, aim: &Aim) -> (String, bool) {
+    let (Some(slug), true) = (&aim.slug, aim.own) else { return (String::new(), false) };
+    let client = &session.client;
+    let record = client.get(&["ai", "endpoints", slug.as_str()]).by(Who::Anyone).send().await;
+    let manifest = client.get(&["ai", "manifest"]).by(Who::Everyone).send().await;
+    let version = record.map(|record| text(&record.body, "endpoint.version").trim_start_matches("sha256:").chars().take(4).collect());
+    let simulated = manifest.is_ok_and(|manifest| manifest.body["payment"]["simulated"] == true);
+    (version.unwrap_or_default(), simulated)
+}

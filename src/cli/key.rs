@@ -1,0 +1,123 @@
+//! `tollhouse key`: the key that pays. It is in a file for its owner alone, and told by its address.
+
+use std::path::PathBuf;
+
+use alloy_primitives::U256;
+use serde_json::json;
+use tollhouse::{money::Asset, tool::MicroUsd};
+
+use super::{
+    base::{
+        client::Who,
+        error::{Error, Result},
+        profile::Profile,
+        session::Session,
+    },
+    pay::{
+        chain, keyfile,
+        means::Means,
+        money::{dollars, usd},
+    },
+};
+
+/// What is done with it.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    does: Does,
+    /// File of the key [default: TOLLHOUSE_PAY_KEY_FILE, the profile's, else `pay.key` beside `config.toml`]
+    #[arg(long, value_name = "FILE", global = true)]
+    key_file: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand)]
+enum Does {
+    /// Makes a key, in a file that is not there yet, and tells its address.
+    New,
+    /// Tells its address, and where it is.
+    Show,
+    /// Tells what its address has, by the simulated ledger or by the profile's node.
+    Balance,
+    /// Has the faucet of a simulated host give it play money.
+    Fund {
+        /// Dollars
+        #[arg(value_parser = dollars)]
+        amount: MicroUsd,
+    },
+}
+
+pub(crate) async fn run(session: &Session, args: Args) -> Result {
+    let path = keyfile::path(args.key_file.as_deref(), session.profile.key_file.as_deref())?;
+    if let Does::New = args.does {
+        let address = keyfile::create(&path)?.address().to_string();
+        let told = json!({ "address": address, "file": path });
+        return session.out.tell(&told, |_| format!("{address}  in {}\n", path.display()));
+    }
+    let address = keyfile::read(&path)?.address().to_string();
+    let means = Means::of(session.name.as_deref(), &session.profile, None)?;
+    match args.does {
+        Does::New => Ok(()),
+        Does::Show => {
+            let told = json!({ "address": address, "file": path });
+            session.out.tell(&told, |_| format!("{address}  in {}\n", path.display()))
+        }
+        Does::Balance => {
+            let token = means.token()?;
+            let (balance, simulated) = balance(session, token, &address).await?;
+            let told = json!({
+                "address": address, "balanceUsd": balance, "symbol": token.symbol, "network": token.network.caip2, "simulated": simulated,
+            });
+            let money = if simulated { " (simulated)" } else { "" };
+            session.out.tell(&told, |_| format!("{} {} on {}{money}  {address}\n", usd(balance), token.symbol, token.network.caip2))
+        }
+        Does::Fund { amount } => {
+            let token = means.token()?;
+            if !token.network.is_test {
+                return Err(Error::refused(format!(
+                    "{} is no network of play money: send {} to {address}",
+                    token.network.caip2, token.symbol
+                )));
+            }
+            let wanted = json!({ "address": address, "amountUsd": amount, "network": token.network.caip2, "asset": token.address });
+            let asked = session.client.post(&["dev", "faucet"]).by(Who::Everyone).json(&wanted).send().await;
+            let answer = asked.map_err(|error| without_faucet(session, error))?;
+            session.out.tell(&answer.body, |answer| {
+                let has = answer["balanceUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok());
+                let has = has.map(|has| format!(", has {}", usd(has))).unwrap_or_default();
+                format!("{address} was given {} (simulated){has}\n", usd(amount))
+            })
+        }
+    }
+}
+
+/// What an address has, and whether that is by a simulated ledger.
+async fn balance(session: &Session, token: &'static Asset, address: &str) -> Result<(MicroUsd, bool)> {
+    if let Profile { rpc_url: Some(node), .. } = &session.profile {
+        let atomic: U256 = chain::balance(node, token, address).await?;
+        let worth = u128::try_from(atomic).ok().and_then(|atomic| token.worth(atomic));
+        return worth.map(|worth| (worth, false)).ok_or_else(|| Error::refused("it is more than can be counted"));
+    }
+    let untold = || {
+        let error = Error::refused(format!("what {address} has on {} cannot be told: nobody here sees that chain", token.network.caip2));
+        error.hint("name a node of it as `rpc_url` of the profile in config.toml")
+    };
+    if !token.network.is_test {
+        return Err(untold());
+    }
+    let asked = session.client.get(&["dev", "faucet"]).by(Who::Everyone).query("address", address);
+    let asked = asked.query("network", token.network.caip2).query("asset", token.address).send().await;
+    let answer = match asked {
+        Ok(answer) => answer,
+        Err(error) if error.code() == "not_found" => return Err(untold()),
+        Err(error) => return Err(error),
+    };
+    let balance = answer.body["balanceUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok());
+    balance.map(|balance| (balance, true)).ok_or_else(|| Error::refused("the host tells no balance that reads"))
+}
+
+fn without_faucet(session: &Session, error: Error) -> Error {
+    match error.code() {
+        "not_found" => Error::refused(format!("{} has no faucet: its money is not simulated", session.host())),
+        _ => error,
+    }
+}

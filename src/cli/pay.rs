@@ -1,0 +1,35 @@
+//! Paying from the command line: what is asked for is judged before anything is signed, and what was signed is written down before it
+//! is sent. What is sent again is the same bytes.
+
+pub(crate) mod aim;
+mod answer;
+mod attempt;
+mod book;
+pub(crate) mod chain;
+mod challenge;
+mod choose;
+pub(crate) mod credit;
+pub(crate) mod keyfile;
+pub(crate) mod means;
+pub(crate) mod money;
+mod perform;
+mod proof;
+mod record;
+pub(crate) mod reply;
+pub(crate) mod seller;
+pub(crate) mod show;
+mod sign;
+pub(crate) mod state;
+mod stream;
+
+pub(crate) use self::{
+    answer::why,
+    book::{Book, Open},
+    challenge::Challenge,
+    choose::{Chosen, choose, over},
+    perform::{Ended, perform},
+    proof::prove,
+    record::{Record, Records, Sent},
+    sign::Draft,
+    state::Became,
+};

@@ -1,0 +1,286 @@
+//! What a day has cost, and which payments are open: a file under a lock, so that of calls at once none slips under the limit.
+//!
+//! A payment is counted before it is signed. It stays counted until the host that is asked says that nothing was taken; of a most that
+//! was signed, what was not taken is given back.
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions, TryLockError},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use serde::{Deserialize, Serialize};
+use tollhouse::{base::clock::Timestamp, tool::MicroUsd};
+
+use super::{keyfile::sync_folder, means::Means, money::usd};
+use crate::cli::base::{
+    error::{Error, Exit, Result},
+    places,
+};
+
+/// How long another process may hold the lock. It is held for a write, not for a call.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Most payments that are open at once; of more the oldest are let go of, and stay counted.
+const MOST_OPEN: usize = 1_000;
+
+/// How long a payment is open that nobody says anything of: no host keeps an answer for so long.
+const OPEN_MILLIS: u64 = 8 * 24 * 60 * 60 * 1_000;
+
+/// Where it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Book {
+    folder: PathBuf,
+}
+
+/// What the file says.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pages {
+    /// What a day has cost, by profile.
+    days: BTreeMap<String, Day>,
+    /// The oldest first.
+    open: Vec<Open>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Day {
+    /// In UTC.
+    day: String,
+    micros: u64,
+}
+
+/// A payment that was counted, and of which it is not known yet what became.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Open {
+    pub(crate) id: String,
+    /// Whose day it is counted in.
+    pub(crate) profile: String,
+    pub(crate) micros: u64,
+    /// What it pays for: the same request is not paid for again while it is open.
+    pub(crate) request: String,
+    pub(crate) made_at: Timestamp,
+}
+
+impl Book {
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.join("spent.json")
+    }
+
+    /// What is left of today.
+    ///
+    /// # Errors
+    ///
+    /// A file that does not read: what was spent is not known then, and nothing more is.
+    pub(crate) fn left(&self, means: &Means, now: Timestamp) -> Result<MicroUsd> {
+        let pages = self.read()?;
+        Ok(MicroUsd(means.daily.0.saturating_sub(pages.spent(&means.profile, now))))
+    }
+
+    /// The payments that are open for a request.
+    pub(crate) fn open_for(&self, request: &str) -> Result<Vec<Open>> {
+        Ok(self.read()?.open.into_iter().filter(|open| open.request == request).collect())
+    }
+
+    /// All that are open.
+    pub(crate) fn open(&self) -> Result<Vec<String>> {
+        Ok(self.read()?.open.into_iter().map(|open| open.id).collect())
+    }
+
+    /// Counts a payment that is about to be signed.
+    ///
+    /// # Errors
+    ///
+    /// With the exit code of payments where the day has no room for it: nothing is counted then.
+    pub(crate) fn count(&self, open: Open, means: &Means, name: &str) -> Result {
+        self.change(open.made_at, |pages, now| {
+            let left = means.daily.0.saturating_sub(pages.spent(&means.profile, now));
+            if open.micros > left {
+                let (price, left, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(left)), usd(means.daily));
+                let message = format!("{name} costs {price}, and {left} is left of today's {daily} (daily_usd).  nothing was signed");
+                return Err(Error::new(Exit::Payment, message));
+            }
+            pages.day(&means.profile, now).micros += open.micros;
+            pages.open.push(open);
+            Ok(())
+        })
+    }
+
+    /// Lets go of a payment of which this much was taken, and gives the rest of it back to its day.
+    pub(crate) fn close(&self, id: &str, taken: MicroUsd, now: Timestamp) -> Result {
+        self.change(now, |pages, now| {
+            let Some(place) = pages.open.iter().position(|open| open.id == id) else { return Ok(()) };
+            let open = pages.open.remove(place);
+            if day_of(open.made_at) == day_of(now) {
+                let day = pages.day(&open.profile, now);
+                day.micros = day.micros.saturating_sub(open.micros.saturating_sub(taken.0));
+            }
+            Ok(())
+        })
+    }
+
+    fn read(&self) -> Result<Pages> {
+        let file = self.file();
+        let text = places::read_private(&file)?.unwrap_or_default();
+        if text.is_empty() {
+            return Ok(Pages::default());
+        }
+        serde_json::from_str(&text).map_err(|error| {
+            let error = Error::refused(format!("`{}`, which says what was spent, does not read: {error}", file.display()));
+            error.hint("without it nothing counts as spent: move it away if that is right")
+        })
+    }
+
+    fn change(&self, now: Timestamp, change: impl FnOnce(&mut Pages, Timestamp) -> Result) -> Result {
+        let _lock = self.lock()?;
+        let mut pages = self.read()?;
+        change(&mut pages, now)?;
+        pages.forget(now);
+        let text = serde_json::to_string(&pages).map_err(|error| Error::refused(error.to_string()))?;
+        places::write_private(&self.file(), &text)?;
+        Ok(sync_folder(&self.file())?)
+    }
+
+    /// The lock, until what is returned is dropped or the process ends.
+    fn lock(&self) -> Result<File> {
+        let path = self.folder.join("lock");
+        let wrong = |error: std::io::Error| Error::refused(format!("`{}` cannot be locked: {error}", path.display()));
+        places::make_folder(&self.folder).map_err(wrong)?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path).map_err(wrong)?;
+        let begun = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(wrong(error)),
+                Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
+                    return Err(Error::refused(format!("another process holds `{}`", path.display())));
+                }
+                Err(TryLockError::WouldBlock) => sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+}
+
+impl Pages {
+    fn spent(&self, profile: &str, now: Timestamp) -> u64 {
+        self.days.get(profile).filter(|day| day.day == day_of(now)).map_or(0, |day| day.micros)
+    }
+
+    fn day(&mut self, profile: &str, now: Timestamp) -> &mut Day {
+        let day = self.days.entry(profile.to_owned()).or_default();
+        let today = day_of(now);
+        if day.day != today {
+            *day = Day { day: today, micros: 0 };
+        }
+        day
+    }
+
+    /// What is of no use any more, and what is too much.
+    fn forget(&mut self, now: Timestamp) {
+        let today = day_of(now);
+        self.days.retain(|_, day| day.day == today);
+        self.open.retain(|open| open.made_at.0.saturating_add(OPEN_MILLIS) > now.0);
+        let more = self.open.len().saturating_sub(MOST_OPEN);
+        self.open.drain(..more);
+    }
+}
+
+/// The day of a moment, in UTC.
+fn day_of(at: Timestamp) -> String {
+    at.to_string().chars().take(10).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, thread};
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp(1_800_014_400_000);
+    const DAY: u64 = 86_400_000;
+
+    fn means(daily: u64) -> Means {
+        Means { profile: "p".to_owned(), network: None, asset: None, max: MicroUsd(daily), daily: MicroUsd(daily) }
+    }
+
+    fn open(id: &str, micros: u64, made_at: Timestamp) -> Open {
+        Open { id: id.to_owned(), profile: "p".to_owned(), micros, request: format!("of {id}"), made_at }
+    }
+
+    #[test]
+    fn what_is_counted_stays_counted_until_it_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (Book::at(folder.path()), means(100));
+        let left = || book.left(&means, NOON).unwrap().0;
+        book.count(open("a", 60, NOON), &means, "t").unwrap();
+        let refused = book.count(open("b", 41, NOON), &means, "t").unwrap_err();
+        assert_eq!(refused.exit, Exit::Payment);
+        book.count(open("c", 40, NOON), &means, "t").unwrap();
+        assert_eq!((left(), book.open().unwrap()), (0, vec!["a".to_owned(), "c".to_owned()]));
+        book.close("a", MicroUsd(0), NOON).unwrap();
+        assert_eq!(left(), 60);
+        book.close("a", MicroUsd(0), NOON).unwrap();
+        assert_eq!(left(), 60, "it is given back once");
+        book.close("c", MicroUsd(15), NOON).unwrap();
+        assert_eq!((left(), book.open().unwrap().len()), (85, 0));
+        assert_eq!(book.open_for("of a").unwrap().len(), 0);
+    }
+
+    #[test]
+    fn a_new_day_is_whole_and_what_is_given_back_late_is_not_given_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (Book::at(folder.path()), means(100));
+        book.count(open("a", 60, NOON), &means, "t").unwrap();
+        let next = NOON.plus_millis(DAY);
+        assert_eq!(book.left(&means, next).unwrap().0, 100);
+        book.count(open("b", 70, next), &means, "t").unwrap();
+        book.close("a", MicroUsd(0), next).unwrap();
+        assert_eq!(book.left(&means, next).unwrap().0, 30);
+        assert_eq!(book.left(&Means { profile: "q".to_owned(), ..means }, next).unwrap().0, 100, "each profile has its own");
+    }
+
+    #[test]
+    fn of_many_at_once_none_slips_under_the_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (Book::at(folder.path()), means(100));
+        let passed: usize = thread::scope(|scope| {
+            let count = |id: usize| book.count(open(&id.to_string(), 30, NOON), &means, "t").is_ok();
+            let all: Vec<_> = (0..16).map(|id| scope.spawn(move || usize::from(count(id)))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!((passed, book.left(&means, NOON).unwrap().0), (3, 10));
+    }
+
+    #[test]
+    fn a_book_that_does_not_read_counts_as_nothing_known_and_not_as_nothing_spent() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (Book::at(folder.path()), means(100));
+        book.count(open("a", 60, NOON), &means, "t").unwrap();
+        let text = fs::read_to_string(book.file()).unwrap();
+        fs::write(book.file(), &text[..text.len() / 2]).unwrap();
+        assert!(book.left(&means, NOON).is_err());
+        assert!(book.count(open("b", 1, NOON), &means, "t").is_err());
+    }
+
+    #[test]
+    fn few_are_kept_open_and_none_for_ever() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (Book::at(folder.path()), means(1_000_000));
+        let mut pages = Pages { open: (0..1_500).map(|id| open(&id.to_string(), 1, NOON)).collect(), ..Pages::default() };
+        pages.forget(NOON);
+        assert_eq!((pages.open.len(), &*pages.open[0].id), (MOST_OPEN, "500"));
+        places::write_private(&book.file(), &serde_json::to_string(&pages).unwrap()).unwrap();
+        let late = NOON.plus_millis(OPEN_MILLIS);
+        book.count(open("late", 1, late), &means, "t").unwrap();
+        assert_eq!(book.open().unwrap(), ["late"]);
+    }
+}

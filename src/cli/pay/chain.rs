@@ -1,0 +1,47 @@
+//! What an address has on a chain, by a node that the profile names.
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, U256};
+use reqwest::{Client, Url};
+use serde_json::{Value, json};
+use tollhouse::money::Asset;
+
+use crate::cli::base::{
+    answer::bytes,
+    client::connecting,
+    error::{Error, Exit, Result},
+};
+
+/// How long a node may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Most bytes of its answer.
+const MOST_BYTES: usize = 64 << 10;
+
+/// So much of the token, in its smallest unit.
+///
+/// # Errors
+///
+/// A node that does not answer, or is of another chain. Its address is not told: there may be a key in it.
+pub(crate) async fn balance(node: &Url, token: &Asset, address: &str) -> Result<U256> {
+    let client = connecting(node, None)?;
+    let chain = ask(&client, node, "eth_chainId", json!([])).await?;
+    if chain.to_string() != token.network.chain_id().unwrap_or_default().to_string() {
+        return Err(Error::refused(format!("the profile's node is of chain {chain}, and {} is another", token.network.caip2)));
+    }
+    let address: Address = address.parse().map_err(|_| Error::refused("the key has no address"))?;
+    // `balanceOf(address)`.
+    let call = format!("0x70a08231{:0>64}", hex::encode(address));
+    ask(&client, node, "eth_call", json!([{ "to": token.address, "data": call }, "latest"])).await
+}
+
+async fn ask(client: &Client, node: &Url, method: &str, params: Value) -> Result<U256> {
+    let asked = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let away = || Error::new(Exit::Away, "the profile's node does not answer");
+    let response = client.post(node.clone()).timeout(PATIENCE).json(&asked).send().await.map_err(|_| away())?;
+    let told: Value = serde_json::from_slice(&bytes(response, MOST_BYTES).await.map_err(|_| away())?).unwrap_or_default();
+    let digits = told["result"].as_str().and_then(|hex| hex.strip_prefix("0x")).filter(|digits| (1..=64).contains(&digits.len()));
+    let read = digits.and_then(|digits| U256::from_str_radix(digits, 16).ok());
+    read.ok_or_else(|| Error::refused(format!("the profile's node does not answer `{method}`")))
+}

@@ -1,0 +1,74 @@
+//! What a seller asks for: v2 in the header, v1 in the body.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use tollhouse::money::WireVersion;
+
+/// Most entries of `accepts` that are looked at.
+const MOST_WAYS: usize = 64;
+
+/// What a seller asks for.
+#[derive(Debug)]
+pub(crate) struct Challenge {
+    pub(crate) version: WireVersion,
+    pub(crate) accepts: Vec<Value>,
+    pub(crate) resource: Value,
+    /// Why it asks, in its own words.
+    pub(crate) error: String,
+    /// What it says of x402's extension by which a payment has a name, where it wants one.
+    pub(crate) naming: Option<Value>,
+}
+
+impl Challenge {
+    /// Reads it; `None` where nothing is asked for that reads.
+    pub(crate) fn read(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
+        let v2 = headers.get("payment-required").and_then(|header| STANDARD.decode(header.as_bytes()).ok());
+        let v2 = v2.and_then(|json| Self::of(WireVersion::V2, serde_json::from_slice(&json).ok()?));
+        v2.or_else(|| Self::of(WireVersion::V1, serde_json::from_slice(body).ok()?))
+    }
+
+    fn of(version: WireVersion, mut told: Value) -> Option<Self> {
+        let number = match version {
+            WireVersion::V1 => 1,
+            WireVersion::V2 => 2,
+        };
+        if told["x402Version"] != number {
+            return None;
+        }
+        let Value::Array(mut accepts) = told["accepts"].take() else { return None };
+        accepts.truncate(MOST_WAYS);
+        let error = told["error"].as_str().unwrap_or_default().to_owned();
+        let naming = told["extensions"]["payment-identifier"].take();
+        let naming = Some(naming).filter(|naming| naming["info"]["required"] == true);
+        Some(Self { version, accepts, resource: told["resource"].take(), error, naming })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+    use serde_json::json;
+
+    use super::*;
+
+    fn headers(challenge: &Value) -> HeaderMap {
+        let value = HeaderValue::from_str(&STANDARD.encode(challenge.to_string())).unwrap();
+        HeaderMap::from_iter([(reqwest::header::HeaderName::from_static("payment-required"), value)])
+    }
+
+    #[test]
+    fn the_header_counts_before_the_body_and_the_body_where_there_is_none() {
+        let (v2, v1) = (json!({ "x402Version": 2, "accepts": [{}] }), json!({ "x402Version": 1, "accepts": [{}, {}], "error": "why" }));
+        let body = v1.to_string();
+        let read =
+            |headers: &HeaderMap, body: &str| Challenge::read(headers, body.as_bytes()).map(|read| (read.version, read.accepts.len()));
+        assert_eq!(read(&headers(&v2), &body), Some((WireVersion::V2, 1)));
+        assert_eq!(read(&HeaderMap::new(), &body), Some((WireVersion::V1, 2)));
+        assert_eq!(read(&headers(&json!({ "x402Version": 3, "accepts": [] })), &body), Some((WireVersion::V1, 2)));
+        for none in ["", "{}", "[]", r#"{"x402Version":1}"#, r#"{"x402Version":2,"accepts":[]}"#] {
+            assert_eq!(read(&HeaderMap::new(), none), None, "{none}");
+        }
+        assert_eq!(Challenge::read(&HeaderMap::new(), body.as_bytes()).unwrap().error, "why");
+    }
+}

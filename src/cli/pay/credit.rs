@@ -1,0 +1,59 @@
+//! Paying with a developer credit: at a price that was quoted and judged, under a key by which it is debited once.
+
+use serde_json::{Value, json};
+use tollhouse::{base::clock::Timestamp, money::PaymentId, tool::MicroUsd};
+
+use super::{aim::Aim, record::Sent, sign::random};
+use crate::cli::base::{
+    client::Who,
+    error::{Error, Result},
+    global::Role,
+    session::Session,
+};
+
+/// How long a call may take that is paid with a credit: as long as any tool may run.
+const TIMEOUT_SECS: u64 = 300;
+
+/// What a call will be debited, and what is sent for it.
+///
+/// # Errors
+///
+/// An address of another host, which a credit is not shown; no credit; a host that quotes nothing.
+pub(crate) async fn by_credit(session: &Session, aim: &Aim, now: Timestamp) -> Result<Sent> {
+    let (Some(slug), true) = (&aim.slug, aim.own) else {
+        return Err(Error::usage(format!("a credit pays at its own host alone, and {} is none of its endpoints", aim.name)));
+    };
+    token(session)?;
+    let client = &session.client;
+    let about = client.get(&["ai", "credits"]).by(Who::Holder).query("limit", 1).send().await?.body;
+    let quote = client.post(&["ai", "quote"]).by(Who::Everyone).json(&json!({ "slug": slug })).send().await?.body;
+    let quote = if quote["quote"].is_object() { &quote["quote"] } else { &quote };
+    let (credit, quote_id) = (text(&about["creditId"])?, text(&quote["quoteId"])?);
+    let price = quote["totalUsd"].as_f64().and_then(|usd| MicroUsd::from_usd(usd).ok()).ok_or_else(unreadable)?;
+    let key = hex::encode(random::<16>()?);
+    let headers = vec![("Idempotency-Key".to_owned(), key.clone()), ("X-Quote-Id".to_owned(), quote_id.to_owned())];
+    let sent = Sent::new(aim, PaymentId::of(&["credit", credit, &key]), now, headers);
+    Ok(Sent { by_credit: true, usd: price, timeout_secs: TIMEOUT_SECS, ..sent })
+}
+
+/// The header that shows the credit; kept nowhere but where credentials are.
+///
+/// # Errors
+///
+/// Where there is none.
+pub(crate) fn token(session: &Session) -> Result<(String, String)> {
+    match session.client.credential(Who::Holder)? {
+        Some((Role::Credit, token)) => Ok((Role::Credit.header().to_owned(), token.expose().to_owned())),
+        Some(_) | None => {
+            Err(Error::credential("there is no developer credit to pay with").hint("tollhouse login, or set TOLLHOUSE_CREDIT"))
+        }
+    }
+}
+
+fn text(value: &Value) -> Result<&str> {
+    value.as_str().ok_or_else(unreadable)
+}
+
+fn unreadable() -> Error {
+    Error::refused("the host quotes no price that reads")
+}

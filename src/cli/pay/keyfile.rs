@@ -1,0 +1,110 @@
+//! The file of the key that pays: for its owner alone, written once, and never over.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use tollhouse::money::payer::PayKey;
+use zeroize::Zeroizing;
+
+use crate::cli::base::{
+    environment,
+    error::{Error, Result},
+    places,
+};
+
+/// Which file it is: the one that is named, the environment's, the profile's, or the one that all share that name none.
+pub(crate) fn path(named: Option<&Path>, of_profile: Option<&Path>) -> Result<PathBuf> {
+    let by_home = |path: &Path| match path.strip_prefix("~") {
+        Ok(below) => environment::path("HOME").map(|home| home.join(below)).ok_or_else(|| Error::usage("`~` leads nowhere: set `HOME`")),
+        Err(_) => Ok(path.to_owned()),
+    };
+    match (named, environment::path(environment::PAY_KEY_FILE), of_profile) {
+        (Some(named), _, _) => Ok(named.to_owned()),
+        (None, Some(given), _) => Ok(given),
+        (None, None, Some(of_profile)) => by_home(of_profile),
+        (None, None, None) => Ok(places::config()?.join("pay.key")),
+    }
+}
+
+/// Reads the key.
+///
+/// # Errors
+///
+/// With the exit code of credentials: where there is none, others can read it, or it is none.
+pub(crate) fn read(path: &Path) -> Result<PayKey> {
+    let name = path.display();
+    let text = Zeroizing::new(places::read_private(path)?.ok_or_else(|| {
+        Error::credential(format!("there is no key that pays in `{name}`")).hint("tollhouse key new, then tollhouse key fund 1")
+    })?);
+    text.trim().parse().map_err(|_| Error::credential(format!("`{name}` holds no key: 32 bytes in hex")))
+}
+
+/// Makes a new key, in a file that was not there.
+///
+/// # Errors
+///
+/// Where something is there, or it cannot be written.
+pub(crate) fn create(path: &Path) -> Result<PayKey> {
+    let key = PayKey::generate().ok_or_else(|| Error::refused("the system gives no randomness"))?;
+    let text = Zeroizing::new(format!("0x{}\n", *key.secret()));
+    let written = (|| {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            places::make_folder(folder)?;
+        }
+        // Beside, and then under its name where nothing has that: a key that is there is there whole.
+        let beside = path.with_extension(format!("new-{}", std::process::id()));
+        _ = std::fs::remove_file(&beside);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+        let linked = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| std::fs::hard_link(&beside, path));
+        _ = std::fs::remove_file(&beside);
+        linked?;
+        sync_folder(path)
+    })();
+    match written {
+        Ok(()) => Ok(key),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Error::refused(format!("`{}` is there already, and a key is never written over", path.display()))
+                .hint("name another file: --key-file FILE"))
+        }
+        Err(error) => Err(Error::refused(format!("`{}` cannot be written: {error}", path.display()))),
+    }
+}
+
+/// Puts the entry of a file in its folder on disk.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::*;
+    use crate::cli::base::error::Exit;
+
+    #[test]
+    fn a_key_is_its_owners_alone_and_never_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("made/pay.key");
+        assert_eq!(read(&file).unwrap_err().exit, Exit::Credential);
+        let key = create(&file).unwrap();
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(read(&file).unwrap().address(), key.address());
+        assert_eq!(create(&file).unwrap_err().exit, Exit::Refused);
+        assert_eq!(read(&file).unwrap().address(), key.address(), "it is what it was");
+        assert_eq!(fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+        for mode in [0o640, 0o604, 0o660] {
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read(&file).unwrap_err().exit, Exit::Credential, "{mode:o}");
+        }
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&file, "0x12").unwrap();
+        let refused = read(&file).unwrap_err();
+        assert!(!format!("{refused:?}").contains("0x12"), "{refused:?}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Amounts as people read them: to the micro-dollar, with at least two digits behind the point.
+
+use tollhouse::tool::MicroUsd;
+
+/// Such as `$0.10`, `$0.003`, `$4.91`.
+pub(crate) fn usd(amount: MicroUsd) -> String {
+    let digits = format!("{:06}", amount.0 % 1_000_000);
+    let part = digits.trim_end_matches('0');
+    format!("${}.{part:0<2}", amount.0 / 1_000_000)
+}
+
+/// Reads dollars, as people write them: `0.25`, or `$0.25`.
+pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
+    let digits = text.strip_prefix('$').unwrap_or(text);
+    MicroUsd::from_decimal(digits).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_all_their_digits_and_two_at_least() {
+        for (micros, told) in
+            [(0, "$0.00"), (100_000, "$0.10"), (3_000, "$0.003"), (1, "$0.000001"), (4_910_000, "$4.91"), (12_000_000, "$12.00")]
+        {
+            assert_eq!(usd(MicroUsd(micros)), told);
+            assert_eq!(dollars(told), Ok(MicroUsd(micros)));
+        }
+        for none in ["", "$", "-1", "1e3", "0.0000001", "$$1", "0,5"] {
+            assert!(dollars(none).is_err(), "{none}");
+        }
+    }
+}

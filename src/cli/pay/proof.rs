@@ -1,0 +1,129 @@
+//! The receipt of an answer: whether its signature holds, and whether it is about what was paid and what came.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use serde_json::Value;
+use tollhouse::{
+    base::id::ReceiptId,
+    call::Content,
+    money::receipt::{self, Kind, Record, bytes_hash, json_hash, shortened},
+    tool::MicroUsd,
+};
+
+use super::{
+    record::Sent,
+    reply::Reply,
+    seller::Seller,
+};
+
+/// How long a receipt, or the keys for it, may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is known of a receipt.
+#[derive(Debug, Default)]
+pub(crate) struct Proof {
+    pub(crate) id: Option<ReceiptId>,
+    /// What it says, where it holds.
+    pub(crate) record: Option<Record>,
+    /// Why it does not.
+    pub(crate) wrong: Option<String>,
+}
+
+/// Looks for the receipt of an answer and at it. An answer without one is no fault: not everybody gives receipts.
+pub(crate) async fn prove(seller: &Seller, host: &Url, sent: Option<&Sent>, reply: &Reply) -> Proof {
+    let given = reply.beside.receipt.clone().filter(Value::is_object);
+    let named = given.as_ref().and_then(|given| given["receiptId"].as_str()).or_else(|| reply.header("x-receipt-id"));
+    let Some(id) = named.and_then(|id| id.parse::<ReceiptId>().ok()) else { return Proof::default() };
+    let checked = check(seller, host, sent, reply, given, &id).await;
+    let (record, wrong) = match checked {
+        Ok(record) => (Some(record), None),
+        Err(wrong) => (None, Some(wrong)),
+    };
+    Proof { id: Some(id), record, wrong }
+}
+
+async fn check(
+    seller: &Seller,
+    host: &Url,
+    sent: Option<&Sent>,
+    reply: &Reply,
+    given: Option<Value>,
+    id: &ReceiptId,
+) -> Result<Record, String> {
+    let receipt = match given {
+        Some(given) => given,
+        None => fetch(seller, host, &["ai", "receipts", id.as_str()]).await?["receipt"].take(),
+    };
+    let keys = fetch(seller, host, &[".well-known", "jwks.json"]).await?;
+    let record = receipt::verify(&receipt, &keys).map_err(|error| error.to_string())?.record;
+    if record.draft.receipt_id != *id {
+        return Err("it is another receipt than the answer named".to_owned());
+    }
+    if let Some(hash) = result_hash(reply)
+        && hash != record.draft.result_hash
+    {
+        return Err("it is about another answer than came".to_owned());
+    }
+    if let Some(sent) = sent {
+        about(&record, sent)?;
+    }
+    Ok(record)
+}
+
+/// Whether it is about a payment.
+fn about(record: &Record, sent: &Sent) -> Result<(), String> {
+    let same = |said: Option<&String>, signed: &str| said.is_some_and(|said| said.eq_ignore_ascii_case(signed));
+    let Some(token) = &sent.token else {
+        let fits = record.draft.price_usd <= sent.usd && record.kind != Kind::X402;
+        return if fits { Ok(()) } else { Err("it is about another payment".to_owned()) };
+    };
+    let number = |text: &str| text.parse::<u128>().ok();
+    let amount = record.amount.as_deref().and_then(number);
+    let fits = match (amount, number(&token.amount)) {
+        (Some(said), Some(signed)) => said == signed || sent.most && said < signed,
+        _ => false,
+    };
+    let checks = [
+        ("kind", record.kind == Kind::X402),
+        ("network", same(record.network.as_ref(), &token.network)),
+        ("asset", same(record.asset.as_ref(), &token.asset)),
+        ("payer", same(record.payer.as_ref(), &shortened(&token.payer))),
+        ("amount", fits),
+    ];
+    match checks.into_iter().find(|(_, fits)| !fits) {
+        Some((member, _)) => Err(format!("it is about another payment: its {member} differs")),
+        None => Ok(()),
+    }
+}
+
+/// The hash of what came, as receipts have it.
+fn result_hash(reply: &Reply) -> Option<String> {
+    let headers: Vec<_> = reply.header("content-type").map(|kind| ("content-type".to_owned(), kind.to_owned())).into_iter().collect();
+    match Content::new(reply.status, &headers, &reply.body) {
+        Content::Json { json, .. } => serde_json::from_str(json.get()).ok().map(|value: Value| json_hash(&value)),
+        Content::Text { text, .. } => Some(bytes_hash(text.as_bytes())),
+        Content::Bytes { bytes, .. } => Some(bytes_hash(bytes)),
+        Content::Nothing => None,
+    }
+}
+
+async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, String> {
+    let mut url = host.clone();
+    if let Ok(mut pieces) = url.path_segments_mut() {
+        pieces.pop_if_empty().extend(path);
+    }
+    let place = path.join("/");
+    let reply = seller.get(url, PATIENCE).await.map_err(|lost| format!("/{place} did not come: {}", lost.why()))?;
+    if reply.status != 200 {
+        return Err(format!("/{place} did not come: the answer was {}", reply.status));
+    }
+    serde_json::from_slice(&reply.body).map_err(|error| format!("/{place} is no JSON: {error}"))
+}
+
+impl Proof {
+    /// What it says was paid.
+    pub(crate) fn price(&self) -> Option<MicroUsd> {
+        self.record.as_ref().map(|record| record.draft.price_usd)
+    }
+}

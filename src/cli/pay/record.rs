@@ -1,0 +1,328 @@
+//! What was signed, on disk before it is sent: a file for each payment, for its owner alone. Its first line is what is sent, as often as
+//! it takes; those behind it say what became of it.
+//!
+//! Who sends it holds the file's lock. One that nobody holds, and of which no end is noted, was left behind by a process that died.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use reqwest::{Method, Url};
+use serde::{Deserialize, Serialize};
+use tollhouse::{
+    base::clock::Timestamp,
+    money::{PaymentId, State},
+    tool::MicroUsd,
+};
+
+use super::{aim::Aim, keyfile::sync_folder, seller::Request};
+use crate::cli::base::{
+    error::{Error, Result},
+    places,
+};
+
+/// Most records that are kept, and for how many days.
+const MOST: usize = 1_000;
+const DAYS: u64 = 30;
+
+/// Most bytes of one.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What is sent, and what it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Sent {
+    pub(crate) payment_id: PaymentId,
+    /// What is paid for, as people call it.
+    pub(crate) name: String,
+    pub(crate) made_at: Timestamp,
+    pub(crate) method: String,
+    pub(crate) url: String,
+    /// Nothing where it has none.
+    pub(crate) body: Option<String>,
+    pub(crate) stream: bool,
+    /// The headers that pay, but for a credit's token, which is kept in one place alone.
+    pub(crate) headers: Vec<(String, String)>,
+    /// Whether a developer credit pays.
+    pub(crate) by_credit: bool,
+    /// The host below which payments are asked for.
+    pub(crate) host: String,
+    /// Whether that host is the profile's own, whose word on what it took counts.
+    pub(crate) own: bool,
+    /// What was signed for: all, or the most.
+    pub(crate) usd: MicroUsd,
+    /// Whether that is the most.
+    pub(crate) most: bool,
+    /// Of a payment on a network: what receipts are held against.
+    pub(crate) token: Option<Token>,
+    /// How long an answer may take.
+    pub(crate) timeout_secs: u64,
+}
+
+/// What moves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Token {
+    pub(crate) network: String,
+    pub(crate) asset: String,
+    /// In its smallest unit.
+    pub(crate) amount: String,
+    pub(crate) payer: String,
+    /// In seconds since 1970: the payment is worth nothing from then on.
+    pub(crate) until_secs: u64,
+}
+
+impl Sent {
+    /// A request with headers that pay; nothing is said of the price yet.
+    pub(crate) fn new(aim: &Aim, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
+        Self {
+            payment_id,
+            name: aim.name.clone(),
+            made_at,
+            method: aim.method.to_string(),
+            url: aim.url.to_string(),
+            body: aim.body.clone(),
+            stream: aim.stream,
+            headers,
+            by_credit: false,
+            host: aim.host.to_string(),
+            own: aim.own,
+            usd: MicroUsd::ZERO,
+            most: false,
+            token: None,
+            timeout_secs: 0,
+        }
+    }
+
+    /// What is sent, once more.
+    ///
+    /// # Errors
+    ///
+    /// Where what was written down is no request.
+    pub(crate) fn request(&self) -> Result<(Request, Url)> {
+        let wrong = || Error::refused(format!("what was written down of {} is no request", self.payment_id));
+        let method = Method::from_bytes(self.method.as_bytes()).map_err(|_| wrong())?;
+        let (url, host) = (Url::parse(&self.url).map_err(|_| wrong())?, Url::parse(&self.host).map_err(|_| wrong())?);
+        Ok((Request { method, url, body: self.body.clone(), stream: self.stream }, host))
+    }
+}
+
+/// What became of it, as a line behind it says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Noted {
+    state: State,
+    at: Timestamp,
+}
+
+/// Where records are.
+#[derive(Debug, Clone)]
+pub(crate) struct Records {
+    folder: PathBuf,
+}
+
+/// One that is held.
+#[derive(Debug)]
+pub(crate) struct Record {
+    file: File,
+    pub(crate) sent: Sent,
+}
+
+impl Records {
+    pub(crate) fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_owned() }
+    }
+
+    fn file(&self, id: &PaymentId) -> PathBuf {
+        self.folder.join(format!("{id}.jsonl"))
+    }
+
+    /// Writes one down: it is on disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written: then nothing may be sent.
+    pub(crate) fn write(&self, sent: Sent) -> Result<Record> {
+        let path = self.file(&sent.payment_id);
+        let wrong = |error: io::Error| Error::refused(format!("`{}` cannot be written: {error}.  nothing was sent", path.display()));
+        places::make_folder(&self.folder).map_err(wrong)?;
+        let opened = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
+        let mut file = opened.map_err(wrong)?;
+        let written = (|| {
+            file.try_lock()?;
+            file.write_all(format!("{}\n", serde_json::to_string(&sent)?).as_bytes())?;
+            file.sync_all()?;
+            sync_folder(&path)
+        })();
+        written.map_err(|error| {
+            _ = fs::remove_file(&path);
+            wrong(error)
+        })?;
+        Ok(Record { file, sent })
+    }
+
+    /// One that was written before.
+    ///
+    /// # Errors
+    ///
+    /// Where there is none, it does not read, or another process sends it.
+    pub(crate) fn find(&self, id: &PaymentId) -> Result<Record> {
+        let path = self.file(id);
+        let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` does not read: {error}", path.display()));
+        let mut file = match OpenOptions::new().read(true).append(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Error::refused(format!("no payment {id} was signed here, or it is too long ago")));
+            }
+            Err(error) => return Err(wrong(&error)),
+        };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::refused(format!("another process sends {id}"))),
+            Err(TryLockError::Error(error)) => return Err(wrong(&error)),
+        }
+        let mut text = String::new();
+        (&mut file).take(MOST_BYTES).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+        let sent: Sent = serde_json::from_str(text.lines().next().unwrap_or_default()).map_err(|error| wrong(&error))?;
+        if sent.payment_id != *id {
+            return Err(wrong(&"it is of another payment"));
+        }
+        // Sent once more it could be taken, and would count nowhere.
+        if text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Noted>(line).ok())
+            .next_back()
+            .is_some_and(|noted| noted.state == State::Released)
+        {
+            return Err(Error::refused(format!("nothing was taken by {id}, and it is not sent again")).hint("make the call anew"));
+        }
+        Ok(Record { file, sent })
+    }
+
+    /// Whether a process holds it.
+    pub(crate) fn is_held(&self, id: &str) -> bool {
+        let held =
+            |id: PaymentId| File::open(self.file(&id)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
+        id.parse().is_ok_and(held)
+    }
+
+    /// Whether it was written down; what was not, was never sent.
+    pub(crate) fn is_there(&self, id: &PaymentId) -> bool {
+        self.file(id).exists()
+    }
+
+    /// Lets go of those that are too old or too many: of these first the oldest of which the end is known. Those that are `open` go last.
+    pub(crate) fn prune(&self, open: &[String], now: Timestamp) {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return };
+        let mut all: Vec<_> = entries.flatten().filter_map(|entry| found(&entry.path(), open)).collect();
+        all.sort_unstable();
+        let more = all.len().saturating_sub(MOST);
+        for (place, (_, written, path)) in all.into_iter().enumerate() {
+            let age_millis = now.0.saturating_sub(millis(written));
+            if place < more || age_millis > DAYS * 24 * 60 * 60 * 1_000 {
+                _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn millis(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A record: whether it is open, and when something was written in it.
+fn found(path: &Path, open: &[String]) -> Option<(bool, SystemTime, PathBuf)> {
+    let id = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
+    id.parse::<PaymentId>().ok()?;
+    let written = path.metadata().ok()?.modified().ok()?;
+    Some((open.iter().any(|open| open == id), written, path.to_owned()))
+}
+
+impl Record {
+    /// Notes what became of it. One that is not on disk is asked for again.
+    pub(crate) fn note(&mut self, state: State, at: Timestamp) {
+        if let Ok(line) = serde_json::to_string(&Noted { state, at }) {
+            _ = self.file.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn sent(id: u64) -> Sent {
+        Sent {
+            payment_id: format!("pmt_{id:032x}").parse().unwrap(),
+            name: "tool".to_owned(),
+            made_at: Timestamp(1),
+            method: "POST".to_owned(),
+            url: "http://127.0.0.1/tools/tool".to_owned(),
+            body: Some("{}".to_owned()),
+            stream: false,
+            headers: vec![("PAYMENT-SIGNATURE".to_owned(), "e30=".to_owned())],
+            by_credit: false,
+            host: "http://127.0.0.1".to_owned(),
+            own: true,
+            usd: MicroUsd(1),
+            most: false,
+            token: None,
+            timeout_secs: 1,
+        }
+    }
+
+    #[test]
+    fn what_was_signed_is_its_owners_alone_and_read_again_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::at(&folder.path().join("payments"));
+        let id = sent(1).payment_id;
+        assert!(records.find(&id).is_err());
+        let mut record = records.write(sent(1)).unwrap();
+        assert_eq!(fs::metadata(records.file(&id)).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(records.find(&id).is_err() && records.is_held(id.as_str()), "who sends it holds it");
+        assert!(records.write(sent(1)).is_err(), "it is not written over");
+        record.note(State::Settled, Timestamp(2));
+        drop(record);
+        let mut released = records.write(sent(2)).unwrap();
+        released.note(State::Released, Timestamp(2));
+        drop(released);
+        assert!(records.find(&sent(2).payment_id).is_err(), "what was given back is not sent again");
+        assert!(!records.is_held(id.as_str()));
+        assert_eq!(records.find(&id).unwrap().sent, sent(1));
+    }
+
+    #[test]
+    fn a_record_that_a_crash_cut_off_is_none_and_one_whose_note_is_cut_off_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::at(folder.path());
+        let id = sent(1).payment_id;
+        drop(records.write(sent(1)).unwrap());
+        let text = fs::read_to_string(records.file(&id)).unwrap();
+        fs::write(records.file(&id), format!("{text}{{\"sta")).unwrap();
+        assert_eq!(records.find(&id).unwrap().sent, sent(1));
+        fs::write(records.file(&id), &text[..text.len() / 2]).unwrap();
+        assert!(records.find(&id).is_err());
+    }
+
+    #[test]
+    fn few_are_kept_and_none_for_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::at(folder.path());
+        for id in 0..3 {
+            drop(records.write(sent(id)).unwrap());
+        }
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        fs::write(folder.path().join("other"), "").unwrap();
+        records.prune(&[], Timestamp(1));
+        assert_eq!(count(), 4);
+        let written = fs::metadata(records.file(&sent(0).payment_id)).unwrap().modified().unwrap();
+        records.prune(&[], Timestamp(millis(written) + (DAYS * 24 * 60 * 60 + 60) * 1_000));
+        assert_eq!(count(), 1, "what is no record stays");
+    }
+}

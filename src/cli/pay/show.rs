@@ -1,0 +1,111 @@
+//! What is told of a call: the answer on standard output, as the tool sent it; of the payment one line on standard error.
+
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tollhouse::{call::says_json, money::Network};
+
+use super::{
+    answer::Settlement,
+    money::usd,
+    proof::Proof,
+    record::Sent,
+    reply::{Progress, Reply},
+};
+use crate::cli::base::{
+    clean::{block, first, json_for_people, line},
+    error::Result,
+};
+
+/// Writes an answer: its bytes as they are. To a terminal, which they could drive, as people read them.
+///
+/// # Errors
+///
+/// Where it cannot be written.
+pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
+    let mut stdout = io::stdout().lock();
+    let is_terminal = stdout.is_terminal();
+    if with_head {
+        let mut head = format!("HTTP {}\n", reply.status);
+        for (name, value) in &reply.headers {
+            _ = writeln!(head, "{name}: {}", line(&String::from_utf8_lossy(value.as_bytes())));
+        }
+        stdout.write_all((head + "\n").as_bytes())?;
+    }
+    if is_terminal {
+        let is_json = reply.header("content-type").is_none_or(says_json);
+        let json = is_json.then(|| serde_json::from_slice::<Value>(&reply.body).ok()).flatten();
+        let text = json.map_or_else(|| block(&String::from_utf8_lossy(&reply.body), ""), |value| json_for_people(&value));
+        let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+        stdout.write_all((text + end).as_bytes())?;
+    } else {
+        stdout.write_all(&reply.body)?;
+    }
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Tells what a tool says on the way.
+pub(crate) fn progress(told: &Progress) {
+    let share = told.fraction.map(|share| format!("{:>3.0} %  ", (share * 100.0).clamp(0.0, 100.0))).unwrap_or_default();
+    let message = told.message.as_deref().map(|message| first(message, 500)).unwrap_or_default();
+    if told.message.is_some() || told.fraction.is_some() {
+        _ = writeln!(io::stderr(), "{:>5.1} s  {share}{message}", Duration::from_millis(told.elapsed_ms).as_secs_f64());
+    }
+}
+
+/// What was paid: in one line, and what is wrong with the receipt in another.
+pub(crate) fn paid(sent: &Sent, settlement: Option<&Settlement>, proof: &Proof, took: Duration) {
+    let taken = proof.price().or(settlement.and_then(|settled| settled.taken)).unwrap_or(sent.usd);
+    let mut told = match settlement {
+        _ if sent.by_credit => format!("paid {} by credit", usd(taken)),
+        Some(_) if sent.most => format!("paid {} of up to {}", usd(taken), usd(sent.usd)),
+        Some(_) => format!("paid {}", usd(taken)),
+        None => format!("answered; whether {} was taken is not said, and counts as if it was", usd(sent.usd)),
+    };
+    told += marked(sent, proof);
+    match (&proof.id, settlement.map(|settled| settled.transaction.as_str()).filter(|transaction| !transaction.is_empty())) {
+        (Some(id), _) => _ = write!(told, "  {id}"),
+        (None, Some(transaction)) => _ = write!(told, "  {}", first(transaction, 100)),
+        (None, None) => {}
+    }
+    _ = writeln!(io::stderr(), "{told}  {}  {:.1} s", sent.payment_id, took.as_secs_f64());
+    warn(proof);
+}
+
+/// The same of a call that cost nothing.
+pub(crate) fn free(proof: &Proof, took: Duration) {
+    let id = proof.id.as_ref().map(|id| format!("  {id}")).unwrap_or_default();
+    _ = writeln!(io::stderr(), "free{id}  {:.1} s", took.as_secs_f64());
+    warn(proof);
+}
+
+fn warn(proof: &Proof) {
+    if let (Some(id), Some(wrong)) = (&proof.id, &proof.wrong) {
+        _ = writeln!(io::stderr(), "warning: the receipt {id} does not hold: {}", first(wrong, 300));
+    }
+}
+
+/// What follows an amount that is not real.
+fn marked(sent: &Sent, proof: &Proof) -> &'static str {
+    let network = sent.token.as_ref().and_then(|token| Network::named(&token.network));
+    match &proof.record {
+        Some(record) if record.simulated => " (simulated)",
+        _ if network.is_some_and(|network| network.is_test) => " (test money)",
+        _ => "",
+    }
+}
+
+/// An address, so that it is told from others at a glance: `0x209…cB2`.
+pub(crate) fn short(address: &str) -> String {
+    let length = address.chars().count();
+    if length <= 12 {
+        return line(address);
+    }
+    let chars = address.chars();
+    line(&chars.clone().take(5).chain(['…']).chain(chars.skip(length - 3)).collect::<String>())
+}

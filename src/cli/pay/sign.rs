@@ -1,0 +1,88 @@
+//! Makes a payment of what was chosen: first what it will be known by, which is counted; then the signature, which is written down.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::json;
+use tollhouse::{
+    base::clock::Timestamp,
+    money::{
+        PaymentId, WireVersion,
+        payer::{Bounds, PayKey, Scheme},
+    },
+};
+
+use super::{
+    aim::Aim,
+    challenge::Challenge,
+    choose::Chosen,
+    record::{Sent, Token},
+};
+use crate::cli::base::error::{Error, Exit, Result};
+
+/// How long a signature is good for at most, whatever is asked for: nobody runs for longer.
+const MOST_SECS: u64 = 60 * 60;
+
+/// Largest payment that sellers read.
+const MOST_BYTES: usize = 16 << 10;
+
+/// A payment that is not signed yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) payment_id: PaymentId,
+    bounds: Bounds,
+    secs: u64,
+    made_at: Timestamp,
+}
+
+impl Draft {
+    /// # Errors
+    ///
+    /// Where the system gives no randomness.
+    pub(crate) fn new(chosen: &Chosen, key: &PayKey, now: Timestamp) -> Result<Self> {
+        let secs = chosen.ask.timeout_secs.clamp(1, MOST_SECS);
+        let bounds = Bounds { nonce: random::<32>()?.into(), until_secs: now.as_secs() + secs };
+        Ok(Self { payment_id: chosen.ask.id(key.address(), &bounds), bounds, secs, made_at: now })
+    }
+
+    /// Signs it.
+    ///
+    /// # Errors
+    ///
+    /// Terms so large that no seller reads them when they come back.
+    pub(crate) fn signed(self, aim: &Aim, challenge: &Challenge, chosen: &Chosen, key: &PayKey) -> Result<Sent> {
+        let Chosen { ask, token, usd } = chosen;
+        let mut payment = ask.signed(key, &self.bounds, &challenge.resource);
+        if let Some(naming) = &challenge.naming {
+            let mut naming = naming.clone();
+            naming["info"]["id"] = json!(hex::encode(random::<16>()?));
+            payment["extensions"] = json!({ "payment-identifier": naming });
+        }
+        let encoded = STANDARD.encode(payment.to_string());
+        if encoded.len() > MOST_BYTES {
+            return Err(Error::new(Exit::Payment, format!("what {} asks for is too large to be answered.  nothing was sent", aim.name)));
+        }
+        let header = match ask.version {
+            WireVersion::V1 => "X-PAYMENT",
+            WireVersion::V2 => "PAYMENT-SIGNATURE",
+        };
+        let token = Token {
+            network: token.network.caip2.to_owned(),
+            asset: token.address.to_owned(),
+            amount: ask.amount.to_string(),
+            payer: key.address().to_string(),
+            until_secs: self.bounds.until_secs,
+        };
+        let sent = Sent::new(aim, self.payment_id, self.made_at, vec![(header.to_owned(), encoded)]);
+        Ok(Sent { usd: *usd, most: ask.scheme == Scheme::Upto, token: Some(token), timeout_secs: self.secs, ..sent })
+    }
+}
+
+/// So many bytes that nobody guesses.
+///
+/// # Errors
+///
+/// Where the system gives none.
+pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|_| Error::refused("the system gives no randomness"))?;
+    Ok(bytes)
+}

@@ -1,0 +1,51 @@
+//! What a host says became of a payment.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use serde_json::Value;
+use tollhouse::money::PaymentId;
+
+use super::seller::Seller;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Became {
+    /// It is under way.
+    UnderWay,
+    /// The money moved.
+    Settled,
+    /// Nothing was taken, and nothing is.
+    Untaken,
+    /// The host has never heard of it: what is on its way may still reach it.
+    Unheard,
+    /// Nobody says: there is no answer, or no such route.
+    Untold,
+}
+
+/// Asks.
+pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> Became {
+    let mut url = host.clone();
+    match url.path_segments_mut() {
+        Ok(mut pieces) => _ = pieces.pop_if_empty().extend(["ai", "payments", id.as_str()]),
+        Err(()) => return Became::Untold,
+    }
+    let Ok(reply) = seller.get(url, PATIENCE).await else { return Became::Untold };
+    let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    if reply.status == 404 && told["error"]["code"] == "unknown_payment" {
+        return Became::Unheard;
+    }
+    let payment = &told["payment"];
+    if reply.status != 200 || payment["paymentId"] != id.as_str() {
+        return Became::Untold;
+    }
+    match payment["state"].as_str() {
+        Some("settled") => Became::Settled,
+        Some("refused" | "released") => Became::Untaken,
+        Some("reserved" | "settling") => Became::UnderWay,
+        _ => Became::Untold,
+    }
+}

@@ -1,0 +1,127 @@
+//! An answer that is streamed: what the tool says on the way, and at the end the same as without a stream.
+
+use std::collections::BTreeMap;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use tollhouse::front::Code;
+
+use super::reply::{Beside, Lost, Progress, Reply, cause};
+use crate::cli::base::sse::{Event, Reader};
+
+/// Most events of a stream.
+const MOST_EVENTS: usize = 10_000;
+
+/// The event `result`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    status: Option<u16>,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    result: Box<RawValue>,
+    receipt: Option<Value>,
+    settlement: Option<Value>,
+}
+
+/// A result that is no JSON.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Other {
+    #[serde(rename = "mediaType")]
+    _media_type: String,
+    text: Option<String>,
+    base64: Option<String>,
+}
+
+/// Reads events until the last one.
+pub(super) async fn read(
+    mut response: reqwest::Response,
+    status: u16,
+    headers: HeaderMap,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Reply, Lost> {
+    let mut reader = Reader::default();
+    let mut count = 0;
+    while let Some(chunk) = response.chunk().await.map_err(|error| Lost::Sent(cause(&error)))? {
+        let events = reader.take(&chunk).map_err(|_| Lost::Sent("an event has no end".to_owned()))?;
+        for event in events {
+            count += 1;
+            if count > MOST_EVENTS {
+                return Err(Lost::Sent("its events have no end".to_owned()));
+            }
+            match &*event.name {
+                "progress" => tell(progress(&event)),
+                "result" => return result(&event.data, status, headers).ok_or_else(|| Lost::Sent("its result does not read".to_owned())),
+                "error" => return Ok(error(event, headers)),
+                _ => {}
+            }
+        }
+    }
+    Err(Lost::Sent("the stream ended before its result".to_owned()))
+}
+
+fn progress(event: &Event) -> Progress {
+    let told: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    Progress {
+        message: told["message"].as_str().map(str::to_owned),
+        fraction: told["fraction"].as_f64(),
+        elapsed_ms: told["elapsedMs"].as_u64().unwrap_or_default(),
+    }
+}
+
+/// The reply that would have come without a stream.
+fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
+    let Told { status: own, headers: chosen, result, receipt, settlement } = serde_json::from_str(data).ok()?;
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in &chosen {
+        headers.insert(HeaderName::try_from(name.as_str()).ok()?, HeaderValue::try_from(value.as_str()).ok()?);
+    }
+    // Who named no content type has sent JSON, whatever it looks like.
+    let is_other = chosen.contains_key("content-type");
+    let body = match serde_json::from_str::<Other>(result.get()) {
+        Ok(Other { text: Some(text), base64: None, .. }) if is_other => text.into_bytes(),
+        Ok(Other { text: None, base64: Some(base64), .. }) if is_other => STANDARD.decode(base64).ok()?,
+        Ok(_) | Err(_) => result.get().as_bytes().to_vec(),
+    };
+    Some(Reply { status: own.unwrap_or(status), headers, body, beside: Beside { receipt, settlement } })
+}
+
+/// An error, under the status that it would have had.
+fn error(event: Event, headers: HeaderMap) -> Reply {
+    let told: Value = serde_json::from_str(&event.data).unwrap_or_default();
+    // A challenge has another envelope.
+    let code = told["error"]["code"].as_str().or(told["accepts"].is_array().then_some("payment_required")).unwrap_or_default();
+    let known = Code::ALL.iter().find(|known| known.row().name == code);
+    let status = known.map_or(500, |code| code.row().status.as_u16());
+    Reply { status, headers, body: event.data.into_bytes(), ..Reply::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(data: &str) -> Reply {
+        result(data, 200, HeaderMap::new()).unwrap()
+    }
+
+    #[test]
+    fn a_streamed_result_is_the_bytes_that_it_would_have_been() {
+        let json = reply(
+            r#"{"ok":true,"result":{"n": 1.50, "z":12345678901234567890},"receipt":{"receiptId":"r"},"settlement":{"success":true}}"#,
+        );
+        assert_eq!(json.body, br#"{"n": 1.50, "z":12345678901234567890}"#);
+        assert_eq!((json.status, json.header("content-type")), (200, Some("application/json")));
+        assert_eq!(json.beside.settlement.unwrap()["success"], true);
+        let text =
+            reply(r#"{"ok":true,"status":201,"headers":{"content-type":"text/plain"},"result":{"mediaType":"text/plain","text":"hi\n"}}"#);
+        assert_eq!((text.status, &*text.body), (201, &b"hi\n"[..]));
+        let bytes = reply(r#"{"ok":true,"headers":{"content-type":"image/png"},"result":{"mediaType":"image/png","base64":"AAH/"}}"#);
+        assert_eq!(bytes.body, [0, 1, 255]);
+        let alike = reply(r#"{"ok":true,"result":{"mediaType":"text/plain","text":"hi"}}"#);
+        assert_eq!(alike.body, br#"{"mediaType":"text/plain","text":"hi"}"#);
+        assert!(result("{}", 200, HeaderMap::new()).is_none());
+    }
+}

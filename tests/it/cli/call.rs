@@ -1,0 +1,252 @@
+//! Paying from the command line: what is told, what is charged, and what becomes of a call whose answer is lost.
+
+mod seller;
+mod strangers;
+
+use std::{fs, os::unix::fs::PermissionsExt as _, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::harness::Shell;
+use crate::harness::{Host, eventually, js};
+use seller::Losing;
+
+const PLAN: &str = "export default ({ input }) => ({ summary: `7 steps in 2 h: ${input.goal}.` });";
+const SLOW: &str = "export default async ({ input }, ctx) => {
+    ctx.progress('begun', 0.5);
+    await new Promise((done) => setTimeout(done, input.ms ?? 0));
+    return { n: 1.50 };
+};";
+
+/// A host with a tool that costs $0.003, and somebody with a key and a dollar of play money.
+async fn at_a_shop() -> (Host, Shell) {
+    let host = Host::start().await;
+    host.publish(&js("creator-plan", 0.003, PLAN)).await;
+    host.publish(&js("slow", 0.003, SLOW)).await;
+    let shell = Shell::at(&host.url);
+    funded(&shell).await;
+    (host, shell)
+}
+
+async fn funded(shell: &Shell) {
+    shell.run(&["key", "new"]).await.is(0);
+    shell.run(&["key", "fund", "1"]).await.is(0);
+}
+
+/// What the key has, in micro-dollars.
+async fn left(shell: &Shell) -> u64 {
+    crate::harness::micros(&shell.json(&["key", "balance"]).await["balanceUsd"])
+}
+
+/// The payments that were written down.
+fn written(shell: &Shell) -> Vec<String> {
+    let entries = fs::read_dir(shell.home().join("state/tollhouse/payments")).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| name.strip_suffix(".jsonl").map(str::to_owned)).collect()
+}
+
+/// The id of a payment that somebody was told of.
+fn told(text: &str) -> String {
+    let at = text.find("pmt_").unwrap_or_else(|| panic!("no payment: {text}"));
+    text[at..].chars().take_while(|char| char.is_ascii_alphanumeric() || *char == '_').collect()
+}
+
+#[tokio::test]
+async fn a_call_says_what_it_would_pay_and_what_it_paid() {
+    let (host, shell) = at_a_shop().await;
+    host.publish(&js("big-model", 0.25, "export default () => 1;")).await;
+    let call = ["call", "creator-plan", "--json", r#"{"goal":"publish a launch video"}"#];
+    let dry = "creator-plan  $0.003 USDC on eip155:84532 (simulated) to 0x…   limit $0.10 a call, $5.00 left today.  nothing was sent";
+    shell.run(&[&call[..], &["--dry-run"]].concat()).await.is(0).said(dry);
+    assert_eq!((left(&shell).await, written(&shell).len()), (1_000_000, 0));
+    let owner = Shell::admin(&host);
+    owner.run(&[&call[..], &["--dry-run"]].concat()).await.is(0).said(&dry.replace("plan  $", "plan ……  $"));
+
+    let ran = shell.run(&call).await.is(0).said(r#"{"summary":"7 steps in 2 h: publish a launch video."}"#);
+    let ran = ran.warned("paid $0.003 (simulated)  rcpt_…  pmt_…  … s");
+    assert_eq!(left(&shell).await, 997_000);
+    assert_eq!(host.payment(&told(&ran.stderr)).await.unwrap()["state"], "settled");
+    assert_eq!(written(&shell), [told(&ran.stderr)]);
+    let file = shell.home().join(format!("state/tollhouse/payments/{}.jsonl", told(&ran.stderr)));
+    assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+
+    let file = shell.file("in.json", "{}");
+    let over = "error: big-model costs $0.25, above your limit of $0.10 (--max-usd).  nothing was signed";
+    shell.run(&["call", "big-model", "--json", &format!("@{file}")]).await.is(4).said("").warned(over);
+    assert_eq!(written(&shell).len(), 1, "nothing was signed");
+    shell.given("{}", &["call", "big-model", "--json", "-", "--max-usd", "0.25"]).await.is(0).said("1");
+    let dry = shell.run(&["call", "creator-plan", "--dry-run"]).await.is(0);
+    assert!(dry.stdout.contains("$4.747 left today"), "{dry:?}");
+}
+
+#[tokio::test]
+async fn an_input_that_is_none_and_a_tool_that_fails_are_not_paid_for() {
+    let (host, shell) = at_a_shop().await;
+    host.publish(&js("broken", 0.003, "export default () => { throw new Error('no \\u001b[2J luck'); };")).await;
+    host.publish(&js("free", 0.0, "export default () => ({ a: 1 });")).await;
+    shell.run(&["call", "creator-plan", "--json", "{"]).await.is(2);
+    shell.given("", &["call", "creator-plan", "--json", "-"]).await.is(2);
+    shell.run(&["call"]).await.is(2);
+    shell.run(&["call", "nobody-has-this"]).await.is(1);
+    let ran = shell.run(&["call", "broken"]).await.is(1).said("");
+    assert!(
+        ran.stderr.contains("nothing was charged") && ran.stderr.contains("handler_failed") && !ran.stderr.contains('\u{1b}'),
+        "{ran:?}"
+    );
+    shell.run(&["call", "free"]).await.is(0).said(r#"{"a":1}"#).warned("free  rcpt_…  … s");
+    assert_eq!(left(&shell).await, 1_000_000);
+    // What was given back counts for nothing.
+    let dry = shell.run(&["call", "creator-plan", "--dry-run"]).await.is(0);
+    assert!(dry.stdout.contains("$5.00 left today"), "{dry:?}");
+}
+
+#[tokio::test]
+async fn bytes_of_any_type_come_as_the_tool_sent_them() {
+    let (host, shell) = at_a_shop().await;
+    let source = "export default () => new Response('<b>hi</b>\\n', { status: 201, headers: { 'content-type': 'text/html' } });";
+    host.publish(&js("page", 0.003, source)).await;
+    for more in [&[][..], &["--stream"]] {
+        let ran = shell.run(&[&["call", "page"], more].concat()).await.is(0).warned("paid $0.003 (simulated)  rcpt_…");
+        assert_eq!(ran.stdout, "<b>hi</b>\n");
+    }
+    let ran = shell.run(&["call", "page", "-i"]).await.is(0);
+    assert!(
+        ran.stdout.starts_with("HTTP 201\n")
+            && ran.stdout.contains("\ncontent-type: text/html\n")
+            && ran.stdout.ends_with("\n\n<b>hi</b>\n"),
+        "{ran:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_told_on_the_way_stands_beside_the_answer() {
+    let (_host, shell) = at_a_shop().await;
+    let ran = shell.run(&["call", "slow", "--json", r#"{"ms":50}"#, "--stream"]).await.is(0).said(r#"{"n":1.5}"#);
+    ran.warned("  … s   50 %  begun\n…\npaid $0.003 (simulated)  rcpt_…  pmt_…  … s");
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_by_the_same_payment_and_charged_once() {
+    let (host, shell) = at_a_shop().await;
+    let losing = Losing::before(&host.url).await;
+    let shell = shell.env("TOLLHOUSE_URL", &losing.url);
+    losing.lose(true);
+    let call = ["call", "creator-plan", "--json", r#"{"goal":"b"}"#];
+    let ran = shell.run(&call).await.is(6).said("");
+    let id = told(&ran.stderr);
+    let ran = ran.warned(&format!(
+        "unknown: no answer came after the payment {id} was sent; the host says that it was charged, once.\n\
+         ask again with the same payment: tollhouse call --resume {id}"
+    ));
+    assert_eq!(losing.paid().len(), 4, "{ran:?}");
+    assert!(losing.paid().windows(2).all(|two| two[0] == two[1]), "what is sent again is the same");
+    // The same request is not paid for a second time meanwhile.
+    let again = shell.run(&call).await.is(6).said("");
+    assert!(again.stderr.contains(&format!("--resume {id}")) && losing.paid().len() == 4, "{again:?}");
+    losing.lose(false);
+    let ran = shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: b."}"#);
+    assert!(ran.stderr.contains(&id) && ran.stderr.starts_with("paid $0.003 (simulated)  rcpt_"), "{ran:?}");
+    assert_eq!(left(&shell).await, 997_000);
+    // And it can be had again, and others be paid for.
+    shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: b."}"#);
+    shell.run(&call).await.is(0);
+    assert_eq!(left(&shell).await, 994_000);
+    shell.run(&["call", "--resume", &id.replace("pmt_", "pmt_0")]).await.is(2);
+    shell.run(&["call", "--resume", "pmt_00000000000000000000000000000000"]).await.is(1);
+}
+
+#[tokio::test]
+async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
+    let (host, shell) = at_a_shop().await;
+    let losing = Losing::before(&host.url).await;
+    let shell = shell.env("TOLLHOUSE_URL", &losing.url);
+    losing.lose_all(true);
+    let ran = shell.run(&["call", "creator-plan"]).await.is(6).said("");
+    let id = told(&ran.stderr);
+    ran.warned(&format!(
+        "unknown: no answer came after the payment {id} was sent; it was charged at most once.\n\
+         ask again with the same payment: tollhouse call --resume {id}"
+    ));
+    losing.lose_all(false);
+    shell.run(&["call", "--resume", &id]).await.is(0);
+    assert_eq!(left(&shell).await, 997_000);
+}
+
+#[tokio::test]
+async fn a_payment_outlives_the_process_that_sent_it() {
+    let (host, shell) = at_a_shop().await;
+    let mut child = shell.command(&["call", "slow", "--json", r#"{"ms":1500}"#]).spawn().unwrap();
+    let id = eventually("the payment arrives", Duration::from_secs(20), async || {
+        let id = written(&shell).pop()?;
+        host.payment(&id).await.map(|_| id)
+    })
+    .await;
+    child.kill().await.unwrap();
+    // Whoever repeats the command does not pay twice.
+    let ran = shell.run(&["call", "slow", "--json", r#"{"ms": 1500}"#]).await.is(6).said("");
+    assert_eq!(told(&ran.stderr), id);
+    shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"n":1.5}"#);
+    assert_eq!(left(&shell).await, 997_000);
+}
+
+#[tokio::test]
+async fn a_host_that_is_not_there_is_paid_nothing() {
+    let (mut host, shell) = at_a_shop().await;
+    host.kill9();
+    let ran = shell.run(&["call", "creator-plan"]).await.is(5).said("");
+    assert!(ran.stderr.contains("does not answer") && written(&shell).is_empty(), "{ran:?}");
+}
+
+#[tokio::test]
+async fn of_two_calls_at_once_that_a_day_has_no_room_for_one_is_made() {
+    let (host, shell) = at_a_shop().await;
+    let profile = format!("[profiles.a]\nurl = \"{}\"\ndaily_usd = 0.005\n", host.url);
+    shell.file("config/tollhouse/config.toml", &profile);
+    let (one, two) =
+        tokio::join!(shell.run(&["call", "slow", "--json", r#"{"ms":200}"#]), shell.run(&["call", "slow", "--json", r#"{"ms":201}"#]));
+    let mut ended = [one.status, two.status];
+    ended.sort_unstable();
+    assert_eq!(ended, [0, 4], "{one:?} {two:?}");
+    let refused = if one.status == 4 { one } else { two };
+    refused.said("").warned("error: slow costs $0.003, and $0.002 is left of today's $0.005 (daily_usd).  nothing was signed");
+    assert_eq!(left(&shell).await, 997_000);
+    let book = shell.home().join("state/tollhouse/payments/spent.json");
+    fs::write(&book, "{").unwrap();
+    shell.run(&["call", "creator-plan"]).await.is(1).said("");
+    assert_eq!(left(&shell).await, 997_000, "what was spent is not known, so nothing is");
+}
+
+#[tokio::test]
+async fn a_credit_pays_within_the_same_limits_and_once() {
+    let (host, shell) = at_a_shop().await;
+    let credit = host.mint(1.0).await;
+    shell.run(&["call", "creator-plan", "--credit"]).await.is(3).said("");
+    let losing = Losing::before(&host.url).await;
+    let shell = shell.env("TOLLHOUSE_CREDIT", &credit).env("TOLLHOUSE_URL", &losing.url);
+    let dry = shell.run(&["call", "creator-plan", "--credit", "--dry-run"]).await.is(0);
+    dry.said("creator-plan  $0.003 by credit   limit $0.10 a call, $5.00 left today.  nothing was sent");
+    let call = ["call", "creator-plan", "--credit", "--json", r#"{"goal":"c"}"#];
+    shell.run(&[&call[..], &["--max-usd", "0.002"]].concat()).await.is(4).said("");
+    losing.lose(true);
+    let id = told(&shell.run(&call).await.is(6).stderr);
+    losing.lose(false);
+    let kept = fs::read_to_string(shell.home().join(format!("state/tollhouse/payments/{id}.jsonl"))).unwrap();
+    assert!(!kept.contains(&credit), "the credit is kept in one place");
+    let ran = shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"summary":"7 steps in 2 h: c."}"#);
+    ran.warned("paid $0.003 by credit  rcpt_…  pmt_…  … s");
+    assert_eq!(host.credit_balance(&credit).await, 997_000);
+    shell.run(&["call", &format!("{}/elsewhere", host.url), "--credit"]).await.is(2);
+}
+
+#[tokio::test]
+async fn of_a_most_what_was_not_charged_is_not_counted() {
+    let (host, shell) = at_a_shop().await;
+    let mut tool = js("meter", 0.0, "export default async ({ input }, ctx) => { await ctx.charge('0.0123'); return 1; };");
+    tool["maxPriceUsd"] = json!(0.05);
+    host.publish(&tool).await;
+    shell.run(&["call", "meter", "--max-usd", "0.04"]).await.is(4).said("");
+    shell.run(&["call", "meter"]).await.is(0).said("1").warned("paid $0.0123 of up to $0.05 (simulated)  rcpt_…");
+    assert_eq!(left(&shell).await, 987_700);
+    let dry: Value = serde_json::from_str(&shell.run(&["--json", "call", "meter", "--dry-run"]).await.is(0).stdout).unwrap();
+    assert_eq!((&dry["leftTodayUsd"], &dry["most"]), (&json!(4.9877), &json!(true)));
+}

@@ -1,0 +1,198 @@
+//! Sellers that are no Tollhouse, and such that mean ill: none gets more than the limit, and none is believed.
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderMap, HeaderValue, StatusCode},
+    response::{IntoResponse as _, Response},
+};
+use serde_json::{Value, json};
+
+use super::{
+    super::harness::Shell,
+    funded, left,
+    seller::{Seller, asks, settled, way},
+    told, written,
+};
+use crate::harness::{Host, js};
+
+/// Somebody with a key, whose profile is of another host than the sellers'.
+async fn elsewhere() -> (Host, Shell) {
+    let host = Host::start().await;
+    let shell = Shell::at(&host.url);
+    funded(&shell).await;
+    (host, shell)
+}
+
+fn weather(payment: &Value) -> Response {
+    let amount = payment["accepted"]["amount"].as_str().unwrap_or("10000").to_owned();
+    ([("payment-response", settled(&amount))], "sunny\n").into_response()
+}
+
+#[tokio::test]
+async fn another_seller_is_paid_over_both_wires() {
+    let (_host, shell) = elsewhere().await;
+    let seller = Seller::new(|| asks(&[way()]), weather).await;
+    let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(0);
+    assert_eq!(ran.stdout, "sunny\n");
+    let ran = ran.warned("paid $0.01 (test money)  0xabc  pmt_…  … s");
+    assert!(!ran.stderr.contains("warning"), "{ran:?}");
+    assert_eq!(seller.paid()[0]["accepted"], way());
+
+    let v1 = Seller::new(
+        || {
+            let mut way = way();
+            way["maxAmountRequired"] = way["amount"].take();
+            way["network"] = json!("base-sepolia");
+            way["resource"] = json!("http://x/weather");
+            let body = json!({ "x402Version": 1, "error": "pay", "accepts": [way] });
+            (StatusCode::PAYMENT_REQUIRED, body.to_string()).into_response()
+        },
+        |_| ([("x-payment-response", settled("10000"))], "rain").into_response(),
+    )
+    .await;
+    let url = format!("{}/weather?d=1", v1.url);
+    shell.run(&["call", &url, "--json", "{}"]).await.is(0).said("rain").warned("paid $0.01 (test money)  0xabc  pmt_…");
+    let paid = &v1.paid()[0];
+    assert_eq!((&paid["x402Version"], &paid["network"]), (&json!(1), &json!("base-sepolia")));
+}
+
+#[tokio::test]
+async fn what_the_profile_does_not_allow_is_not_signed() {
+    let (_host, shell) = elsewhere().await;
+    let altered = |pointer: &str, value: Value| {
+        let mut way = way();
+        *way.pointer_mut(pointer).unwrap() = value;
+        way
+    };
+    let mut real = altered("/network", json!("eip155:8453"));
+    real["asset"] = json!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+    real["extra"]["name"] = json!("USD Coin");
+    for (bad, why) in [
+        (real, "play money alone is paid with"),
+        (altered("/asset", json!("0x036CbD53842c5426634e7929541eC2318f3dCF7f")), "is none that is known there"),
+        (altered("/amount", json!("1000000000000000000")), "above your limit of $0.10"),
+        (altered("/amount", json!("100001")), "above your limit of $0.10"),
+        (altered("/extra/name", json!("\u{1b}]0;owned\u{7}")), "which the token does not"),
+        (altered("/scheme", json!("escrow\u{1b}[2J")), "its scheme is neither"),
+        (altered("/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "upfront" })), "it is paid before the work"),
+    ] {
+        let seller = Seller::new(move || asks(std::slice::from_ref(&bad)), weather).await;
+        let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(4).said("");
+        assert!(ran.stderr.contains(why) && ran.stderr.contains("nothing was signed"), "{ran:?}");
+        assert!(ran.stderr.chars().all(|char| char == '\n' || !char.is_control()), "{ran:?}");
+        assert!(seller.paid().is_empty() && written(&shell).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn real_money_is_not_paid_without_a_yes() {
+    let (host, shell) = elsewhere().await;
+    let profile = format!("default = \"a\"\n[profiles.a]\nurl = \"{}\"\nnetwork = \"eip155:8453\"\n", host.url);
+    shell.file("config/tollhouse/config.toml", &profile);
+    let mut real = way();
+    real["network"] = json!("eip155:8453");
+    real["asset"] = json!("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913");
+    real["extra"]["name"] = json!("USD Coin");
+    let seller = Seller::new(move || asks(&[way(), real.clone()]), weather).await;
+    let url = format!("{}/weather", seller.url);
+    let ran = shell.run(&["call", &url]).await.is(2).said("");
+    assert!(ran.stderr.contains("real money on base") && ran.stderr.contains("--yes"), "{ran:?}");
+    assert!(seller.paid().is_empty() && written(&shell).is_empty());
+    shell.run(&["call", &url, "--yes"]).await.is(0).warned("paid $0.01  0xabc  pmt_…");
+    assert_eq!(seller.paid()[0]["accepted"]["network"], "eip155:8453");
+}
+
+#[tokio::test]
+async fn terms_that_change_once_they_are_paid_get_no_second_signature() {
+    let (_host, shell) = elsewhere().await;
+    let dearer = |_: &Value| {
+        let mut dearer = way();
+        dearer["amount"] = json!("90000");
+        asks(&[dearer])
+    };
+    let seller = Seller::new(|| asks(&[way()]), dearer).await;
+    let url = format!("{}/weather", seller.url);
+    let ran = shell.run(&["call", &url]).await.is(6).said("");
+    let id = told(&ran.stderr);
+    assert!(ran.stderr.contains("it was charged at most once") && ran.stderr.contains("the answer was 402: payment required"), "{ran:?}");
+    assert_eq!(seller.paid().len(), 1);
+    // It has a signature, and nobody says that it is worth nothing: the same request is not paid for again by itself.
+    let ran = shell.run(&["call", &url]).await.is(6).said("");
+    assert!(told(&ran.stderr) == id && seller.paid().len() == 1, "{ran:?}");
+    shell.run(&["call", &url, "--again"]).await.is(6);
+    assert_eq!(seller.paid().len(), 2);
+    assert_ne!(seller.paid()[0], seller.paid()[1]);
+    let dry = shell.run(&["call", &url, "--dry-run"]).await.is(0);
+    assert!(dry.stdout.contains("$4.98 left today"), "both count: {dry:?}");
+}
+
+#[tokio::test]
+async fn a_payment_follows_nobody_elsewhere() {
+    let (_host, shell) = elsewhere().await;
+    let thief = Seller::new(|| asks(&[way()]), weather).await;
+    let to = format!("{}/weather", thief.url);
+    let redirect = move || (StatusCode::TEMPORARY_REDIRECT, [("location", to.clone())]).into_response();
+    let once_paid = redirect.clone();
+    let seller = Seller::new(|| asks(&[way()]), move |_| once_paid()).await;
+    shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(6).said("");
+    let before = Seller::new(redirect, weather).await;
+    let ran = shell.run(&["call", &format!("{}/weather", before.url)]).await.is(1).said("");
+    assert!(ran.stderr.contains(&thief.url), "{ran:?}");
+    assert!(thief.paid().is_empty());
+}
+
+#[tokio::test]
+async fn an_answer_without_end_is_not_read_to_it() {
+    let (_host, shell) = elsewhere().await;
+    let endless = || {
+        let piece = Bytes::from(vec![b' '; 1 << 20]);
+        let pieces = futures_util::stream::repeat_with(move || Ok::<_, std::io::Error>(piece.clone()));
+        Body::from_stream(pieces)
+    };
+    let seller = Seller::new(|| asks(&[way()]), move |_| ([("payment-response", settled("10000"))], endless()).into_response()).await;
+    let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(1).said("");
+    assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("it was paid for"), "{ran:?}");
+    let unpaid = Seller::new(move || (StatusCode::PAYMENT_REQUIRED, endless()).into_response(), weather).await;
+    let ran = shell.run(&["call", &format!("{}/weather", unpaid.url)]).await.is(1).said("");
+    assert!(ran.stderr.contains("larger than 64 MiB") && written(&shell).len() == 1, "{ran:?}");
+}
+
+#[tokio::test]
+async fn what_a_seller_says_beside_its_answer_drives_no_terminal_and_is_not_kept() {
+    let (_host, shell) = elsewhere().await;
+    let answer = |_: &Value| {
+        let mut headers = HeaderMap::new();
+        headers.insert("set-cookie", HeaderValue::from_static("a=b"));
+        headers.insert("x-odd", HeaderValue::from_bytes(b"\xff\xc2\x9b2J").unwrap());
+        headers.insert("x-receipt-id", HeaderValue::from_static("rcpt_../../x"));
+        let odd = json!({ "success": true, "transaction": "\u{1b}[2Jforged\nerror: x", "amount": "999999999" });
+        let odd = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, odd.to_string());
+        headers.insert("payment-response", HeaderValue::try_from(odd).unwrap());
+        (headers, "ok").into_response()
+    };
+    let seller = Seller::new(|| asks(&[way()]), answer).await;
+    let ran = shell.run(&["call", &format!("{}/weather", seller.url), "-i"]).await.is(0);
+    let all = format!("{}{}", ran.stdout, ran.stderr);
+    assert!(all.chars().all(|char| char == '\n' || !char.is_control()), "{ran:?}");
+    assert!(ran.stderr.starts_with("paid $0.01 (test money)  U+001B[2Jforged"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_receipt_that_does_not_hold_is_warned_of() {
+    let host = Host::start().await;
+    host.publish(&js("shout", 0.01, "export default () => 1;")).await;
+    host.publish(&js("other", 0.01, "export default () => 2;")).await;
+    let shell = Shell::at(&host.url);
+    funded(&shell).await;
+    // What another call was given, in front of the answer of this one.
+    let other = shell.run(&["call", "other"]).await.is(0);
+    let at = other.stderr.find("rcpt_").unwrap();
+    let receipt = other.stderr[at..].split(' ').next().unwrap().to_owned();
+    let url = host.url.clone();
+    let forging = super::seller::Losing::before(&url).await;
+    forging.forge(&receipt);
+    let shell = shell.env("TOLLHOUSE_URL", &forging.url);
+    let ran = shell.run(&["call", "shout"]).await.is(0).said("1");
+    assert!(ran.stderr.contains(&format!("warning: the receipt {receipt} does not hold: it is about another answer than came")), "{ran:?}");
+    assert_eq!(left(&shell).await, 980_000);
+}
