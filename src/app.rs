@@ -6,6 +6,7 @@ mod error;
 mod fronts;
 mod jobs;
 mod keys;
+mod measure;
 mod moving;
 mod rooms;
 mod stores;
@@ -38,7 +39,7 @@ use crate::{
         secret::{Rotated, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
-    config::{Hidden, SandboxSettings, SecretSettings, Settings},
+    config::{Hidden, MetricsReaders, SandboxSettings, SecretSettings, Settings},
     event::{EventSettings, Events},
     front::{self, Callers, Code, Intake, Limits, Shared, Shutdown},
     mcp::Mcp,
@@ -58,6 +59,7 @@ use crate::{
         Store,
         sled::{MoneyRows, SledConfig, SledStore},
     },
+    telemetry::{self, Exporter, OtlpSettings},
 };
 
 /// How often open settlements are asked about and old answers forgotten.
@@ -67,6 +69,8 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub struct App {
     rooms: Arc<Rooms>,
     shared: Arc<Shared>,
+    /// Where telemetry is sent, if it is.
+    exporter: Option<Exporter>,
 }
 
 impl fmt::Debug for App {
@@ -103,6 +107,7 @@ impl App {
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let data = &settings.data;
         make_folder(data)?;
+        telemetry::counted::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
         let clock = Clock::default();
         let replica = Replica::new(Arc::clone(&store));
         replica.begin().await.map_err(StartError::Replica)?;
@@ -245,6 +250,7 @@ impl App {
             signer,
             receipt_keys: Arc::new(receipt_keys),
             disk: Disk::start(data),
+            metrics_here: settings.telemetry.metrics == MetricsReaders::Loopback,
             store,
             objects,
             replica,
@@ -253,7 +259,9 @@ impl App {
             progress: settings.http.progress,
             mcp,
         };
-        let app = Arc::new(Self { rooms: Arc::new(rooms), shared: Arc::new(shared) });
+        let (rooms, shared) = (Arc::new(rooms), Arc::new(shared));
+        let exporter = exporter(settings, &rooms, &shared)?;
+        let app = Arc::new(Self { rooms, shared, exporter });
         app.rooms.replica.follow(Arc::clone(&app.rooms.catalog) as _).await.map_err(StartError::Replica)?;
         app.rooms.exchange(&app.shared.limits);
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
@@ -301,6 +309,9 @@ impl App {
         self.rooms.pool.shutdown().await;
         // No handler runs any more that could add to it.
         self.rooms.capabilities.finish().await;
+        if let Some(exporter) = &self.exporter {
+            exporter.flush().await;
+        }
         self.rooms.replica.leave().await;
     }
 
@@ -356,6 +367,11 @@ fn facilitators(
     let sites: Vec<_> = sites.collect();
     let gas_key = money.gas_key.as_ref().map(Hidden::expose);
     Facilitators::start(&Means { sites: &sites, asset: config.first().asset, gas_key, store, clock })
+}
+
+fn exporter(settings: &Settings, rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Result<Option<Exporter>, StartError> {
+    let start = |otlp: &OtlpSettings| Exporter::start(otlp.clone(), rooms.replica.id().as_str(), measure::gather(rooms, shared));
+    settings.telemetry.otlp.as_ref().map(start).transpose().map_err(StartError::Telemetry)
 }
 
 fn routes(settings: &Settings) -> Result<Arc<dyn RouteProvider>, StartError> {

@@ -80,6 +80,7 @@ use crate::{
     money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, Way, receipt, sale::FeeBps},
     replica::Replica,
     store::StoreError,
+    telemetry::{self, Stage, enter},
     tool::{Availability, Owner},
 };
 
@@ -197,9 +198,12 @@ impl Calls {
     /// What is `kept` is dropped when the call has ended.
     pub fn begin(self: &Arc<Self>, call: Call, cancel: CancellationToken, kept: impl Send + 'static) -> UnderWay<Done> {
         let this = Arc::clone(self);
+        let header = |name: &str| call.head.headers.get(name).map(String::as_str);
+        let followed = telemetry::follow(header("traceparent"), header("tracestate"));
         // Boxed before it is handed down: the task holds a pointer.
         let work = Box::pin(async move {
-            let ended = this.perform_here(call, cancel).await;
+            let code = this.code;
+            let ended = followed.during(this.perform_here(call, cancel), |ended| outcome(ended, code)).await;
             drop(kept);
             ended
         });
@@ -210,6 +214,12 @@ impl Calls {
     /// the cores better than calls that run on their connection's task.
     fn detached<T: Send + 'static>(&self, work: impl Future<Output = Result<T, Arc<CallError>>> + Send + 'static) -> UnderWay<T> {
         UnderWay(self.running.spawn(still_asked(work)))
+    }
+
+    /// How many calls, registrations and dry runs are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.running.len()
     }
 
     /// Waits until no call is under way, at most `patience`. True when none is left.
@@ -253,6 +263,8 @@ impl Calls {
             took: OnceLock::new(),
             turn,
         };
+        telemetry::note("tollhouse.call.id", || task.call.to_string());
+        telemetry::note("tollhouse.endpoint.slug", || task.live.endpoint.slug.to_string());
         // Who pays for what is free today may have paid for it when it was not.
         if task.most().is_zero() && (task.by == CalledBy::Owner || !offered.repeatable()) {
             let (parsed, hash) = task.turn.during(input.read(&task.live)).await.map_err(Arc::new)?;
@@ -296,6 +308,7 @@ impl Calls {
 
     /// Ends a call that nobody pays for.
     async fn for_nothing(&self, task: &NewCall, hash: String, ran: Produced) -> Result<Done, CallError> {
+        enter(Stage::Commit);
         let closing = task.closing(hash, &ran, self.clock.now(), self.fee);
         let answer = Done::of(ran, &closing.receipt);
         if answer.success {
@@ -321,6 +334,7 @@ impl Calls {
             Ok(ran) if ran.success() => ran,
             // Uncharged: the tool failed, or said itself that it did.
             other => {
+                enter(Stage::Commit);
                 match &other {
                     Err(error) if !error.is_of_a_run() => admission.release().await,
                     _ => admission.fail().await,
@@ -434,5 +448,14 @@ impl Calls {
         if let Some(admission) = admission {
             self.in_flight.left(admission.id()).await;
         }
+    }
+}
+
+/// How a call ended, as it is counted.
+fn outcome(ended: &Shared, code: CodeOf) -> &'static str {
+    match ended {
+        Ok(Done { success: true, .. }) => "ok",
+        Ok(_) => ERROR_STATUS,
+        Err(error) => code(error),
     }
 }

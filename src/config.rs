@@ -13,6 +13,7 @@ mod mcp;
 mod money;
 mod sandbox;
 mod secret;
+mod telemetry;
 
 use std::{
     fs, io,
@@ -34,6 +35,7 @@ pub use self::{
     money::{MoneyFlags, MoneySettings, NetworkSettings},
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{Hidden, SecretFlags, SecretSettings},
+    telemetry::{MetricsReaders, TelemetryFlags, TelemetrySettings},
 };
 use crate::{
     objects::Place,
@@ -56,6 +58,7 @@ pub struct Flags {
     pub mcp: McpFlags,
     pub catalog: CatalogFlags,
     pub kept: KeptFlags,
+    pub telemetry: TelemetryFlags,
 }
 }
 
@@ -111,6 +114,8 @@ pub struct Settings {
     pub catalog: CatalogSettings,
     /// How much is kept of what happened.
     pub kept: KeptSettings,
+    /// What is told of the host.
+    pub telemetry: TelemetrySettings,
 }
 
 impl Flags {
@@ -157,6 +162,7 @@ impl Flags {
         let shutdown_delay = host.shutdown_delay();
         let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
         let objects = host.bucket()?.unwrap_or_else(|| Place::Folder(data.join("files")));
+        let telemetry = self.telemetry.resolve(listen.ip(), base_url.as_deref())?;
         Ok(Settings {
             listen,
             data,
@@ -175,6 +181,7 @@ impl Flags {
             http: self.http.resolve(listen.ip()),
             catalog: self.catalog.resolve()?,
             kept: self.kept.resolve(),
+            telemetry,
         })
     }
 }

@@ -31,7 +31,7 @@ pub(crate) use self::{
     fault::{AboutBody, REQUEST, code_of},
     frame::worded,
     params::{PathParams, QueryParams},
-    payment::{bought, credit, offered, quote, settlement},
+    payment::{bearer, bought, credit, offered, quote, settlement},
     via::{ByPage, via},
 };
 pub use self::{

@@ -20,6 +20,7 @@ mod ledger;
 mod listing;
 mod logs;
 mod manifest;
+mod metrics;
 mod navigated;
 mod operations;
 mod page;
@@ -80,6 +81,7 @@ fn public() -> Vec<Subject> {
         ("discovery", documents::routes()),
         ("credits", account::routes()),
         ("health", operations::routes()),
+        ("health", metrics::routes()),
     ]
 }
 

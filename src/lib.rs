@@ -15,7 +15,7 @@
 //!
 //! `http` and `mcp` do not know each other, nor [`app`], which gives each the few services that it takes: what they share is
 //! in [`front`]. [`web`] makes pages of what `http` answers, which it asks like everybody else, inside the process. Beside the call: [`account`] (who someone is), [`event`] (what builders are told), [`operate`] (what an operator
-//! looks at), [`replica`] (who else serves the store), [`objects`] (what is too large for it), [`backup`] (copies of it, and where it moves), [`config`] (the settings).
+//! looks at), [`replica`] (who else serves the store), [`objects`] (what is too large for it), [`backup`] (copies of it, and where it moves), [`config`] (the settings), [`telemetry`] (what is counted and traced).
 //!
 //! Invariants, and who keeps them:
 //! - One payment authorisation buys at most one run and one answer: [`money`].
@@ -25,6 +25,7 @@
 //! - A receipt is stored in the commit that ends its payment: [`money::gate`](money), [`money::receipt`].
 //! - Whatever is refused is a row of one table, and carries what is asked for where it is to be paid: [`front`].
 //! - The host evaluates no schema, and reads no long text on a thread of its runtime: [`tool`], [`base`].
+//! - What is handed out of what the host measures has names of closed lists, and nothing that a caller sent: [`telemetry`].
 //! - A secret is in clear only while a call of its endpoint runs: [`capability::secret`].
 
 #![warn(missing_docs)]
@@ -46,5 +47,6 @@ pub mod objects;
 pub mod operate;
 pub mod replica;
 pub mod store;
+pub mod telemetry;
 pub mod tool;
 pub mod web;

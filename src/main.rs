@@ -22,6 +22,7 @@ use tollhouse::{
     base::causes::in_full,
     capability::secret,
     config::{self, Flags},
+    telemetry::log::{JsonLines, LogFormat},
 };
 
 /// Calls are many small allocations on all threads at once: glibc's allocator is a tenth slower at that. Threads of its own give
@@ -126,8 +127,12 @@ fn run(command: Command) -> ExitCode {
 }
 
 /// With colours on a terminal, where `NO_COLOR` does not forbid them.
-fn log_to_stderr(filter: &str) -> Result<(), tracing_subscriber::filter::ParseError> {
+fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), tracing_subscriber::filter::ParseError> {
     let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
+    if format == LogFormat::Json {
+        tracing_subscriber::fmt().event_format(JsonLines).with_env_filter(filter).with_writer(std::io::stderr).init();
+        return Ok(());
+    }
     let mut log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if !std::io::stderr().is_terminal() {
         log = log.with_ansi(false);
@@ -140,7 +145,8 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     secret::keep_private()?;
     raise_descriptors()?;
     let settings = flags.over_file(file)?.resolve()?;
-    log_to_stderr(&settings.log).map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
+    log_to_stderr(&settings.log, settings.telemetry.log_format)
+        .map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
     for name in config::misspelt(&whole()).into_iter().filter(|name| !cli::NAMES.contains(&name.as_str())) {
         tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }

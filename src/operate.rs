@@ -3,3 +3,4 @@
 pub mod database;
 pub mod disk;
 pub mod jail;
+pub mod process;

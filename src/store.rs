@@ -48,6 +48,7 @@ mod add;
 pub(crate) mod around;
 mod batch;
 mod changes;
+mod counted;
 mod declared;
 pub mod dump;
 mod error;

@@ -1,5 +1,7 @@
 //! The documents hold what the code holds, and name no file that is not there. `cargo xtask docs` writes their tables.
 
+#[path = "docs/dashboard.rs"]
+mod dashboard;
 #[path = "docs/named.rs"]
 mod named;
 
@@ -16,6 +18,7 @@ use tollhouse::{
     front::{Code, Row},
     http,
     money::Asset,
+    telemetry::{Metric, table},
     tool::{Capability, CapabilityRow},
 };
 use tollhouse_protocol::limits::{self, TABLE};
@@ -35,6 +38,7 @@ const TABLES: &[Table] = &[
     ("ctx", ctx),
     ("globals", globals),
     ("commands", commands),
+    ("metrics", metrics),
 ];
 
 const END: &str = "<!-- end -->\n";
@@ -134,6 +138,15 @@ fn routes() -> String {
 fn commands() -> String {
     let told = Command::new(env!("CARGO_BIN_EXE_tollhouse")).args(["man", "--table"]).output().expect("the binary runs");
     String::from_utf8(told.stdout).expect("it is text")
+}
+
+/// What is measured.
+fn metrics() -> String {
+    let row = |Metric { name, kind, labels, what }: &&Metric| {
+        let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
+        format!("| `{name}` | {} | {} | {what} |\n", kind.as_str(), labels.join(", "))
+    };
+    format!("| metric | kind | labels | what |\n|---|---|---|---|\n{}", table::ALL.iter().map(row).collect::<String>())
 }
 
 fn contract() -> String {

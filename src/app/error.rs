@@ -24,6 +24,8 @@ pub enum StartError {
     Sandbox(#[source] tollhouse_pool::PoolError),
     #[error("the outgoing client cannot be set up")]
     Guard(#[source] crate::capability::guard::GuardError),
+    #[error("telemetry cannot be sent: {0}")]
+    Telemetry(String),
     #[error(transparent)]
     Keys(#[from] KeysError),
     #[error("the secrets could not be read")]

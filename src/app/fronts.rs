@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::rooms::Rooms;
+use super::{measure, rooms::Rooms};
 use crate::{
     base::rate::ConcurrencyLimit,
     front::{self, Fronts, Shared},
@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// All of them. Pages ask the public API by the very routes that everybody else reaches.
-pub(super) fn all(rooms: &Rooms, shared: &Arc<Shared>) -> Fronts {
+pub(super) fn all(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Fronts {
     let http::Routes { api, written } = http::routes(http(rooms, shared));
     let pages = web::Services {
         shared: Arc::clone(shared),
@@ -37,7 +37,8 @@ fn operation(row: &http::Row) -> web::Operation {
     web::Operation { id: row.id, method, path: row.path, takes: row.takes.is_some() }
 }
 
-fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
+fn http(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> http::Services {
+    let gather = measure::gather(rooms, shared);
     let shared = || Arc::clone(shared);
     let (catalog, calls, gate) = (|| Arc::clone(&rooms.catalog), || Arc::clone(&rooms.calls), || Arc::clone(&rooms.gate));
     let (builders, receipts) = (|| Arc::clone(&rooms.builders), || Arc::clone(&rooms.receipts));
@@ -134,6 +135,8 @@ fn http(rooms: &Rooms, shared: &Arc<Shared>) -> http::Services {
             replica: Arc::clone(&rooms.replica),
             disk: Arc::clone(&rooms.disk),
             receipts: Arc::clone(&rooms.free_receipts),
+            gather,
+            metrics_here: rooms.metrics_here,
         }),
     }
 }

@@ -6,6 +6,7 @@ use super::rooms::Rooms;
 use crate::{
     catalog::PublishError,
     store::{StoreError, keep_up},
+    telemetry::counted::JOBS,
 };
 
 /// How often a host looks whether a job is due that is done more seldom, where others may have done it, or be gone.
@@ -57,8 +58,14 @@ where
 {
     let look = if rooms.store.is_shared() { every.min(LOOK_EVERY) } else { every };
     keep_up(rooms, look, what, move |rooms, _| {
-        let (replica, doing) = (Arc::clone(&rooms.replica), work(rooms));
-        async move { replica.alone(name, every, |_| doing).await.map(drop) }
+        let (replica, clock, doing) = (Arc::clone(&rooms.replica), rooms.clock.clone(), work(rooms));
+        async move {
+            let done = replica.alone(name, every, |_| doing).await;
+            if !matches!(done, Ok(None)) {
+                JOBS.ended(name, done.is_ok().then(|| clock.now()));
+            }
+            done.map(drop)
+        }
     });
 }
 

@@ -87,6 +87,8 @@ pub(super) struct Rooms {
     pub(super) receipt_keys: Arc<PublishedKeys>,
     /// Of the data folder.
     pub(super) disk: Arc<Disk>,
+    /// Whether `/metrics` is for who asks from this machine, too.
+    pub(super) metrics_here: bool,
     /// Everything that lasts.
     pub(super) store: Arc<dyn Store>,
     /// What is too large for it.

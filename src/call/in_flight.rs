@@ -13,7 +13,10 @@ use super::{
     done::{Done, Shared},
     error::CallError,
 };
-use crate::money::{Ended, Gate, PaymentId};
+use crate::{
+    money::{Ended, Gate, PaymentId},
+    telemetry::{Stage, enter},
+};
 
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.
 pub(super) const JOIN_PATIENCE: Duration = Duration::from_secs(90);
@@ -45,6 +48,7 @@ impl InFlight {
     /// Waits for the call that has the payment, and shares its end: here for as long as it takes, on another replica for as
     /// long as there is `patience`.
     pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> Shared {
+        enter(Stage::Join);
         let (began, (mut poll, longest)) = (Instant::now(), JOIN_POLL);
         loop {
             let joined = self.calls().get(payment).map(End::subscribe);

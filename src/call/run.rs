@@ -25,6 +25,7 @@ use crate::{
     capability::CapabilityServices,
     catalog::{Fixed, Live},
     money::receipt,
+    telemetry::{Stage, enter},
     tool::Runs,
 };
 
@@ -62,6 +63,7 @@ impl Runner {
     ///
     /// What the caller, the tool or its sandbox did wrong; nothing is charged then.
     pub async fn run(&self, task: Task<'_>) -> Result<Produced, CallError> {
+        enter(if matches!(task.live.runs, Runs::Js) { Stage::Queue } else { Stage::Run });
         match &task.live.runs {
             Runs::Js => {
                 // A dry run is held against no endpoint.
@@ -76,6 +78,7 @@ impl Runner {
             Runs::Builtin(builtin) => {
                 self.begin(&task).await?;
                 let produced = builtin::answer(*builtin, &self.readiness, &task).await?;
+                enter(Stage::Check);
                 if task.live.bundle.is_some() {
                     let output = task.live.fits(&self.pool, Side::Output, produced.body.clone(), task.asker());
                     Box::pin(output).await.map_err(|unfit| unfitting(unfit, CallError::Output))?;

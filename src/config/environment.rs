@@ -19,6 +19,11 @@ pub fn without_empty(command: Command) -> Command {
     command.mut_args(unset).mut_subcommands(without_empty)
 }
 
+/// What a variable of other programs says, which is none of our settings' and stands in for one.
+pub(super) fn of_others(name: &str) -> Option<String> {
+    env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
+}
+
 /// Variables that are named as settings are, and are none of `command` or of what is below it.
 #[must_use]
 pub fn misspelt(command: &Command) -> Vec<String> {

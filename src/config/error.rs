@@ -65,6 +65,10 @@ pub enum SettingsError {
     Tier(String),
     #[error("`--sandbox-users` cannot be used")]
     Users(#[from] NoRange),
+    #[error("`TOLLHOUSE_OTLP_ENDPOINT` is no address of a collector: it begins with `http://` or `https://`, and has no query")]
+    OtlpEndpoint,
+    #[error("`TOLLHOUSE_OTLP_HEADERS` are `name=value`, with commas between them")]
+    OtlpHeaders,
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
 }

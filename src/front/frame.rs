@@ -22,7 +22,13 @@ use super::{
     payment::check_credit,
     shared::Shared,
 };
-use crate::base::id::RequestId;
+use crate::{
+    base::id::RequestId,
+    telemetry::{
+        answering,
+        counted::{REFUSALS, RESPONSES},
+    },
+};
 
 /// How long browsers may keep a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_secs(600);
@@ -148,15 +154,29 @@ async fn frame(wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Re
     let wording = wordings.iter().find(|wording| (wording.covers)(request.uri().path()));
     let asked = compress::asked(&request);
     let teller = wording.map(|wording| (wording.told)(&request));
-    let mut response = REQUEST.scope(id.clone(), next.run(request)).await;
-    if let Some(tell) = teller.filter(|_| code_of(&response).is_some()) {
+    let (mut response, trace) = answering(REQUEST.scope(id.clone(), next.run(request))).await;
+    let code = code_of(&response);
+    if let Some(tell) = teller.filter(|_| code.is_some()) {
         response = REQUEST.scope(id.clone(), tell(response)).await;
     }
     if wording.is_some_and(|wording| !wording.others_may_read) {
         let allowed: Vec<_> = response.headers().keys().filter(|name| name.as_str().starts_with("access-control-")).cloned().collect();
         allowed.iter().for_each(|name| _ = response.headers_mut().remove(name));
     }
+    count(&response, code);
+    if let Some(value) = trace.and_then(|trace| HeaderValue::try_from(trace).ok()) {
+        response.headers_mut().insert(&names::TRACE_RESPONSE, value);
+    }
     framed(&id, compress::compressed(response, asked).await)
+}
+
+/// Counts the answer, and what it was refused for, in whichever words that is told.
+fn count(response: &Response, code: Option<Code>) {
+    let class = ["1xx", "2xx", "3xx", "4xx", "5xx"].get(usize::from(response.status().as_u16() / 100).saturating_sub(1));
+    class.into_iter().for_each(|class| RESPONSES.count([class]));
+    if let Some(code) = code {
+        REFUSALS.count(code.row().name);
+    }
 }
 
 /// With the headers of every answer.

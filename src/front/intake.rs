@@ -5,7 +5,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::quota::Quota;
-use crate::config::{BodySettings, ConnectionSettings, IntakeSettings};
+use crate::{
+    config::{BodySettings, ConnectionSettings, IntakeSettings},
+    telemetry::{Samples, table},
+};
 
 /// The limits of what comes in, and what there is of it.
 #[derive(Debug)]
@@ -29,6 +32,13 @@ impl Intake {
             connections,
             bodies,
         }
+    }
+
+    /// As metrics.
+    pub(crate) fn measured(&self, samples: &mut Samples) {
+        samples.put(&table::CONNECTIONS, [], self.open.taken());
+        samples.put(&table::CONNECTIONS_LIMIT, [], self.open.most().unwrap_or_default());
+        samples.put(&table::BODIES_HELD, [], self.held.taken());
     }
 
     /// For operators.

@@ -19,6 +19,8 @@ pub(crate) static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 pub(crate) static RECEIPT_ID: HeaderName = HeaderName::from_static("x-receipt-id");
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Which trace the call belongs to, as W3C's drafts have it.
+pub(crate) static TRACE_RESPONSE: HeaderName = HeaderName::from_static("traceresponse");
 /// x402 v1: a payment, a settlement.
 pub(crate) static X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
 pub(crate) static X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");

@@ -29,7 +29,10 @@ use super::{
     quota::{Full, Share},
     shared::Shared,
 };
-use crate::base::id::RequestId;
+use crate::{
+    base::id::RequestId,
+    telemetry::counted::{CONNECTIONS_ACCEPTED, CONNECTIONS_REFUSED},
+};
 
 /// Connections that are told at once that there is no room for them; further ones are closed.
 const REFUSALS: usize = 64;
@@ -67,7 +70,10 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
         _ = stream.set_nodelay(true);
         let mut share = shared.intake.open.share(peer.ip());
         match share.take(1) {
-            Ok(()) => acceptor.accept(stream, peer, share, service.clone(), Arc::clone(&shared)),
+            Ok(()) => {
+                CONNECTIONS_ACCEPTED.count();
+                acceptor.accept(stream, peer, share, service.clone(), Arc::clone(&shared));
+            }
             Err(full) => acceptor.refuse(stream, full),
         }
     }
@@ -106,6 +112,11 @@ impl Acceptor {
 
     /// Tells the client why, if there is room for that.
     fn refuse(&self, stream: TcpStream, full: Full) {
+        let limit = match full {
+            Full::All(_) => "all",
+            Full::Address(_) => "address",
+        };
+        CONNECTIONS_REFUSED.count([limit]);
         let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned() else { return };
         let protocols = Arc::clone(&self.protocols);
         tokio::spawn(async move {

@@ -24,6 +24,7 @@ use crate::{
     operate::disk::Disk,
     replica::Replica,
     store::Store,
+    telemetry::Gather,
 };
 
 /// The services of the front, by the handlers that take them.
@@ -230,6 +231,10 @@ pub struct Operating {
     pub disk: Arc<Disk>,
     /// Of which there may be many.
     pub receipts: Arc<FreeReceipts>,
+    /// What is measured.
+    pub gather: Gather,
+    /// Whether that is for who asks from this machine, too.
+    pub metrics_here: bool,
 }
 
 /// The state of the routes: cheap to clone, as each request does.

@@ -31,6 +31,7 @@ use crate::{
     call::{Asked, Call, CallError, Done, UnderWay},
     front::{Code, Fault, bought, network, peer},
     money::{Offered, Way},
+    telemetry::counted::{MCP_CALLS, MCP_REQUESTS},
 };
 
 /// How a call is told to the log.
@@ -58,6 +59,7 @@ impl<'a> LogLine<'a> {
 
 impl Drop for LogLine<'_> {
     fn drop(&mut self) {
+        MCP_CALLS.count(self.ending.outcome);
         let name = self.request.name;
         tracing::info!(
             request.id = %self.request.parts.extensions.get::<RequestId>().map(RequestId::as_str).unwrap_or_default(),
@@ -78,6 +80,7 @@ impl Drop for LogLine<'_> {
 /// See [`answer::failed`].
 pub(super) async fn perform(front: &Arc<Front>, request: CallRequest<'_>, arguments: Arguments) -> Result<ToolAnswer, ErrorData> {
     let address = peer(&request.parts.extensions);
+    MCP_REQUESTS.count(["tools/call"]);
     let mut line = LogLine::begin(&request, address);
     let (mut told, ending) = answered(front, &request, address, arguments).await;
     line.ending = ending;

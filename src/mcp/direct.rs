@@ -26,7 +26,7 @@ use super::{
     revision::{Era, era, is_json, sole},
     tools,
 };
-use crate::base::aside::aside;
+use crate::{base::aside::aside, telemetry::counted::MCP_REQUESTS};
 
 /// Keys of a request's `_meta`.
 const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -173,6 +173,7 @@ pub(super) async fn listed(front: &Front, parts: &Parts, accepted: Accepted, bod
     agreed(era, &parts.headers, &params.meta, "tools/list").filter(|_| !params.meta.contains_key(PROGRESS))?;
     // Where the store is away, rmcp says so.
     let page = tools::page(&front.services, &Narrowed::of(parts), params.cursor.as_deref()).await.ok()??;
+    MCP_REQUESTS.count(["tools/list"]);
     let mut result = ServerResult::from(page.told(front, era));
     if era == Era::Legacy {
         result.strip_result_type_for_legacy_peer();

@@ -37,6 +37,7 @@ use crate::{
     base::{aside::aside, id::RequestId},
     front::{Code, Fault, REQUEST},
     store::StoreError,
+    telemetry::counted::MCP_REQUESTS,
 };
 
 /// How long a client may take what the server can do to be as it was, in milliseconds.
@@ -119,6 +120,7 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
+        MCP_REQUESTS.count(["initialize"]);
         context.peer.set_peer_info(request.clone());
         let mut info = self.negotiate_initialize(&request)?;
         info.capabilities.extensions = None;
@@ -129,6 +131,7 @@ impl ServerHandler for Server {
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        MCP_REQUESTS.count(["server/discover"]);
         let discovered = DiscoverResult::from_server_info(VERSIONS.to_vec(), self.get_info());
         Ok(discovered.with_ttl_ms(DISCOVER_TTL_MS).with_cache_scope(CacheScope::Public))
     }
@@ -138,6 +141,7 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        MCP_REQUESTS.count(["tools/list"]);
         let cursor = request.and_then(|request| request.cursor);
         let unread =
             cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|Sent(body)| has_cursor(body));
@@ -190,6 +194,7 @@ impl ServerHandler for Server {
     }
 
     async fn get_task(&self, request: GetTaskParams, context: RequestContext<RoleServer>) -> Result<GetTaskResult, ErrorData> {
+        MCP_REQUESTS.count(["tasks/get"]);
         let found = self.front.tasks.get(&request.task_id).await;
         let mut looked = found.map_err(|error| unavailable(&context, error))?.ok_or_else(|| no_task(&context))?;
         self.front.sign(&mut looked.task.meta);
@@ -202,6 +207,7 @@ impl ServerHandler for Server {
     }
 
     async fn cancel_task(&self, request: CancelTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        MCP_REQUESTS.count(["tasks/cancel"]);
         match self.front.tasks.cancel(&request.task_id).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(no_task(&context)),
@@ -211,6 +217,7 @@ impl ServerHandler for Server {
 
     /// No task of ours asks anything, so there is nothing to take from it.
     async fn update_task(&self, request: UpdateTaskParams, context: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        MCP_REQUESTS.count(["tasks/update"]);
         match self.front.tasks.has(&request.task_id).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(no_task(&context)),
@@ -231,6 +238,7 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        MCP_REQUESTS.count(["subscriptions/listen"]);
         let mut changes = self.front.services.catalog.changes();
         loop {
             tokio::select! {
@@ -248,6 +256,7 @@ impl ServerHandler for Server {
     async fn on_initialized(&self, _: NotificationContext<RoleServer>) {}
 
     async fn on_custom_request(&self, request: CustomRequest, context: RequestContext<RoleServer>) -> Result<CustomResult, ErrorData> {
+        MCP_REQUESTS.count(["other"]);
         let gone = request.method == "initialize" && modern(&context);
         if KNOWN_METHODS.contains(&request.method.as_str()) && !gone {
             let fault = Fault::bad_request(format!("the params of `{}` do not read", request.method));

@@ -2,6 +2,7 @@
 
 pub(super) mod answer;
 mod ask;
+mod asked;
 mod bind;
 pub(super) mod record;
 mod recovery;
@@ -23,6 +24,7 @@ use super::{
     PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, Way, WireVersion,
     credit::Hold,
     gate::{
+        asked::asked,
         record::{Record, Tail},
         retry::{Lanes, Retry},
         slow::{Running, Slow},
@@ -293,7 +295,7 @@ impl Gate {
         let payer = payment.payer();
         let running = Running { payer: payer.clone(), tool: terms.slug.clone() };
         self.slow.check(&running)?;
-        match self.facilitators.of(payment.asset.network).verify(&payment).await {
+        match asked("verify", self.facilitators.of(payment.asset.network).verify(&payment), Verdict::name).await {
             Verdict::Valid => {}
             Verdict::Invalid { reason, message } => {
                 // It may have been spent by a twin that was faster than the facilitator.

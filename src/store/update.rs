@@ -13,6 +13,7 @@ use bytes::Bytes;
 
 use super::{
     Batch, Check, Direction, Durability, Store, StoreError,
+    counted::counted,
     key::Key,
     plan::stored_key,
     range::Range,
@@ -64,7 +65,7 @@ where
         if batch.changes_nothing() && !confirms {
             return Ok(answer);
         }
-        match store.apply(batch, durability).await {
+        match counted(store.apply(batch, durability), durability).await {
             Ok(_) => return Ok(answer),
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(error.into()),

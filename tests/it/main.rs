@@ -79,6 +79,7 @@ mod signer;
 mod story;
 mod streams;
 mod suspensions;
+mod telemetry;
 mod tiers;
 mod twice;
 mod under_way;

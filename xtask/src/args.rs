@@ -11,10 +11,10 @@ pub(crate) enum Asked {
 }
 
 /// The words after a command, taken apart.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Args {
     pub(crate) engine: Option<Asked>,
-    /// Length of one measurement of `bench`, and how long `fuzz` looks into one target. Default there: 5 and 60.
+    /// Length of one measurement of `bench`, how long `fuzz` looks into one target, and how long `scrape` scrapes. Default there: 5, 60 and 60.
     pub(crate) seconds: Option<u32>,
     /// Length of `soak`. Default there: 30.
     pub(crate) minutes: Option<u32>,

@@ -1,11 +1,11 @@
-//! Tests in their long form: `cargo xtask damage`, `cargo xtask renewals`, `cargo xtask crash`, `cargo xtask cluster` and `cargo xtask hostile`.
+//! Tests in their long form: `cargo xtask damage`, `cargo xtask renewals`, `cargo xtask crash`, `cargo xtask cluster`, `cargo xtask scrape` and `cargo xtask hostile`.
 
 use std::path::PathBuf;
 
 use crate::{
     Failure,
     args::{Args, from_env},
-    balancer, clients, database, engine, shell, workers,
+    balancer, clients, database, engine, prometheus, shell, workers,
 };
 
 /// A test that can be asked for more rounds.
@@ -44,6 +44,19 @@ const CLUSTER: Long = Long { command: "cluster", test: &["--test", "it", "cluste
 /// All hostile fixtures, one after the other, each held to its limit by the clock.
 const HOSTILE: Long =
     Long { command: "hostile", test: &["--test", "it", "hostile_handlers_end"], rounds: "TOLLHOUSE_HOSTILE_ROUNDS", usual: 3 };
+
+/// Prometheus before a loaded host, for so many seconds.
+const SCRAPE: Long =
+    Long { command: "scrape", test: &["--test", "it", "prometheus_scrapes_a_loaded_host"], rounds: "TOLLHOUSE_SCRAPE_SECONDS", usual: 60 };
+
+/// # Errors
+///
+/// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none; a Prometheus that cannot be installed.
+pub(crate) fn scrape(args: &Args) -> Result<(), Failure> {
+    prometheus::find()?;
+    let args = Args { rounds: args.seconds, ..args.clone() };
+    run(&SCRAPE, &args, &[("TOLLHOUSE_WORKER", worker(&args)?)])
+}
 
 /// # Errors
 ///

@@ -25,6 +25,7 @@ mod long;
 mod mutants;
 mod packages;
 mod place;
+mod prometheus;
 mod serve;
 mod shell;
 mod soak;
@@ -55,6 +56,7 @@ cargo xtask soak [--minutes 30] [--short]                free calls at full rate
 cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
 cargo xtask cluster [--rounds 30]                        kills of three hosts behind HAProxy and of their PostgreSQL, under paid calls
 cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time
+cargo xtask scrape [--seconds 60]                        Prometheus scrapes a loaded host, and every panel of the dashboard has an answer
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent
 cargo xtask renewals [--rounds 200]                      kills while another tree takes the place of a store's: no commit is lost
 cargo xtask conformance [--engine v8|quickjs]            the MCP front against the protocol's suite and the clients of the field
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Some("crash") => args::Args::parse(words).and_then(|args| long::crash(&args)),
         Some("cluster") => args::Args::parse(words).and_then(|args| long::cluster(&args)),
         Some("hostile") => args::Args::parse(words).and_then(|args| long::hostile(&args)),
+        Some("scrape") => args::Args::parse(words).and_then(|args| long::scrape(&args)),
         Some("renewals") => args::Args::parse(words).and_then(|args| long::renewals(&args)),
         Some("damage") => args::Args::parse(words).and_then(|args| long::damage(&args)),
         Some("faces") => args::Args::parse(words).and_then(|args| faces::run(&args)),

@@ -11,7 +11,7 @@ use crate::{
     args::{Args, Asked},
     balancer, clients, conformance, database,
     engine::{self, Engine},
-    faces, place, shell, soak, workers,
+    faces, place, prometheus, shell, soak, workers,
 };
 
 /// The tests of what a live host does with hostile code.
@@ -40,6 +40,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     };
     database::find()?;
     balancer::find()?;
+    prometheus::find()?;
     let (clients, contract) = (clients::prepare(), clients::prepare_contract());
     let (mcp_clients, browser) = (conformance::prepare(), faces::prepare());
     let worker = workers::build(engines[0])?;

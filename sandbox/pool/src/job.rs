@@ -10,6 +10,8 @@ pub trait OpHost: Send + Sync {
     /// Does one op, or refuses it. Dropped when the call is stopped, and when it ends without
     /// having waited for the op.
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>>;
+    /// The call has a worker with its handler loaded, and is given to it. Must not block.
+    fn placed(&self) {}
     /// The input fits and the handler starts: told of a call that was [announced](Start::announced). Must not block.
     fn begun(&self) {}
     /// Takes a log line. Counted and cut to the limits already; must not block.

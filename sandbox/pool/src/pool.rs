@@ -93,6 +93,7 @@ impl Pool {
                 None => core.lease(wanted, &|cpu| host.used(cpu)).await?,
             };
             let asked = Asked { limits: &limits, work, account: core.flow.account(owner) };
+            host.placed();
             let ended = lease.drive(asked, begin, host, &mut permit).await;
             Ok((lease, cold, ended))
         };

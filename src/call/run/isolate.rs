@@ -23,6 +23,7 @@ use crate::{
     catalog::Live,
     money::PaymentId,
     store::StoreError,
+    telemetry::{Stage, enter},
     tool::{Mismatch, Unreadable, depth},
 };
 
@@ -115,6 +116,7 @@ pub(super) async fn run(
         },
     };
     let ran = pool.run(job, &Hearing { ops: &ops, task: &task }).await;
+    enter(Stage::Check);
     if let Some(counting) = counting {
         counting.ended(&ran);
     }
@@ -153,6 +155,10 @@ impl OpHost for Hearing<'_> {
     fn op(&self, request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
         self.task.turn.spent(HOSTS_WORK);
         self.ops.op(request)
+    }
+
+    fn placed(&self) {
+        enter(Stage::Run);
     }
 
     fn begun(&self) {

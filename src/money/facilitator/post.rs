@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderMap, redirect};
 use serde_json::Value;
 
-use crate::money::ConfigError;
+use crate::{money::ConfigError, telemetry};
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
@@ -37,11 +37,21 @@ impl Poster {
     }
 
     pub(in crate::money) async fn post(&self, url: &str, headers: HeaderMap, body: &Value, patience: Duration) -> Answer {
-        answered(self.0.post(url).headers(headers).json(body), patience).await
+        answered(traced(self.0.post(url).headers(headers).json(body)), patience).await
     }
 
     pub(in crate::money) async fn get(&self, url: &str, headers: HeaderMap, patience: Duration) -> Answer {
-        answered(self.0.get(url).headers(headers), patience).await
+        answered(traced(self.0.get(url).headers(headers)), patience).await
+    }
+}
+
+/// The question, in the trace of the call that it is asked for.
+fn traced(question: RequestBuilder) -> RequestBuilder {
+    let Some((parent, state)) = telemetry::onward() else { return question };
+    let question = question.header("traceparent", parent);
+    match state {
+        Some(state) => question.header("tracestate", state),
+        None => question,
     }
 }
 

@@ -9,9 +9,9 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Gate, PAYMENTS, record::Record, retry::Retry};
+use super::{Gate, PAYMENTS, asked::asked, record::Record, retry::Retry};
 use crate::{
-    money::{Payment, PaymentId, SettleError, State},
+    money::{Payment, PaymentId, SettleError, SettleOutcome, State},
     store::StoreError,
 };
 
@@ -109,8 +109,8 @@ impl Gate {
         let facilitator = self.facilitators.of(payment.asset.network);
         let own = begun.facilitator.as_ref().is_none_or(|named| *named == facilitator.identity());
         let outcome = match own {
-            true => facilitator.resolve(&payment, &begun).await,
-            false => facilitator.look_up(&payment, &begun).await,
+            true => asked("resolve", facilitator.resolve(&payment, &begun), SettleOutcome::name).await,
+            false => asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name).await,
         };
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     money::{PaymentId, Refusal, State},
     store::{Decided, Durability, StoreError, Tx, update},
+    telemetry::counted::PAYMENTS as PAYMENTS_RESERVED,
 };
 
 impl Gate {
@@ -43,7 +44,10 @@ impl Gate {
         let record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
-            Ok(None) => Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running })),
+            Ok(None) => {
+                PAYMENTS_RESERVED.count(["reserved"]);
+                Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running }))
+            }
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
                 if matches!(refusal, Refusal::Store(StoreError::Unknown(_))) {

@@ -14,6 +14,7 @@ use crate::{
     },
     replica::Living,
     store::{Batch, Durability, Row, StoreError},
+    telemetry,
 };
 
 /// Open settlements, and payments with something to forget, looked at in one go.
@@ -202,7 +203,10 @@ impl Gate {
         let mut batch = Batch::new();
         self.end(&mut batch, row, &record);
         match batch.commit(&*self.store, Durability::built_on(&*self.store)).await {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                telemetry::counted::PAYMENTS.count(["released"]);
+                Ok(true)
+            }
             Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),
         }

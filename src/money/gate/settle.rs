@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{
     Admission, Gate, Means, PAYMENTS,
     answer::{self, Bought},
+    asked::asked,
     retry::Retry,
 };
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
         x402::wire,
     },
     store::{Batch, Decided, Durability, StoreError, Tx, update},
+    telemetry::{Stage, counted::PAYMENTS as PAYMENTS_ENDED, enter},
 };
 
 /// How a payment ended, and what is to be told of it.
@@ -31,6 +33,7 @@ impl Gate {
     ///
     /// [`SettleError`]; the answer must be withheld.
     pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
+        enter(Stage::Settle);
         let running = admission.running.clone();
         let settled = match &admission.means {
             Means::X402(_) => {
@@ -40,7 +43,10 @@ impl Gate {
                     self.ask_later(&id);
                     return Err(SettleError::Unknown { payment: id });
                 }
-                let outcome = self.facilitators.of(payment.asset.network).settle(&payment, &begun).await;
+                enter(Stage::Settle);
+                let settling = self.facilitators.of(payment.asset.network).settle(&payment, &begun);
+                let outcome = asked("settle", settling, SettleOutcome::name).await;
+                enter(Stage::Commit);
                 self.conclude(&id, outcome, Some(answer)).await
             }
             Means::Credit(_) => self.debit(admission, answer, draft).await,
@@ -87,6 +93,7 @@ impl Gate {
         let mut batch = Batch::new();
         batch.replace(&PAYMENTS, &before, &record);
         laid.keep(&mut batch, &id);
+        enter(Stage::Commit);
         if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
             transaction.iter().for_each(|transaction| facilitator.abandon(transaction));
             // Not asked to settle. Of the intent and the release, one is written.
@@ -139,8 +146,13 @@ impl Gate {
         answer: Option<StoredAnswer>,
     ) -> Result<StoredAnswer, SettleError> {
         let unknown = || SettleError::Unknown { payment: id.clone() };
+        // Whoever asks again has no answer at hand: that it is open was counted.
+        let answered = answer.is_some();
         let ending = update(&*self.store, Durability::Durable, |tx| self.ending(tx, id, &outcome, answer.clone()));
         let concluded = ending.await.and_then(|Conclusion { outcome, news }| {
+            if news.is_some() {
+                PAYMENTS_ENDED.count([ended_as(&outcome)]);
+            }
             news.into_iter().for_each(|news| self.finisher.announce(news));
             outcome
         });
@@ -148,6 +160,9 @@ impl Gate {
             Ok(_) | Err(SettleError::Refused { .. }) => _ = self.retries().remove(id),
             Err(error) => {
                 tracing::warn!(payment.id = %id, %error, "a settlement is open");
+                if answered {
+                    PAYMENTS_ENDED.count(["unknown"]);
+                }
                 self.ask_later(id);
             }
         }
@@ -285,10 +300,12 @@ impl Gate {
             tx.append(made.rows.clone());
             tx.answer(true)
         });
+        enter(Stage::Commit);
         let debited = debiting.await;
         match debited {
             Ok(true) => {
                 admission.reserved = false;
+                PAYMENTS_ENDED.count(["settled"]);
                 self.finisher.announce(finished.news);
                 Ok(finished.answer)
             }
@@ -298,6 +315,7 @@ impl Gate {
                     ("insufficient_funds".to_owned(), "developer credit is used up, was revoked or frozen, or its budget is".to_owned());
                 self.withdraw_some(laid).await;
                 admission.release().await;
+                PAYMENTS_ENDED.count(["refused"]);
                 let (rows, news) = self.finisher.refuse(draft, &reason);
                 match rows.commit(&*self.store, Durability::Buffered).await {
                     Ok(_) => self.finisher.announce(news),
@@ -321,5 +339,15 @@ impl Gate {
                 Err(error.into())
             }
         }
+    }
+}
+
+/// The state that a payment came to, as it is counted.
+fn ended_as(outcome: &Result<StoredAnswer, SettleError>) -> &'static str {
+    match outcome {
+        Ok(_) => "settled",
+        Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => "released",
+        Err(SettleError::Refused { .. }) => "refused",
+        Err(SettleError::Unknown { .. } | SettleError::Store(_)) => "unknown",
     }
 }

@@ -1,7 +1,7 @@
 //! A batch on its way to the store.
 
 use super::Batch;
-use crate::store::{Durability, Store, StoreError};
+use crate::store::{Durability, Store, StoreError, counted::counted};
 
 impl Batch {
     /// Whether the row of its first write is there: tells of a batch of new rows, whose commit was not confirmed, if it
@@ -23,6 +23,6 @@ impl Batch {
     ///
     /// As [`Store::apply`].
     pub async fn commit(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<Vec<i128>, StoreError> {
-        store.apply(self, durability).await
+        counted(store.apply(self, durability), durability).await
     }
 }

@@ -1,0 +1,135 @@
+//! What is told of the host: its log, its metrics, and its traces.
+
+use std::{net::IpAddr, time::Duration};
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use url::{Host, Url};
+
+use super::{environment::of_others, error::SettingsError, layered::flags, secret::Hidden};
+use crate::telemetry::{OtlpSettings, TraceSettings, log::LogFormat};
+
+/// Who reads `/metrics`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsReaders {
+    /// Admins.
+    Admin,
+    /// Whoever asks from this machine, too, as long as nothing says that the request was passed on.
+    Loopback,
+}
+
+flags! {
+/// Of what is told of the host.
+pub struct TelemetryFlags {
+    /// How the log is written [default: text]
+    #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// Who reads `/metrics` without the admin token: nobody, or who asks from this machine [default: loopback where the host listens there and its public URL is there, else admin]
+    #[arg(long, env = "TOLLHOUSE_METRICS")]
+    pub metrics: Option<MetricsReaders>,
+    /// Collector that traces and metrics are sent to, by OTLP over HTTP, such as `http://127.0.0.1:4318` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else none]
+    #[arg(long, env = "TOLLHOUSE_OTLP_ENDPOINT", hide_env_values = true)]
+    pub otlp_endpoint: Option<Hidden>,
+    /// Headers sent with them, as `name=value,name=value` [default: `OTEL_EXPORTER_OTLP_HEADERS`, else none]
+    #[arg(long, env = "TOLLHOUSE_OTLP_HEADERS", hide_env_values = true)]
+    pub otlp_headers: Option<Hidden>,
+    /// Name of the service that they are of [default: `OTEL_SERVICE_NAME`, else tollhouse]
+    #[arg(long, env = "TOLLHOUSE_OTLP_SERVICE")]
+    pub otlp_service: Option<String>,
+    /// Time between two requests with metrics to the collector, in ms; 0 sends none [default: 60000]
+    #[arg(long, env = "TOLLHOUSE_OTLP_METRICS_MS")]
+    pub otlp_metrics_ms: Option<u64>,
+    /// Calls traced in a second, of those whose callers say nothing of it [default: 50]
+    #[arg(long, env = "TOLLHOUSE_TRACE_RATE")]
+    pub trace_rate: Option<u32>,
+    /// Calls traced in a second because their callers have sampled them [default: 10]
+    #[arg(long, env = "TOLLHOUSE_TRACE_CALLER_RATE")]
+    pub trace_caller_rate: Option<u32>,
+}
+}
+
+/// What is told of the host.
+#[derive(Debug, Clone)]
+pub struct TelemetrySettings {
+    /// How the log is written.
+    pub log_format: LogFormat,
+    /// Who reads `/metrics`.
+    pub metrics: MetricsReaders,
+    /// The collector, if there is one.
+    pub otlp: Option<OtlpSettings>,
+}
+
+impl TelemetryFlags {
+    /// A host that is reached by another name than this machine's own has something before it, which asks from here for everybody.
+    pub(super) fn resolve(self, listen: IpAddr, base_url: Option<&str>) -> Result<TelemetrySettings, SettingsError> {
+        let here = listen.is_loopback() && base_url.is_none_or(is_here);
+        let metrics = self.metrics.unwrap_or(if here { MetricsReaders::Loopback } else { MetricsReaders::Admin });
+        Ok(TelemetrySettings { log_format: self.log_format.unwrap_or_default(), metrics, otlp: self.otlp()? })
+    }
+
+    fn otlp(&self) -> Result<Option<OtlpSettings>, SettingsError> {
+        let given = |own: &Option<Hidden>, other| own.as_ref().map(|own| own.expose().to_owned()).or_else(|| of_others(other));
+        let Some(endpoint) = given(&self.otlp_endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT") else { return Ok(None) };
+        // Where it is meant for another protocol, it is for other programs.
+        if self.otlp_endpoint.is_none() && of_others("OTEL_EXPORTER_OTLP_PROTOCOL").is_some_and(|protocol| protocol == "grpc") {
+            return Ok(None);
+        }
+        let endpoint = Url::parse(&endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.query().is_none());
+        let headers = given(&self.otlp_headers, "OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
+        let every = self.otlp_metrics_ms.unwrap_or(60_000);
+        Ok(Some(OtlpSettings {
+            endpoint: endpoint.ok_or(SettingsError::OtlpEndpoint)?,
+            headers: headers_of(&headers).ok_or(SettingsError::OtlpHeaders)?,
+            every: (every > 0).then(|| Duration::from_millis(every)),
+            traces: TraceSettings { of_callers: self.trace_caller_rate.unwrap_or(10), of_own: self.trace_rate.unwrap_or(50) },
+            service: self.otlp_service.clone().or_else(|| of_others("OTEL_SERVICE_NAME")).unwrap_or_else(|| "tollhouse".to_owned()),
+        }))
+    }
+}
+
+fn is_here(url: &str) -> bool {
+    match Url::parse(url).ok().as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// Headers as the variables of OpenTelemetry have them, with percent-encoding in their values.
+fn headers_of(text: &str) -> Option<Vec<(String, String)>> {
+    let header = |part: &str| {
+        let (name, value) = part.split_once('=')?;
+        let value = percent_encoding::percent_decode_str(value.trim()).decode_utf8().ok()?;
+        Some((name.trim().to_owned(), value.into_owned()))
+    };
+    text.split(',').filter(|part| !part.trim().is_empty()).map(header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn metrics_are_for_this_machine_only_where_the_host_is_reached_by_its_name() {
+        let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let readers = |listen, url| TelemetryFlags::default().resolve(listen, url).unwrap().metrics;
+        for url in [None, Some("http://localhost:4020"), Some("http://127.0.0.1:4020/below"), Some("http://[::1]:4020")] {
+            assert_eq!(readers(here, url), MetricsReaders::Loopback, "{url:?}");
+        }
+        for url in [Some("https://tools.example"), Some("http://localhost.example"), Some("no url")] {
+            assert_eq!(readers(here, url), MetricsReaders::Admin, "{url:?}");
+        }
+        assert_eq!(readers(IpAddr::V4(Ipv4Addr::UNSPECIFIED), None), MetricsReaders::Admin);
+    }
+
+    #[test]
+    fn headers_for_the_collector_are_read_as_its_own_programs_read_them() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(headers_of("a=1, b = two%20words,"), Some(vec![pair("a", "1"), pair("b", "two words")]));
+        assert_eq!((headers_of(""), headers_of("a")), (Some(vec![]), None));
+    }
+}

@@ -1,0 +1,108 @@
+//! `/metrics`: what the host counts and measures of itself, as Prometheus reads it.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    extract::{FromRequestParts, State},
+    http::{HeaderMap, HeaderValue, header, request::Parts, uri::Authority},
+    response::{IntoResponse as _, Response},
+};
+
+use super::{
+    auth::only_admins,
+    route::{Route, open},
+    row::Answers,
+    services::{Http, Operating},
+};
+use crate::{
+    front::{Code, Fault, bearer, names, peer},
+    telemetry::Format,
+};
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, and where the settings let \
+                it for who asks from the host's own machine";
+    let route = open::get("/metrics", "getMetrics", what, metrics).told(Answers::Text(Format::Text.media_type()));
+    vec![route.fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner])]
+}
+
+async fn metrics(Reader: Reader, State(operating): State<Arc<Operating>>, headers: HeaderMap) -> Response {
+    let accept: Vec<_> = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let format = Format::asked_by(&accept.join(","));
+    let told = (operating.gather)().await.written(format);
+    ([(header::CONTENT_TYPE, format.media_type()), (header::CACHE_CONTROL, "no-store")], told).into_response()
+}
+
+/// Who reads metrics: an admin, or whoever asks from this machine where the settings let them. The admin token may come as a bearer's,
+/// here alone: Prometheus sends it in no other way.
+struct Reader;
+
+impl FromRequestParts<Http> for Reader {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        let address = peer(&parts.extensions);
+        if names::shows_caller(&parts.headers) {
+            only_admins(parts, http).await?;
+        } else if let Some(token) = bearer(&parts.headers) {
+            http.shared.limits.may_show_credential(address)?;
+            let token = HeaderValue::from_str(token).map_err(|_| Code::Unauthorized)?;
+            parts.headers.insert(&names::ADMIN_TOKEN, token);
+            only_admins(parts, http).await?;
+        } else if !http.operating.metrics_here || !is_from_here(address, parts) {
+            return Err(Code::Unauthorized.into());
+        }
+        Ok(Self)
+    }
+}
+
+/// What a proxy says of a request that it passes on, besides all that begins with `x-forwarded-`.
+const PASSED_ON: [&str; 8] =
+    ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip", "fastly-client-ip"];
+
+/// Whether the request was made on this machine, for this machine: over loopback, to a name of loopback, by nobody who passes it on for
+/// others, and by no page of another origin in a browser here.
+fn is_from_here(peer: IpAddr, parts: &Parts) -> bool {
+    let headers = &parts.headers;
+    let passed_on = headers.keys().any(|name| name.as_str().starts_with("x-forwarded-") || PASSED_ON.contains(&name.as_str()));
+    let of_page = headers.contains_key(header::ORIGIN)
+        || headers.get("sec-fetch-site").is_some_and(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"));
+    let asked = parts.uri.authority().cloned().or_else(|| headers.get(header::HOST)?.to_str().ok()?.parse().ok());
+    peer.is_loopback() && !passed_on && !of_page && asked.is_some_and(|asked: Authority| is_loopback(asked.host()))
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    fn is_let_in(peer: &str, headers: &[(&str, &str)]) -> bool {
+        let request = headers.iter().fold(Request::get("/metrics"), |request, (name, value)| request.header(*name, *value));
+        is_from_here(peer.parse().unwrap(), &request.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn only_what_was_asked_on_this_machine_for_this_machine_is_from_here() {
+        for host in ["127.0.0.1:4020", "localhost:4020", "[::1]:4020", "LOCALHOST"] {
+            assert!(is_let_in("127.0.0.1", &[("host", host)]) && is_let_in("::1", &[("host", host)]), "{host}");
+        }
+        assert!(!is_let_in("192.0.2.1", &[("host", "127.0.0.1:4020")]));
+        assert!(!is_let_in("127.0.0.1", &[]));
+        for host in ["tools.example", "127.0.0.1.example", "0.0.0.0", "", "127.0.0.1:4020, localhost"] {
+            assert!(!is_let_in("127.0.0.1", &[("host", host)]), "{host}");
+        }
+        let said = [("x-forwarded-for", "127.0.0.1"), ("X-Forwarded-Anything", ""), ("forwarded", "for=127.0.0.1"), ("via", "1.1 proxy")];
+        let pages = [("origin", "null"), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site"), ("x-real-ip", "127.0.0.1")];
+        for header in said.into_iter().chain(pages) {
+            assert!(!is_let_in("127.0.0.1", &[("host", "localhost"), header]), "{header:?}");
+        }
+        assert!(is_let_in("127.0.0.1", &[("host", "localhost"), ("sec-fetch-site", "none")]), "somebody who types the address");
+    }
+}

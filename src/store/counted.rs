@@ -1,0 +1,26 @@
+//! Commits, counted.
+
+use std::time::Instant;
+
+use super::{Durability, StoreError};
+use crate::telemetry::counted::{COMMIT_SECONDS, COMMITS};
+
+/// Commits, and counts how long it took and what became of it.
+pub(super) async fn counted<T>(commit: impl Future<Output = Result<T, StoreError>>, durability: Durability) -> Result<T, StoreError> {
+    let begun = Instant::now();
+    let committed = commit.await;
+    let durability = match durability {
+        Durability::Durable => "durable",
+        Durability::Buffered => "buffered",
+    };
+    let outcome = match &committed {
+        Ok(_) => "ok",
+        Err(StoreError::Conflict) => "conflict",
+        Err(StoreError::Beyond { .. }) => "beyond",
+        Err(StoreError::Unknown(_)) => "unknown",
+        Err(_) => "away",
+    };
+    COMMIT_SECONDS.observe(durability, begun.elapsed());
+    COMMITS.count([durability, outcome]);
+    committed
+}

@@ -1,0 +1,334 @@
+//! What is counted where it happens: atomics of the process, which nobody waits for. What there is now is looked at when it is asked for,
+//! and stands in no place here.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use super::{
+    histogram::Histogram,
+    sample::Samples,
+    stage::Stage,
+    table::{self, Metric},
+};
+use crate::base::clock::Timestamp;
+
+/// Counts by labels whose values are known.
+#[derive(Debug)]
+pub struct Counts<const L: usize, const N: usize> {
+    metric: &'static Metric,
+    values: [[&'static str; L]; N],
+    counts: [AtomicU64; N],
+}
+
+impl<const L: usize, const N: usize> Counts<L, N> {
+    const fn new(metric: &'static Metric, values: [[&'static str; L]; N]) -> Self {
+        Self { metric, values, counts: [const { AtomicU64::new(0) }; N] }
+    }
+
+    /// Counts one with these values of its labels; nothing where that is none of the list.
+    pub fn count(&self, labels: [&str; L]) {
+        self.add(labels, 1);
+    }
+
+    /// Counts so many.
+    pub fn add(&self, labels: [&str; L], more: u64) {
+        let place = self.values.iter().position(|known| *known == labels);
+        debug_assert!(place.is_some(), "{} has no {labels:?}", self.metric.name);
+        if let Some(place) = place {
+            self.counts[place].fetch_add(more, Relaxed);
+        }
+    }
+
+    fn put(&self, samples: &mut Samples) {
+        for (values, count) in self.values.iter().zip(&self.counts) {
+            samples.put(self.metric, *values, count.load(Relaxed));
+        }
+    }
+}
+
+/// Counts by how something ended: well, or with a code of the table of faults, and whose fault that is.
+#[derive(Debug)]
+pub struct ByOutcome {
+    metric: &'static Metric,
+    /// Beside the codes.
+    own: &'static [(&'static str, &'static str)],
+    /// In order.
+    counts: OnceLock<Box<[(&'static str, &'static str, AtomicU64)]>>,
+}
+
+impl ByOutcome {
+    const fn new(metric: &'static Metric, own: &'static [(&'static str, &'static str)]) -> Self {
+        Self { metric, own, counts: OnceLock::new() }
+    }
+
+    /// Counts one that ended so. Before the codes are [known](know_codes) nothing is counted, nor is what is none.
+    pub fn count(&self, outcome: &str) {
+        let counts = self.counts.get().map(|counts| &**counts).unwrap_or_default();
+        if let Ok(place) = counts.binary_search_by(|(known, ..)| (*known).cmp(outcome)) {
+            counts[place].2.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whose fault this outcome is: `caller`, `tool`, `host`, or `none`.
+    pub(super) fn fault_of(&self, outcome: &str) -> &'static str {
+        let counts = self.counts.get().map(|counts| &**counts).unwrap_or_default();
+        counts.binary_search_by(|(known, ..)| (*known).cmp(outcome)).map_or("none", |place| counts[place].1)
+    }
+
+    fn know(&self, codes: &[(&'static str, &'static str)]) {
+        self.counts.get_or_init(|| {
+            let mut all = [self.own, codes].concat();
+            all.sort_unstable();
+            all.dedup_by_key(|(name, _)| *name);
+            all.into_iter().map(|(name, fault)| (name, fault, AtomicU64::new(0))).collect()
+        });
+    }
+
+    fn put(&self, samples: &mut Samples) {
+        for (name, fault, count) in self.counts.get().into_iter().flat_map(|counts| counts.iter()) {
+            samples.put(self.metric, [*name, *fault], count.load(Relaxed));
+        }
+    }
+}
+
+/// Histograms by one label whose values are known.
+#[derive(Debug)]
+pub struct Times<const N: usize> {
+    metric: &'static Metric,
+    values: [&'static str; N],
+    histograms: [Histogram; N],
+}
+
+impl<const N: usize> Times<N> {
+    const fn new(metric: &'static Metric, values: [&'static str; N]) -> Self {
+        Self { metric, values, histograms: [const { Histogram::new() }; N] }
+    }
+
+    /// That something with this value of its label took so long; nothing where that is none of the list.
+    pub fn observe(&self, value: &str, took: Duration) {
+        let place = self.values.iter().position(|known| *known == value);
+        debug_assert!(place.is_some(), "{} has no {value}", self.metric.name);
+        if let Some(place) = place {
+            self.histograms[place].observe(took);
+        }
+    }
+
+    fn put(&self, samples: &mut Samples) {
+        for (value, histogram) in self.values.iter().zip(&self.histograms) {
+            samples.put_shape(self.metric, vec![value], histogram.shape());
+        }
+    }
+}
+
+/// What is done every so often: how often it went well, and when it last did.
+#[derive(Debug)]
+pub struct Jobs<const N: usize> {
+    names: [&'static str; N],
+    ok: [AtomicU64; N],
+    failed: [AtomicU64; N],
+    /// In milliseconds since 1970.
+    done: [AtomicU64; N],
+}
+
+impl<const N: usize> Jobs<N> {
+    const fn new(names: [&'static str; N]) -> Self {
+        Self {
+            names,
+            ok: [const { AtomicU64::new(0) }; N],
+            failed: [const { AtomicU64::new(0) }; N],
+            done: [const { AtomicU64::new(0) }; N],
+        }
+    }
+
+    /// A turn of this job ended: well, at this time, or not.
+    pub fn ended(&self, job: &str, well: Option<Timestamp>) {
+        let place = self.names.iter().position(|known| *known == job);
+        debug_assert!(place.is_some(), "no job {job}");
+        match (place, well) {
+            (Some(place), Some(at)) => {
+                self.ok[place].fetch_add(1, Relaxed);
+                self.done[place].store(at.0, Relaxed);
+            }
+            (Some(place), None) => _ = self.failed[place].fetch_add(1, Relaxed),
+            (None, _) => {}
+        }
+    }
+
+    fn put(&self, samples: &mut Samples) {
+        for (place, name) in self.names.iter().enumerate() {
+            samples.put(&table::JOBS, [*name, "ok"], self.ok[place].load(Relaxed));
+            samples.put(&table::JOBS, [*name, "failed"], self.failed[place].load(Relaxed));
+            samples.put(&table::JOB_DONE, [*name], seconds(self.done[place].load(Relaxed)));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are below 2^53")]
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1_000.0
+}
+
+/// A count without labels.
+#[derive(Debug)]
+pub struct Count(&'static Metric, AtomicU64);
+
+impl Count {
+    /// One more.
+    pub fn count(&self) {
+        self.1.fetch_add(1, Relaxed);
+    }
+
+    fn put(&self, samples: &mut Samples) {
+        samples.put(self.0, [], self.1.load(Relaxed));
+    }
+}
+
+/// Calls that ended.
+pub static CALLS: ByOutcome = ByOutcome::new(&table::CALLS, &[("ok", "none"), ("error_status", "tool")]);
+/// What HTTP refused.
+pub static REFUSALS: ByOutcome = ByOutcome::new(&table::REFUSALS, &[]);
+/// Calls over MCP.
+pub static MCP_CALLS: ByOutcome =
+    ByOutcome::new(&table::MCP_CALLS, &[("ok", "none"), ("tool_error", "tool"), ("task", "none"), ("cancelled", "caller")]);
+/// Answers over HTTP.
+pub static RESPONSES: Counts<1, 5> = Counts::new(&table::RESPONSES, [["1xx"], ["2xx"], ["3xx"], ["4xx"], ["5xx"]]);
+/// Connections that were let in.
+pub static CONNECTIONS_ACCEPTED: Count = Count(&table::CONNECTIONS_ACCEPTED, AtomicU64::new(0));
+/// Connections that there was no room for.
+pub static CONNECTIONS_REFUSED: Counts<1, 2> = Counts::new(&table::CONNECTIONS_REFUSED, [["all"], ["address"]]);
+/// Requests of MCP.
+pub static MCP_REQUESTS: Counts<1, 9> = Counts::new(
+    &table::MCP_REQUESTS,
+    [
+        ["initialize"],
+        ["server/discover"],
+        ["tools/list"],
+        ["tools/call"],
+        ["tasks/get"],
+        ["tasks/update"],
+        ["tasks/cancel"],
+        ["subscriptions/listen"],
+        ["other"],
+    ],
+);
+/// Payments that came to a state.
+pub static PAYMENTS: Counts<1, 5> = Counts::new(&table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"]]);
+/// Questions to facilitators.
+pub static FACILITATOR: Counts<2, 15> = Counts::new(
+    &table::FACILITATOR_REQUESTS,
+    [
+        ["verify", "valid"],
+        ["verify", "invalid"],
+        ["verify", "unavailable"],
+        ["settle", "settled"],
+        ["settle", "refused"],
+        ["settle", "unsent"],
+        ["settle", "unknown"],
+        ["resolve", "settled"],
+        ["resolve", "refused"],
+        ["resolve", "unsent"],
+        ["resolve", "unknown"],
+        ["look_up", "settled"],
+        ["look_up", "refused"],
+        ["look_up", "unsent"],
+        ["look_up", "unknown"],
+    ],
+);
+/// How long these took.
+pub static FACILITATOR_SECONDS: Times<4> = Times::new(&table::FACILITATOR_SECONDS, ["verify", "settle", "resolve", "look_up"]);
+/// Commits to the store.
+pub static COMMITS: Counts<2, 10> = Counts::new(
+    &table::COMMITS,
+    [
+        ["durable", "ok"],
+        ["durable", "conflict"],
+        ["durable", "beyond"],
+        ["durable", "away"],
+        ["durable", "unknown"],
+        ["buffered", "ok"],
+        ["buffered", "conflict"],
+        ["buffered", "beyond"],
+        ["buffered", "away"],
+        ["buffered", "unknown"],
+    ],
+);
+/// How long they took.
+pub static COMMIT_SECONDS: Times<2> = Times::new(&table::COMMIT_SECONDS, ["durable", "buffered"]);
+/// Turns of jobs.
+pub static JOBS: Jobs<12> = Jobs::new([
+    "audit",
+    "call-metrics",
+    "calls",
+    "credit-days",
+    "events",
+    "free-receipts",
+    "logs",
+    "nonces",
+    "payouts",
+    "sales",
+    "sessions",
+    "versions",
+]);
+/// Calls that were traced.
+pub(super) static TRACES: Counts<1, 2> = Counts::new(&table::TRACES, [["caller"], ["host"]]);
+/// Calls that were one too many for that.
+pub(super) static TRACES_LEFT_OUT: Counts<1, 2> = Counts::new(&table::TRACES_LEFT_OUT, [["caller"], ["host"]]);
+/// Spans of traced calls.
+pub(super) static SPANS: Counts<1, 4> = Counts::new(&table::SPANS, [["sent"], ["full"], ["failed"], ["refused"]]);
+/// Requests to the collector.
+pub(super) static EXPORTS: Counts<2, 4> =
+    Counts::new(&table::EXPORTS, [["traces", "ok"], ["traces", "failed"], ["metrics", "ok"], ["metrics", "failed"]]);
+
+/// How long calls took, and were in each of their stages.
+static CALL: Histogram = Histogram::new();
+static STAGES: [Histogram; Stage::ALL.len()] = [const { Histogram::new() }; Stage::ALL.len()];
+
+/// Says by which codes things may end, and whose fault each is: once, before anything is counted.
+pub fn know_codes(codes: impl IntoIterator<Item = (&'static str, &'static str)>) {
+    let codes: Vec<_> = codes.into_iter().collect();
+    [&CALLS, &REFUSALS, &MCP_CALLS].into_iter().for_each(|counts| counts.know(&codes));
+}
+
+/// That a call ended, having been in its stages for so long each; `None` is one that it did not come to.
+pub(super) fn ended(took: Duration, stages: &[Option<Duration>; Stage::ALL.len()]) {
+    CALL.observe(took);
+    for (histogram, took) in STAGES.iter().zip(stages) {
+        if let Some(took) = took {
+            histogram.observe(*took);
+        }
+    }
+}
+
+impl Samples {
+    /// All that is counted where it happens.
+    #[must_use]
+    pub fn counted() -> Self {
+        let mut samples = Self::default();
+        CALLS.put(&mut samples);
+        samples.put_shape(&table::CALL_SECONDS, vec![], CALL.shape());
+        for (stage, histogram) in Stage::ALL.iter().zip(&STAGES) {
+            samples.put_shape(&table::STAGE_SECONDS, vec![stage.as_str()], histogram.shape());
+        }
+        RESPONSES.put(&mut samples);
+        REFUSALS.put(&mut samples);
+        CONNECTIONS_ACCEPTED.put(&mut samples);
+        CONNECTIONS_REFUSED.put(&mut samples);
+        MCP_REQUESTS.put(&mut samples);
+        MCP_CALLS.put(&mut samples);
+        PAYMENTS.put(&mut samples);
+        FACILITATOR.put(&mut samples);
+        FACILITATOR_SECONDS.put(&mut samples);
+        COMMITS.put(&mut samples);
+        COMMIT_SECONDS.put(&mut samples);
+        JOBS.put(&mut samples);
+        [&TRACES, &TRACES_LEFT_OUT].into_iter().for_each(|counts| counts.put(&mut samples));
+        SPANS.put(&mut samples);
+        EXPORTS.put(&mut samples);
+        samples
+    }
+}

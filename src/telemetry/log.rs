@@ -1,0 +1,144 @@
+//! The host's log: as lines for people, or as JSON with the ids of the trace that a line belongs to.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+};
+use tracing_subscriber::{
+    fmt::{FmtContext, FormatEvent, FormatFields, format::Writer},
+    registry::LookupSpan,
+};
+
+use super::course::current;
+use crate::base::clock::{Clock, Timestamp};
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// Writes each event as an object on a line of its own.
+#[derive(Debug, Clone, Copy)]
+pub struct JsonLines;
+
+/// In the order in which they are written.
+#[derive(Serialize)]
+struct Line<'a> {
+    timestamp: Timestamp,
+    level: &'static str,
+    target: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span_id: Option<&'a str>,
+    message: Value,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    fields: Map<String, Value>,
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>, N: for<'a> FormatFields<'a> + 'static> FormatEvent<S, N> for JsonLines {
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let ids = current();
+        let (trace_id, span_id) = ids.as_ref().map(|(trace, span)| (trace.as_str(), span.as_str())).unzip();
+        let line = Line {
+            timestamp: Clock::default().now(),
+            level: event.metadata().level().as_str(),
+            target: event.metadata().target(),
+            trace_id,
+            span_id,
+            message: fields.0.remove("message").unwrap_or_default(),
+            fields: fields.0,
+        };
+        writeln!(writer, "{}", serde_json::to_string(&line).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// What an event says.
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, field: &Field, value: Value) {
+        self.0.insert(field.name().to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, json!(format!("{value:?}")));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, json!(value));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, json!(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, json!(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, json!(value));
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, json!(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_json_whatever_it_says() {
+        let kept = Kept::default();
+        let written = kept.clone();
+        let log = tracing_subscriber::fmt().event_format(JsonLines).with_writer(move || written.clone()).finish();
+        tracing::subscriber::with_default(log, || {
+            let error = io::Error::other("a \"quoted\"\nline");
+            tracing::warn!(call.id = "c", many = 3_u64, %error, "it failed");
+        });
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((&line["level"], &line["message"]), (&json!("WARN"), &json!("it failed")));
+        assert_eq!(line["fields"], json!({ "call.id": "c", "many": 3, "error": "a \"quoted\"\nline" }));
+        assert!(line["timestamp"].as_str().unwrap().ends_with('Z') && line.get("trace_id").is_none(), "{line}");
+    }
+}

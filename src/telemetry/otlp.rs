@@ -1,0 +1,195 @@
+//! OTLP over HTTP, in its JSON form, to the collector that the settings name: traces as calls end, metrics every so often.
+//!
+//! It is written here because the stock exporter brings eight crates, two of which make code for protobuf, an allocation for each span of
+//! each call, and no count of what it drops; and because its metrics would be a second table. What it takes is what stands below: the
+//! collector of OpenTelemetry reads JSON at the same addresses as protobuf.
+
+mod attributes;
+mod metrics;
+mod send;
+mod spans;
+
+use std::{fmt, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
+};
+use url::Url;
+
+use self::{
+    attributes::attributes,
+    send::{Collector, Sent},
+};
+use super::{
+    counted,
+    sample::Gather,
+    span::Traced,
+    tracer::{self, TraceSettings},
+};
+use crate::base::clock::Clock;
+
+/// Traced calls in one request, at most.
+const TOGETHER: usize = 256;
+/// How long calls that end are gathered.
+const GATHERED: Duration = Duration::from_millis(500);
+/// How long the end of the host waits for what is left to be taken.
+const FLUSHED: Duration = Duration::from_secs(3);
+
+/// Where telemetry is sent.
+#[derive(Clone)]
+pub struct OtlpSettings {
+    /// `/v1/traces` and `/v1/metrics` are below it.
+    pub endpoint: Url,
+    /// Sent with each request, such as a key.
+    pub headers: Vec<(String, String)>,
+    /// Between two requests with metrics; `None` sends none.
+    pub every: Option<Duration>,
+    /// How many calls are traced.
+    pub traces: TraceSettings,
+    /// `service.name`.
+    pub service: String,
+}
+
+/// Without what may be secret in its address and headers.
+impl fmt::Debug for OtlpSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtlpSettings").field("every", &self.every).field("traces", &self.traces).finish_non_exhaustive()
+    }
+}
+
+/// Sends what is handed to it, on a task of its own.
+#[derive(Debug)]
+pub struct Exporter {
+    flushes: mpsc::Sender<oneshot::Sender<()>>,
+}
+
+struct Task {
+    collector: Collector,
+    gather: Gather,
+    /// What all that is sent is about.
+    resource: Value,
+    begun: u64,
+    /// Whether the last request failed: told once, until one does not.
+    failing: bool,
+}
+
+impl Exporter {
+    /// Starts it, and traces calls from now on. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Headers that cannot be sent, and that there is one in this process.
+    pub fn start(settings: OtlpSettings, instance: &str, gather: Gather) -> Result<Self, String> {
+        let collector = Collector::new(&settings.endpoint, &settings.headers)?;
+        let traces = tracer::start(settings.traces).ok_or("this process exports already")?;
+        let resource = json!({ "attributes": attributes([
+            ("service.name", settings.service.as_str()),
+            ("service.version", env!("CARGO_PKG_VERSION")),
+            ("service.instance.id", instance),
+        ]) });
+        let task = Task { collector, gather, resource, begun: now(), failing: false };
+        let (flushes, asked) = mpsc::channel(1);
+        tokio::spawn(task.run(traces, settings.every, asked));
+        Ok(Self { flushes })
+    }
+
+    /// Sends what waits, and the metrics as they are; waits for that some seconds at most.
+    pub async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        let sent = async {
+            if self.flushes.send(done).await.is_ok() {
+                _ = flushed.await;
+            }
+        };
+        if timeout(FLUSHED, sent).await.is_err() {
+            tracing::warn!("the collector did not take in time what was left to be sent to it");
+        }
+    }
+}
+
+impl Task {
+    async fn run(mut self, mut traces: mpsc::Receiver<Traced>, every: Option<Duration>, mut flushes: mpsc::Receiver<oneshot::Sender<()>>) {
+        let period = every.unwrap_or(Duration::from_secs(3_600));
+        let mut ticks = interval_at(Instant::now() + period, period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut batch = Vec::new();
+        loop {
+            tokio::select! {
+                taken = traces.recv_many(&mut batch, TOGETHER) => {
+                    if taken == 0 {
+                        return;
+                    }
+                    if batch.len() < TOGETHER && flushes.is_empty() {
+                        sleep(GATHERED).await;
+                        fill(&mut batch, &mut traces);
+                    }
+                    self.send_traces(&mut batch).await;
+                }
+                _ = ticks.tick() => if every.is_some() { self.send_metrics().await },
+                asked = flushes.recv() => {
+                    let Some(done) = asked else { return };
+                    fill(&mut batch, &mut traces);
+                    while !batch.is_empty() {
+                        self.send_traces(&mut batch).await;
+                        fill(&mut batch, &mut traces);
+                    }
+                    if every.is_some() {
+                        self.send_metrics().await;
+                    }
+                    _ = done.send(());
+                }
+            }
+        }
+    }
+
+    async fn send_traces(&mut self, batch: &mut Vec<Traced>) {
+        let spans = batch.iter().map(Traced::spans).sum::<u64>();
+        let body = spans::body(&self.resource, batch);
+        batch.clear();
+        match self.sent("traces", &body).await {
+            Some(refused) => {
+                counted::SPANS.add(["sent"], spans.saturating_sub(refused));
+                counted::SPANS.add(["refused"], refused.min(spans));
+            }
+            None => counted::SPANS.add(["failed"], spans),
+        }
+    }
+
+    async fn send_metrics(&mut self) {
+        let body = metrics::body(&self.resource, &(self.gather)().await, self.begun, now());
+        self.sent("metrics", &body).await;
+    }
+
+    /// How many of what was sent were refused; `None` where the collector took none.
+    async fn sent(&mut self, signal: &str, body: &Value) -> Option<u64> {
+        match self.collector.send(signal, body).await {
+            Sent::Taken { refused } => {
+                counted::EXPORTS.count([signal, "ok"]);
+                self.failing = false;
+                Some(refused)
+            }
+            Sent::Failed(why) => {
+                counted::EXPORTS.count([signal, "failed"]);
+                if !std::mem::replace(&mut self.failing, true) {
+                    tracing::warn!(signal, why, "the collector takes no telemetry; what is not sent is dropped");
+                }
+                None
+            }
+        }
+    }
+}
+
+fn fill(batch: &mut Vec<Traced>, traces: &mut mpsc::Receiver<Traced>) {
+    while batch.len() < TOGETHER
+        && let Ok(traced) = traces.try_recv()
+    {
+        batch.push(traced);
+    }
+}
+
+/// Nanoseconds since 1970.
+fn now() -> u64 {
+    Clock::default().now().0.saturating_mul(1_000_000)
+}

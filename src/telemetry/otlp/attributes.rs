@@ -1,0 +1,8 @@
+//! Attributes as OTLP has them.
+
+use serde_json::{Value, json};
+
+/// Of texts.
+pub(super) fn attributes<'a>(of: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
+    of.into_iter().map(|(key, value)| json!({ "key": key, "value": { "stringValue": value } })).collect()
+}

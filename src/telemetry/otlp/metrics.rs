@@ -1,0 +1,56 @@
+//! Metrics as OTLP has them: the names, kinds and labels of the table.
+
+use serde_json::{Value, json};
+
+use super::attributes::attributes;
+use crate::telemetry::{
+    histogram::BOUNDS_US,
+    sample::{Sample, Samples, Value as Measured},
+    table::{Kind, Metric},
+};
+
+/// A sum counts from the start of the process on.
+const CUMULATIVE: u8 = 2;
+
+pub(super) fn body(resource: &Value, samples: &Samples, begun: u64, now: u64) -> Value {
+    let metrics: Vec<_> = samples.0.iter().map(|(metric, samples)| told(metric, samples, begun, now)).collect();
+    let scope = json!({ "name": "tollhouse", "version": env!("CARGO_PKG_VERSION") });
+    json!({ "resourceMetrics": [{ "resource": resource, "scopeMetrics": [{ "scope": scope, "metrics": metrics }] }] })
+}
+
+fn told(metric: &Metric, samples: &[Sample], begun: u64, now: u64) -> Value {
+    let points: Vec<_> = samples.iter().map(|sample| point(metric, sample, begun, now)).collect();
+    let unit = match metric.unit() {
+        "seconds" => "s",
+        "bytes" => "By",
+        _ => "1",
+    };
+    let mut told = json!({ "name": metric.name, "description": metric.what, "unit": unit });
+    let (kind, data) = match metric.kind {
+        Kind::Counter => ("sum", json!({ "dataPoints": points, "aggregationTemporality": CUMULATIVE, "isMonotonic": true })),
+        Kind::Gauge => ("gauge", json!({ "dataPoints": points })),
+        Kind::Histogram => ("histogram", json!({ "dataPoints": points, "aggregationTemporality": CUMULATIVE })),
+    };
+    told[kind] = data;
+    told
+}
+
+fn point(metric: &Metric, sample: &Sample, begun: u64, now: u64) -> Value {
+    let labels = metric.labels.iter().copied().zip(sample.labels.iter().copied());
+    let mut point = json!({ "attributes": attributes(labels), "timeUnixNano": now.to_string() });
+    if metric.kind != Kind::Gauge {
+        point["startTimeUnixNano"] = json!(begun.to_string());
+    }
+    match &sample.value {
+        Measured::Number(value) => point["asDouble"] = json!(value),
+        Measured::Shape(shape) => {
+            point["count"] = json!(shape.count().to_string());
+            point["sum"] = json!(shape.seconds);
+            point["bucketCounts"] = shape.buckets.iter().map(u64::to_string).collect();
+            #[expect(clippy::cast_precision_loss, reason = "a minute at most, in microseconds")]
+            let bounds: Vec<_> = BOUNDS_US.iter().map(|micros| *micros as f64 / 1e6).collect();
+            point["explicitBounds"] = json!(bounds);
+        }
+    }
+    point
+}

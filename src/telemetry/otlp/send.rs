@@ -1,0 +1,108 @@
+//! One request to the collector, within its time.
+
+use std::time::Duration;
+
+use reqwest::{
+    Client, StatusCode,
+    header::{HeaderMap, HeaderName, HeaderValue},
+    redirect,
+};
+use serde_json::Value;
+use tokio::time::sleep;
+use url::Url;
+
+/// How long the collector may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// When a request is made once more that failed in a way that may pass.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Largest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+pub(super) struct Collector {
+    client: Client,
+    base: String,
+    headers: HeaderMap,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// It was taken, but for so many.
+    Taken { refused: u64 },
+    /// It was not, for the reason told to the log.
+    Failed(String),
+}
+
+impl Collector {
+    pub(super) fn new(endpoint: &Url, headers: &[(String, String)]) -> Result<Self, String> {
+        let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE).build();
+        let client = client.map_err(|error| error.to_string())?;
+        let header = |(name, value): &(String, String)| {
+            // Its value may be a key, and is not repeated.
+            let wrong = || format!("the header `{name}` for the collector cannot be sent");
+            let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
+            value.set_sensitive(true);
+            Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value))
+        };
+        let headers = headers.iter().map(header).collect::<Result<_, String>>()?;
+        Ok(Self { client, base: endpoint.as_str().trim_end_matches('/').to_owned(), headers })
+    }
+
+    pub(super) async fn send(&self, signal: &str, body: &Value) -> Sent {
+        match self.once(signal, body).await {
+            Err((_, true)) => {
+                sleep(AGAIN).await;
+                self.once(signal, body).await.unwrap_or_else(|(why, _)| Sent::Failed(why))
+            }
+            Err((why, false)) => Sent::Failed(why),
+            Ok(sent) => sent,
+        }
+    }
+
+    /// Fails with the reason, and whether that may pass.
+    async fn once(&self, signal: &str, body: &Value) -> Result<Sent, (String, bool)> {
+        let request = self.client.post(format!("{}/v1/{signal}", self.base)).headers(self.headers.clone()).json(body);
+        // Without the address, which may have a key in it.
+        let answer = request.send().await.map_err(|error| (error.without_url().to_string(), true))?;
+        let status = answer.status();
+        if !status.is_success() {
+            let passes =
+                [StatusCode::TOO_MANY_REQUESTS, StatusCode::BAD_GATEWAY, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
+            return Err((format!("it answered {status}"), passes.contains(&status)));
+        }
+        if answer.content_length().is_none_or(|bytes| bytes > MAX_ANSWER_BYTES) {
+            return Ok(Sent::Taken { refused: 0 });
+        }
+        let said = answer.bytes().await.unwrap_or_default();
+        let said: Value = serde_json::from_slice(&said).unwrap_or_default();
+        Ok(Sent::Taken { refused: refused(&said) })
+    }
+}
+
+/// How many the collector says that it refused, of what it took otherwise.
+fn refused(said: &Value) -> u64 {
+    let partial = &said["partialSuccess"];
+    let told = ["rejectedSpans", "rejectedDataPoints"].into_iter().find_map(|name| partial.get(name));
+    told.and_then(|told| told.as_u64().or_else(|| told.as_str()?.parse().ok())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_collector_refuses_of_a_request_is_read() {
+        assert_eq!(refused(&json!({ "partialSuccess": { "rejectedSpans": "3" } })), 3);
+        assert_eq!(refused(&json!({ "partialSuccess": { "rejectedDataPoints": 4 } })), 4);
+        assert_eq!(refused(&json!({})), 0);
+    }
+
+    #[test]
+    fn a_header_that_cannot_be_sent_is_not_repeated() {
+        let endpoint = Url::parse("http://127.0.0.1:4318").unwrap();
+        let why = Collector::new(&endpoint, &[("a-key".to_owned(), "se\ncret".to_owned())]).err().unwrap();
+        assert!(why.contains("`a-key`") && !why.contains("cret"), "{why}");
+    }
+}

@@ -1,0 +1,69 @@
+//! Traced calls as spans: one of the call, and below it one of each stage that it went through.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::attributes::attributes;
+use crate::telemetry::{counted, span::Traced};
+
+/// Numbers of OTLP.
+const INTERNAL: u8 = 1;
+const SERVER: u8 = 2;
+const ERROR: u8 = 2;
+
+pub(super) fn body(resource: &Value, batch: &[Traced]) -> Value {
+    let spans: Vec<_> = batch.iter().flat_map(spans).collect();
+    let scope = json!({ "name": "tollhouse", "version": env!("CARGO_PKG_VERSION") });
+    json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "scope": scope, "spans": spans }] }] })
+}
+
+fn spans(traced: &Traced) -> impl Iterator<Item = Value> {
+    let at = |from: Duration| nanos(traced.begun, from);
+    let trace = hex::encode(traced.context.trace);
+    let own = hex::encode(traced.context.span);
+    let fault = counted::CALLS.fault_of(traced.outcome);
+    let told = traced.told.iter().map(|(name, value)| (*name, value.as_str()));
+    let mut call = json!({
+        "traceId": trace,
+        "spanId": own,
+        "flags": 1,
+        "name": "call",
+        "kind": SERVER,
+        "startTimeUnixNano": at(Duration::ZERO),
+        "endTimeUnixNano": at(traced.took),
+        "attributes": attributes([("tollhouse.outcome", traced.outcome), ("tollhouse.fault", fault)].into_iter().chain(told)),
+        "status": {},
+    });
+    if let Some(parent) = &traced.parent {
+        call["parentSpanId"] = json!(hex::encode(parent));
+    }
+    if let Some(state) = &traced.state {
+        call["traceState"] = json!(state);
+    }
+    if matches!(fault, "tool" | "host") {
+        call["status"] = json!({ "code": ERROR, "message": traced.outcome });
+    }
+    let stages: Vec<_> = traced
+        .stages
+        .iter()
+        .map(|passed| {
+            json!({
+                "traceId": trace,
+                "spanId": hex::encode(passed.span),
+                "parentSpanId": own,
+                "flags": 1,
+                "name": passed.stage.as_str(),
+                "kind": INTERNAL,
+                "startTimeUnixNano": at(passed.from),
+                "endTimeUnixNano": at(passed.to),
+            })
+        })
+        .collect();
+    [call].into_iter().chain(stages)
+}
+
+/// Numbers of 64 bits are texts in JSON.
+fn nanos(begun: u64, after: Duration) -> String {
+    begun.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)).to_string()
+}

@@ -1,0 +1,77 @@
+//! Values of metrics at one moment.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::{histogram::Shape, table::Metric};
+
+/// Looks at all that is measured.
+pub type Gather = Arc<dyn Fn() -> BoxFuture<'static, Samples> + Send + Sync>;
+
+/// Values of metrics, those of one metric together.
+#[derive(Debug, Default)]
+pub struct Samples(pub(super) Vec<(&'static Metric, Vec<Sample>)>);
+
+/// One value of a metric.
+#[derive(Debug)]
+pub(super) struct Sample {
+    /// Of its labels, in their order.
+    pub(super) labels: Vec<&'static str>,
+    pub(super) value: Value,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    Number(f64),
+    Shape(Shape),
+}
+
+impl Samples {
+    /// Adds a value with these values of its labels. All of them are of closed lists, which is why they live as long as the process.
+    pub fn put<const L: usize>(&mut self, metric: &'static Metric, labels: [&'static str; L], value: impl Into<Measured>) {
+        self.add(metric, labels.to_vec(), Value::Number(value.into().0));
+    }
+
+    pub(super) fn put_shape(&mut self, metric: &'static Metric, labels: Vec<&'static str>, shape: Shape) {
+        self.add(metric, labels, Value::Shape(shape));
+    }
+
+    pub(super) fn add(&mut self, metric: &'static Metric, labels: Vec<&'static str>, value: Value) {
+        debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
+        let sample = Sample { labels, value };
+        match self.0.iter_mut().find(|(known, _)| std::ptr::eq(*known, metric)) {
+            Some((_, samples)) => samples.push(sample),
+            None => self.0.push((metric, vec![sample])),
+        }
+    }
+}
+
+/// A number as metrics have it.
+#[derive(Debug, Clone, Copy)]
+pub struct Measured(f64);
+
+impl From<f64> for Measured {
+    fn from(value: f64) -> Self {
+        Self(value)
+    }
+}
+
+impl From<bool> for Measured {
+    fn from(value: bool) -> Self {
+        Self(f64::from(u8::from(value)))
+    }
+}
+
+impl From<u64> for Measured {
+    #[expect(clippy::cast_precision_loss, reason = "beyond 2^53 the last digits are of no interest")]
+    fn from(value: u64) -> Self {
+        Self(value as f64)
+    }
+}
+
+impl From<usize> for Measured {
+    fn from(value: usize) -> Self {
+        u64::try_from(value).unwrap_or(u64::MAX).into()
+    }
+}

@@ -1,0 +1,141 @@
+//! The one table of metrics: `/metrics`, what a collector is sent, `docs/metrics.md` and the tests are made of it.
+
+/// What a metric is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows, from the start of the process on.
+    Counter,
+    /// What there is now.
+    Gauge,
+    /// How often something took how long.
+    Histogram,
+}
+
+impl Kind {
+    /// As the formats of metrics say it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Debug)]
+pub struct Metric {
+    /// With the unit, and `_total` of a counter, at its end.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// What it tells, as a sentence without its end.
+    pub what: &'static str,
+}
+
+impl Metric {
+    /// Of one value; empty where it is a number of things.
+    #[must_use]
+    pub fn unit(&self) -> &'static str {
+        let name = self.name.trim_end_matches("_total");
+        ["seconds", "bytes"].into_iter().find(|unit| name.ends_with(unit)).unwrap_or_default()
+    }
+}
+
+macro_rules! table {
+    ($($place:ident $kind:ident $name:literal [$($label:literal)*] $what:literal;)*) => {
+        $(#[doc = $what] pub static $place: Metric = Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], what: $what };)*
+
+        /// All metrics, in the order of the table.
+        pub static ALL: &[&Metric] = &[$(&$place),*];
+    };
+}
+
+table! {
+    BUILD Gauge "tollhouse_build_info" ["version"] "1, of the version that runs";
+    CALLS Counter "tollhouse_calls_total" ["outcome" "fault"] "calls that ended: `ok`, `error_status` where the handler told of a failure itself, else the code that the caller was told, and who could mend it";
+    CALLS_UNDER_WAY Gauge "tollhouse_calls_under_way" [] "calls, registrations and dry runs that have begun and not ended";
+    CALL_SECONDS Histogram "tollhouse_call_seconds" [] "how long calls took, from where a front hands them over to their end";
+    STAGE_SECONDS Histogram "tollhouse_call_stage_seconds" ["stage"] "how long calls were in a stage, of those that came to it: `admit`, `queue`, `run`, `check`, `settle`, `commit`, and `join` where the same payment was buying the answer already";
+    RESPONSES Counter "tollhouse_http_responses_total" ["class"] "answers over HTTP, by the first digit of their status";
+    REFUSALS Counter "tollhouse_http_refusals_total" ["code" "fault"] "answers over HTTP in the envelope of errors, by their code";
+    CONNECTIONS Gauge "tollhouse_connections" [] "connections that are open";
+    CONNECTIONS_LIMIT Gauge "tollhouse_connections_limit" [] "connections that may be open at once; 0 is no limit";
+    CONNECTIONS_ACCEPTED Counter "tollhouse_connections_accepted_total" [] "connections that were let in";
+    CONNECTIONS_REFUSED Counter "tollhouse_connections_refused_total" ["limit"] "connections that there was no room for: of `all`, or of the `address`";
+    BODIES_HELD Gauge "tollhouse_body_held_bytes" [] "bodies of requests that are in memory";
+    MCP_REQUESTS Counter "tollhouse_mcp_requests_total" ["method"] "requests of MCP, by method";
+    MCP_CALLS Counter "tollhouse_mcp_calls_total" ["outcome" "fault"] "calls of tools over MCP: `ok`, `tool_error`, `task` where one was begun, `cancelled` where the caller went, else the code";
+    PAYMENTS Counter "tollhouse_payments_total" ["state"] "payments that came to a state: `reserved`, then `settled`, `refused` or `released`; `unknown` where nobody said how it ended, and it is asked again";
+    SETTLEMENTS_OPEN Gauge "tollhouse_settlements_open" [] "settlements whose end is not known yet, those under way among them";
+    FACILITATOR_REQUESTS Counter "tollhouse_facilitator_requests_total" ["operation" "outcome"] "questions to facilitators, and how they ended";
+    FACILITATOR_SECONDS Histogram "tollhouse_facilitator_seconds" ["operation"] "how long facilitators took, with the tries of one question";
+    COMMITS Counter "tollhouse_store_commits_total" ["durability" "outcome"] "commits to the store: `conflict` and `beyond` are decided anew or told, `unknown` may have been written";
+    COMMIT_SECONDS Histogram "tollhouse_store_commit_seconds" ["durability"] "how long commits took; `durable` ones are on disk when they are answered";
+    SYNCS Counter "tollhouse_store_syncs_total" [] "times that commits were put on disk, one or many at once";
+    STORE_ROWS Gauge "tollhouse_store_rows" ["kind"] "rows that the store holds";
+    STORE_BYTES Gauge "tollhouse_store_bytes" ["kind"] "keys and values of these rows; on disk they take more";
+    DATA_BYTES Gauge "tollhouse_data_bytes" ["part"] "what the data folder takes on disk: `all` of it, and of that the `store` and the `files`";
+    DISK_FREE Gauge "tollhouse_disk_free_bytes" [] "what may still be written on the disk of the data folder";
+    POOL_PROCESSES Gauge "tollhouse_pool_processes" [] "worker processes that are there, on their way, or ended and not gone yet";
+    POOL_WORKERS Gauge "tollhouse_pool_workers" ["state"] "workers by what they do: `idle` holds a handler and waits, `spare` is blank, `running` computes a call, `waiting` is at a call that waits in an op";
+    POOL_QUEUED Gauge "tollhouse_pool_queued" [] "calls that wait for a slot, or for their turn at a worker";
+    POOL_BYTES Gauge "tollhouse_pool_memory_bytes" ["of"] "the machine's memory that worker processes and zygotes hold";
+    POOL_ZYGOTES Gauge "tollhouse_pool_zygotes" [] "processes that workers are forked from";
+    POOL_FAILING Gauge "tollhouse_pool_failing" [] "1 while no worker can be started";
+    POOL_RUNS Counter "tollhouse_pool_runs_total" [] "runs in the sandbox, however they ended";
+    POOL_COLD Counter "tollhouse_pool_cold_runs_total" [] "runs that had to load the handler first";
+    POOL_PIPELINED Counter "tollhouse_pool_pipelined_runs_total" [] "runs that were sent ahead to a worker still at another one";
+    POOL_REFUSED Counter "tollhouse_pool_refused_total" [] "runs that were refused: no worker came free in time, or the endpoint is held";
+    POOL_STOPS Counter "tollhouse_pool_stops_total" [] "runs that were stopped at a limit";
+    POOL_KILLS Counter "tollhouse_pool_kills_total" [] "workers that the watchdog killed";
+    POOL_CRASHES Counter "tollhouse_pool_crashes_total" [] "runs whose worker ended unexpectedly or broke the protocol";
+    POOL_CANCELS Counter "tollhouse_pool_cancels_total" [] "runs that their caller gave up";
+    POOL_STARTED Counter "tollhouse_pool_started_total" [] "worker processes that were started, with those that were forked";
+    POOL_FORKED Counter "tollhouse_pool_forked_total" [] "worker processes that were forked from a zygote";
+    POOL_FAILED_STARTS Counter "tollhouse_pool_failed_starts_total" [] "starts of worker processes that failed";
+    POOL_REPLACED Counter "tollhouse_pool_replaced_total" [] "workers that were replaced for their age, calls or memory";
+    POOL_IDLE_FAULTS Counter "tollhouse_pool_idle_faults_total" [] "idle workers that were found dead, or talking";
+    JAIL Gauge "tollhouse_jail_layer" ["layer"] "1 for a layer of the jail that every worker so far reports as in force; 0 too while there was none";
+    JAIL_REFUSED Gauge "tollhouse_jail_layer_refused" ["layer"] "1 for a layer of the jail that a worker was refused";
+    JOBS Counter "tollhouse_job_runs_total" ["name" "outcome"] "turns of the jobs that remove what is too old, and of the others that are done every so often";
+    JOB_DONE Gauge "tollhouse_job_done_timestamp_seconds" ["name"] "when a job was last done well by this process, since 1970; 0 is not yet";
+    FENCED Gauge "tollhouse_replica_fenced" [] "1 while this process has not heard what other hosts of the store change, and takes no call";
+    ENDING Gauge "tollhouse_ending" [] "1 once the host was told to end";
+    TRACES Counter "tollhouse_traces_total" ["asked"] "calls that were traced: because their caller had sampled them, or by the host's own choice";
+    TRACES_LEFT_OUT Counter "tollhouse_traces_left_out_total" ["asked"] "calls that would have been traced, and were one too many for their second";
+    SPANS Counter "tollhouse_spans_total" ["outcome"] "spans of traced calls: `sent`, or dropped because too many waited (`full`), the collector took none (`failed`), or refused them (`refused`)";
+    EXPORTS Counter "tollhouse_otlp_requests_total" ["signal" "outcome"] "requests to the collector";
+    CPU Counter "process_cpu_seconds_total" [] "processor time of the host's process, without its workers";
+    RESIDENT Gauge "process_resident_memory_bytes" [] "memory of the host's process";
+    STARTED Gauge "process_start_time_seconds" [] "when the host's process started, since 1970";
+    DESCRIPTORS Gauge "process_open_fds" [] "descriptors that the host's process has open";
+    DESCRIPTORS_LIMIT Gauge "process_max_fds" [] "descriptors that it may have open";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_metric_is_named_as_its_kind_and_unit_want_it() {
+        let mut names = BTreeSet::new();
+        for Metric { name, kind, labels, what } in ALL {
+            assert!(names.insert(name), "two metrics are called {name}");
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            assert_eq!(
+                *kind == Kind::Histogram,
+                name.ends_with("_seconds") && !name.contains("timestamp") && !name.contains("start_time"),
+                "{name}"
+            );
+            assert!(labels.iter().all(|label| !["le", "job", "instance", "quantile"].contains(label)), "{name}");
+            assert!(!what.ends_with('.') && !what.contains('\n'), "{name}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a host tells of itself: metrics, who reads them, traces, and the log.
+
+mod access;
+mod collector;
+mod prometheus;
+mod secrets;
+mod traces;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reqwest::Client;
+use serde_json::json;
+use tollhouse::telemetry::{Metric, table};
+
+use crate::harness::{Facilitator, Host, Payer, Settles, js};
+
+/// A series: its name, and its labels as they are written.
+type Series = BTreeMap<String, f64>;
+
+/// What `/metrics` tells who asks from this machine.
+async fn metrics(host: &Host) -> String {
+    let answer = host.get("/metrics").await.is(200);
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    String::from_utf8(answer.body.to_vec()).unwrap()
+}
+
+fn series(text: &str) -> Series {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+}
+
+/// The value of one series.
+async fn value(host: &Host, name: &str) -> f64 {
+    let all = series(&metrics(host).await);
+    *all.get(name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[tokio::test]
+async fn every_metric_of_the_table_is_told_and_none_besides() {
+    let host = Host::start().await;
+    let text = metrics(&host).await;
+    let told: BTreeSet<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(str::to_owned).collect();
+    let kind = |metric: &&Metric| format!("{} {}", metric.name, metric.kind.as_str());
+    assert_eq!(told, table::ALL.iter().map(kind).collect());
+    let named: BTreeSet<_> = series(&text).into_keys().map(|series| series.split('{').next().unwrap().to_owned()).collect();
+    for metric in table::ALL {
+        let is_there = named.contains(metric.name) || named.contains(&format!("{}_count", metric.name));
+        assert!(is_there, "{} has no value", metric.name);
+        let labels = text.lines().filter(|line| line.starts_with(&format!("{}{{", metric.name)));
+        for line in labels {
+            assert!(metric.labels.iter().all(|label| line.contains(&format!("{label}=\""))), "{line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn openmetrics_is_told_whom_it_is_asked_for_by() {
+    let host = Host::start().await;
+    let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
+    let answer = Client::builder().no_proxy().build().unwrap().get(format!("{}/metrics", host.url)).header("accept", accept);
+    let answer = answer.send().await.unwrap();
+    assert_eq!(answer.headers()["content-type"], "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let text = answer.text().await.unwrap();
+    assert!(text.ends_with("# EOF\n") && text.contains("# TYPE tollhouse_calls counter\n"), "{text}");
+}
+
+#[tokio::test]
+async fn what_happens_to_calls_and_payments_is_counted_once() {
+    let facilitator = Facilitator::start(Settles::Well).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("free", 0.0, "export default (req) => { if (req.input.fails) throw new Error('no'); return {}; };")).await;
+    host.publish(&js("paid", 0.01, "export default () => ({});")).await;
+    let payer = Payer::new();
+    for _ in 0..3 {
+        host.call("free", &json!({})).await.is(200);
+    }
+    host.call("free", &json!({ "fails": true })).await.is(502);
+    let payment = payer.pay(&host.challenge("paid").await);
+    let bought = host.call_paid("paid", &json!({}), &payment).await.is(200);
+    assert_eq!(host.call_paid("paid", &json!({}), &payment).await.is(200).receipt_id(), bought.receipt_id());
+    facilitator.tell(Settles::Refused("insufficient_funds"));
+    host.call_paid("paid", &json!({}), &payer.pay(&host.challenge("paid").await)).await.is(402);
+    let credit = host.mint(1.0).await;
+    host.call_credit("paid", &json!({}), &credit).await.is(200);
+    host.mcp().call("free", json!({}), json!({})).await;
+
+    let told = series(&metrics(&host).await);
+    let is = |name: &str, value: f64| assert_eq!(told.get(name).copied(), Some(value), "{name}");
+    // What is answered again is a call that ended well.
+    is("tollhouse_calls_total{outcome=\"ok\",fault=\"none\"}", 7.0);
+    is("tollhouse_calls_total{outcome=\"handler_failed\",fault=\"tool\"}", 1.0);
+    is(
+        "tollhouse_call_seconds_count",
+        told.iter().filter(|(name, _)| name.starts_with("tollhouse_calls_total")).map(|(_, many)| many).sum(),
+    );
+    is("tollhouse_call_stage_seconds_count{stage=\"run\"}", 8.0);
+    is("tollhouse_call_stage_seconds_count{stage=\"queue\"}", 8.0);
+    is("tollhouse_call_stage_seconds_count{stage=\"settle\"}", 3.0);
+    is("tollhouse_pool_runs_total", 8.0);
+    is("tollhouse_payments_total{state=\"reserved\"}", 2.0);
+    is("tollhouse_payments_total{state=\"settled\"}", 2.0);
+    is("tollhouse_payments_total{state=\"refused\"}", 1.0);
+    is("tollhouse_payments_total{state=\"released\"}", 0.0);
+    is("tollhouse_facilitator_requests_total{operation=\"settle\",outcome=\"settled\"}", 1.0);
+    is("tollhouse_facilitator_requests_total{operation=\"settle\",outcome=\"refused\"}", 1.0);
+    is("tollhouse_facilitator_requests_total{operation=\"verify\",outcome=\"valid\"}", 2.0);
+    is("tollhouse_facilitator_seconds_count{operation=\"settle\"}", 2.0);
+    is("tollhouse_mcp_calls_total{outcome=\"ok\",fault=\"none\"}", 1.0);
+    is("tollhouse_mcp_requests_total{method=\"tools/call\"}", 1.0);
+    is("tollhouse_http_refusals_total{code=\"handler_failed\",fault=\"tool\"}", 1.0);
+    is("tollhouse_settlements_open", 0.0);
+    assert!(told["tollhouse_store_commits_total{durability=\"durable\",outcome=\"ok\"}"] > 3.0);
+    assert!(told["tollhouse_store_syncs_total"] > 1.0 && told["tollhouse_connections"] >= 1.0);
+    assert!(told["tollhouse_jail_layer{layer=\"seccomp\"}"] + told["tollhouse_jail_layer_refused{layer=\"seccomp\"}"] <= 1.0);
+}
+
+#[tokio::test]
+async fn a_settlement_that_nobody_told_the_end_of_is_counted_as_unknown() {
+    let facilitator = Facilitator::start(Settles::Unanswered).await;
+    let host = Host::builder().settled_by(&facilitator.url).start().await;
+    host.publish(&js("paid", 0.01, "export default () => ({});")).await;
+    let payment = Payer::new().pay(&host.challenge("paid").await);
+    host.call_paid("paid", &json!({}), &payment).await.is(502);
+    let told = series(&metrics(&host).await);
+    assert_eq!(told["tollhouse_payments_total{state=\"unknown\"}"], 1.0);
+    assert_eq!(told["tollhouse_settlements_open"], 1.0);
+    assert_eq!(told["tollhouse_calls_total{outcome=\"settlement_unknown\",fault=\"host\"}"], 1.0);
+}
+
+/// A label that a stranger chooses would have as many series as they like.
+#[tokio::test]
+async fn no_request_makes_a_new_series() {
+    let host = Host::start().await;
+    host.publish(&js("free", 0.0, "export default () => ({});")).await;
+    let names = |text: &str| series(text).into_keys().collect::<BTreeSet<_>>();
+    let before = names(&metrics(&host).await);
+    for stranger in ["a", "b\"} 1\n", "{{", "\u{1f980}"] {
+        host.call("free", &json!({ stranger: stranger })).await.is(200);
+        host.get(&format!("/tools/{}?{}=1", stranger.len(), stranger.len())).await;
+        host.mcp_legacy().ask("tools/call", json!({ "name": stranger, "arguments": {} })).await;
+        host.mcp_legacy().ask(stranger, json!({})).await;
+    }
+    assert_eq!(names(&metrics(&host).await), before);
+}

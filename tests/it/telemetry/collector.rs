@@ -1,0 +1,120 @@
+//! A collector of OpenTelemetry, as small as it gets: it takes OTLP over HTTP in JSON, and keeps it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
+    routing::post,
+};
+use serde_json::Value;
+
+use crate::harness::eventually;
+
+/// What a collector was sent.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Path, headers, body.
+    requests: Vec<(String, HeaderMap, String)>,
+    answers: Option<StatusCode>,
+}
+
+/// A collector at `url`.
+#[derive(Debug, Clone)]
+pub struct Collector {
+    pub url: String,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// A span as it was sent.
+#[derive(Debug, Clone)]
+pub struct Span {
+    pub json: Value,
+}
+
+impl Collector {
+    pub async fn start() -> Self {
+        let kept = Arc::<Mutex<Kept>>::default();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let take = |path: &'static str| {
+            post(move |State(kept): State<Arc<Mutex<Kept>>>, headers: HeaderMap, body: Bytes| async move {
+                let mut kept = kept.lock().unwrap();
+                kept.requests.push((path.to_owned(), headers, String::from_utf8(body.to_vec()).unwrap()));
+                (kept.answers.unwrap_or(StatusCode::OK), [("content-type", "application/json")], "{}").into_response()
+            })
+        };
+        let router = Router::new().route("/v1/traces", take("traces")).route("/v1/metrics", take("metrics"));
+        let router = router.layer(axum::extract::DefaultBodyLimit::disable()).with_state(Arc::clone(&kept));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, kept }
+    }
+
+    /// Answers everything so from now on.
+    pub fn answers(&self, status: StatusCode) {
+        self.kept.lock().unwrap().answers = Some(status);
+    }
+
+    /// All that it was sent, as it came.
+    pub fn text(&self) -> String {
+        let kept = self.kept.lock().unwrap();
+        kept.requests.iter().map(|(path, headers, body)| format!("{path} {headers:?} {body}\n")).collect()
+    }
+
+    /// The bodies of one kind.
+    pub fn bodies(&self, kind: &str) -> Vec<Value> {
+        let kept = self.kept.lock().unwrap();
+        kept.requests.iter().filter(|(path, ..)| path == kind).map(|(_, _, body)| serde_json::from_str(body).unwrap()).collect()
+    }
+
+    pub fn spans(&self) -> Vec<Span> {
+        let bodies = self.bodies("traces");
+        let spans = bodies.iter().flat_map(|body| body["resourceSpans"].as_array().unwrap().iter()).flat_map(|resource| {
+            assert!(resource["resource"]["attributes"].to_string().contains("service.name"), "{resource}");
+            resource["scopeSpans"].as_array().unwrap().iter()
+        });
+        spans.flat_map(|scope| scope["spans"].as_array().unwrap()).map(|span| Span { json: span.clone() }).collect()
+    }
+
+    /// The span of the call of this tool, once it is there, and those below it in their order.
+    pub async fn call(&self, slug: &str) -> (Span, Vec<Span>) {
+        let look = || async {
+            let spans = self.spans();
+            let call = spans.iter().find(|span| span.text("name") == "call" && span.told("tollhouse.endpoint.slug") == slug)?.clone();
+            let mut below: Vec<_> = spans.into_iter().filter(|span| span.json["parentSpanId"] == call.json["spanId"]).collect();
+            below.sort_by_key(|span| span.time("startTimeUnixNano"));
+            Some((call, below))
+        };
+        eventually("the span of a call", Duration::from_secs(20), look).await
+    }
+}
+
+impl Span {
+    pub fn text(&self, name: &str) -> &str {
+        self.json[name].as_str().unwrap_or_default()
+    }
+
+    /// Nanoseconds.
+    pub fn time(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap()
+    }
+
+    pub fn took(&self) -> Duration {
+        Duration::from_nanos(self.time("endTimeUnixNano") - self.time("startTimeUnixNano"))
+    }
+
+    /// An attribute.
+    pub fn told(&self, name: &str) -> String {
+        let attributes = self.json["attributes"].as_array().into_iter().flatten();
+        let told: BTreeMap<_, _> =
+            attributes.map(|one| (one["key"].as_str().unwrap(), one["value"]["stringValue"].as_str().unwrap())).collect();
+        told.get(name).copied().unwrap_or_default().to_owned()
+    }
+}

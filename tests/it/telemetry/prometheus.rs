@@ -1,0 +1,163 @@
+//! Debian's Prometheus before a loaded host: what it scrapes reads, adds up, and fills every panel of the dashboard.
+
+use std::{
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
+
+use reqwest::Client;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::metrics;
+use crate::harness::{Host, Payer, eventually, js, rounds_asked};
+
+/// What the documents show to operators.
+const SHOWN: &str = include_str!("../../../docs/examples/prometheus.yml");
+const DASHBOARD: &str = include_str!("../../../docs/examples/grafana.json");
+
+/// Where Debian's package puts them.
+const PROGRAM: &str = "/usr/bin/prometheus";
+const TOOL: &str = "/usr/bin/promtool";
+
+/// How long it scrapes, where the long form asks for no more.
+const SECONDS: usize = 6;
+
+/// It ends when it is dropped.
+struct Prometheus {
+    process: Child,
+    url: String,
+    client: Client,
+    _folder: TempDir,
+}
+
+impl Prometheus {
+    /// Before this host, as the documents have it, but once a second.
+    async fn start(host: &Host) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut set = SHOWN.to_owned();
+        for (shown, here) in [("127.0.0.1:4020", host.url.trim_start_matches("http://")), ("scrape_interval: 15s", "scrape_interval: 1s")] {
+            assert!(set.contains(shown), "the example has no `{shown}`");
+            set = set.replace(shown, here);
+        }
+        let file = folder.path().join("prometheus.yml");
+        fs::write(&file, set).unwrap();
+        let checked =
+            Command::new(TOOL).args(["check", "config"]).arg(&file).output().expect("no promtool: `cargo xtask test` installs Debian's");
+        assert!(checked.status.success(), "{checked:?}");
+        // It does not say which port it was given: one that was free a moment ago is named.
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new(PROGRAM);
+        command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(folder.path().join("data"));
+        command.arg(format!("--web.listen-address={port}")).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().unwrap();
+        let client = Client::builder().no_proxy().build().unwrap();
+        Self { process, url: format!("http://{port}"), client, _folder: folder }
+    }
+
+    /// What an expression comes to; `None` while it does not answer.
+    async fn ask(&self, expression: &str) -> Option<Value> {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", expression).finish();
+        let request = self.client.get(format!("{}/api/v1/query?{query}", self.url));
+        let answer: Value = request.send().await.ok()?.json().await.ok()?;
+        assert!(answer["status"] == "success" || answer["errorType"] == "unavailable", "{expression}: {answer}");
+        Some(answer["data"]["result"].clone())
+    }
+
+    /// The value of an expression that has one.
+    async fn value(&self, expression: &str) -> Option<f64> {
+        self.ask(expression).await?[0]["value"][1].as_str()?.parse().ok()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+/// What promtool has against a text.
+fn complaints(text: &str) -> String {
+    let mut command = Command::new(TOOL);
+    let mut tool = command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    tool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let said = tool.wait_with_output().unwrap();
+    format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr))
+}
+
+/// All that panels ask for.
+fn panels() -> Vec<(String, String)> {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().replace("$__rate_interval", "10s").replace("$job", ".+");
+    panels
+        .flat_map(|panel| panel["targets"].as_array().unwrap().iter().map(move |target| (text(&panel["title"]), text(&target["expr"]))))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prometheus_scrapes_a_loaded_host() {
+    let seconds = rounds_asked("TOLLHOUSE_SCRAPE_SECONDS").unwrap_or(SECONDS);
+    let host = Host::start().await;
+    host.publish(&js("free", 0.0, "export default (req) => { if (req.input.fails) throw new Error('no'); return {}; };")).await;
+    host.publish(&js("paid", 0.01, "export default () => ({});")).await;
+    let prometheus = Prometheus::start(&host).await;
+    let up = || async { prometheus.value("up").await.filter(|up| *up == 1.0) };
+    eventually("Prometheus has scraped the host", Duration::from_secs(60), up).await;
+
+    let (is_over, calls) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let payer = Payer::funded(&host, 1_000.0).await;
+    let challenge = host.challenge("paid").await;
+    let load = || async {
+        while !is_over.load(Ordering::Relaxed) {
+            host.call("free", &json!({})).await.is(200);
+            host.call("free", &json!({ "fails": true })).await.is(502);
+            host.call_paid("paid", &json!({}), &payer.pay(&challenge)).await.is(200);
+            host.mcp().call("free", json!({}), json!({})).await;
+            calls.fetch_add(3, Ordering::Relaxed);
+        }
+    };
+    let scraped = async {
+        let until = Instant::now() + Duration::from_secs(seconds as u64);
+        let mut checked = 0;
+        while Instant::now() < until {
+            let said = complaints(&metrics(&host).await);
+            assert_eq!(said, "", "promtool");
+            checked += 1;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        // Panels are looked at while there is something to see.
+        let mut empty = vec![];
+        for (panel, expression) in panels() {
+            let answer = eventually(&panel, Duration::from_secs(20), || prometheus.ask(&expression)).await;
+            if answer.as_array().is_none_or(Vec::is_empty) {
+                empty.push((panel, expression));
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        (checked, empty)
+    };
+    let (_, _, (checked, empty)) = tokio::join!(load(), load(), scraped);
+    // Facilitators of play money, refusals and failed jobs there may be none of; what is of each host is always there.
+    let may_be_empty = |expression: &str| expression.trim_end().ends_with("> 0") || expression.contains("> 0)");
+    let astray: Vec<_> = empty.iter().filter(|(_, expression)| !may_be_empty(expression)).collect();
+    assert!(astray.is_empty(), "panels without an answer: {astray:#?}");
+
+    let done = calls.load(Ordering::Relaxed) as f64;
+    let told = || async {
+        let value = prometheus.value("sum(tollhouse_calls_total{outcome=\"ok\"})").await?;
+        (value == done).then_some(value)
+    };
+    eventually("Prometheus has seen the last call", Duration::from_secs(20), told).await;
+    let span = format!("{}s", seconds);
+    assert_eq!(prometheus.value(&format!("min_over_time(up[{span}])")).await, Some(1.0), "a scrape failed");
+    let scrapes = prometheus.value(&format!("count_over_time(up[{span}])")).await.unwrap();
+    let settled = prometheus.value("sum(tollhouse_payments_total{state=\"settled\"})").await.unwrap();
+    assert_eq!(settled, done / 3.0);
+    println!("{scrapes} scrapes in {seconds} s, {done} calls that went well, {checked} texts checked by promtool");
+}
