@@ -6,7 +6,7 @@ pub mod causes;
 pub mod clock;
 pub(crate) mod folder;
 pub mod id;
-pub(crate) mod lexer;
+pub mod lexer;
 pub(crate) mod misfit;
 pub mod penalty;
 pub(crate) mod queues;

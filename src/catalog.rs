@@ -35,7 +35,7 @@ mod review;
 pub mod safety;
 mod scan;
 pub mod search;
-mod shipped;
+pub mod shipped;
 mod snapshot;
 mod standing;
 mod suspend;

@@ -6,23 +6,33 @@ pub(crate) mod base;
 mod builders;
 mod call;
 mod change;
+mod check;
 mod completions;
 mod credits;
+mod deploy;
+mod dev;
+mod diff;
 mod host;
+mod init;
 mod keeping;
 mod key;
 mod list;
+mod local;
 mod login;
 mod logs;
 mod manual;
 mod open;
 mod pay;
 mod payouts;
+mod plan;
 mod policy;
+mod pull;
 mod revenue;
 mod reviews;
 mod secrets;
 mod show;
+pub(crate) mod tool;
+mod trial;
 mod whoami;
 
 use std::process::ExitCode;
@@ -31,6 +41,7 @@ use tollhouse::base::causes::in_full;
 
 use self::base::{
     error::{Error, Result},
+    out::Out,
     session::Session,
 };
 pub(crate) use self::{
@@ -44,6 +55,20 @@ pub(crate) use self::{
 /// The commands that ask a host.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
+    /// Begins a tool: its folder, with a handler, its cases and its types.
+    Init(init::Args),
+    /// Writes the types of what handlers get anew.
+    Types(init::TypesArgs),
+    /// Says all that is wrong with the tool of this folder; nothing is stored.
+    Check(check::Args),
+    /// Serves the tool of a folder on a host of its own, with play money, and publishes each save.
+    Dev(dev::Args),
+    /// Shows what would change on a host, and publishes it.
+    Deploy(deploy::Args),
+    /// What this folder says that the host has otherwise.
+    Diff(diff::Args),
+    /// Takes what the host has into this folder.
+    Pull(pull::Args),
     /// Keeps a builder key, an admin token or a developer credit for a host, once that has taken it.
     Login(login::Args),
     /// Forgets what was kept of a profile.
@@ -143,6 +168,10 @@ impl Command {
     /// Performs it; `whole` makes the whole command line, as completions and manuals tell it.
     pub(crate) fn run(self, global: &Global, whole: fn() -> clap::Command) -> ExitCode {
         let ended = match self {
+            Self::Init(args) => global.here().and_then(|()| init::run(Out::new(global.json), args)),
+            Self::Types(args) => global.here().and_then(|()| init::types(Out::new(global.json), &args)),
+            Self::Check(args) => working(check::run(global, args)).flatten(),
+            Self::Dev(args) => global.here().and_then(|()| working(dev::run(global, args)).flatten()),
             Self::Completions(args) => global.none().and_then(|()| completions::run(&args, whole())),
             Self::Man(args) => global.none().and_then(|()| manual::run(&args, whole())),
             Self::Secrets(Secrets::Rotate(args)) if !global.names_a_host() => {
@@ -154,8 +183,14 @@ impl Command {
     }
 
     async fn ask(self, global: &Global) -> Result {
-        let session = Session::open(global)?;
+        let session = match &self {
+            Self::Call(_) => dev::session(global).transpose().unwrap_or_else(|| Session::open(global))?,
+            _ => Session::open(global)?,
+        };
         match self {
+            Self::Deploy(args) => deploy::run(&session, args).await,
+            Self::Diff(args) => diff::run(&session, args).await,
+            Self::Pull(args) => pull::run(&session, args).await,
             Self::Login(args) => login::login(session, global, args).await,
             Self::Logout(args) => login::logout(&session, global, &args),
             Self::Whoami(args) => whoami::run(&session, args).await,
@@ -186,7 +221,7 @@ impl Command {
             Self::Payment(args) => host::payment(&session, args).await,
             Self::Refund(args) => host::refund(&session, args).await,
             Self::Open(args) => open::run(&session, args).await,
-            Self::Completions(_) | Self::Man(_) => Err(Error::refused("it asks no host")),
+            Self::Init(_) | Self::Types(_) | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => Err(Error::refused("it asks no host")),
         }
     }
 }

@@ -6,30 +6,40 @@
 
 use std::borrow::Cow;
 
+/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A name or keyword, escapes included.
     Word,
     /// A string with its quotes.
     Str,
     /// A template's text without its quotes or `${`.
     Template,
+    /// Of either kind, with what begins and ends it.
     Comment,
+    /// A literal with its slashes and flags.
     Regex,
+    /// A literal.
     Number,
     /// One byte of punctuation.
     Punct,
 }
 
+/// A piece of a source.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Token {
-    pub(crate) kind: Kind,
-    pub(crate) start: usize,
-    pub(crate) end: usize,
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Its first byte.
+    pub start: usize,
+    /// The byte behind its last.
+    pub end: usize,
 }
 
 impl Token {
-    pub(crate) fn text<'s>(&self, source: &'s str) -> &'s str {
+    /// Its text, in the source that it is of.
+    #[must_use]
+    pub fn text<'s>(&self, source: &'s str) -> &'s str {
         &source[self.start..self.end]
     }
 }
@@ -59,7 +69,8 @@ struct Lexer<'s> {
 }
 
 /// Every token of `source`, in order.
-pub(crate) fn tokens(source: &str) -> Vec<Token> {
+#[must_use]
+pub fn tokens(source: &str) -> Vec<Token> {
     let mut lexer = Lexer { source, bytes: source.as_bytes(), at: 0, tokens: Vec::new(), open: Vec::new(), expression: true, word: "" };
     if source.starts_with("#!") {
         lexer.comment_to_line_end();
@@ -265,7 +276,8 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// The value of a literal's inner text or of a name: its escapes resolved.
-pub(crate) fn cooked(raw: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn cooked(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
         return Cow::Borrowed(raw);
     }

@@ -1,4 +1,4 @@
-//! The catalogue that a new host starts with: `fixtures/tools`, built into the binary.
+//! The catalogue that a new host starts with: `fixtures/tools`, built into the binary. Their folders are the shape of every tool's.
 
 use std::path::{Path, PathBuf};
 
@@ -28,16 +28,41 @@ fn names_in(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(tools)
 }
 
-/// The create body of one tool: its `tool.json` with the handler that lies beside it.
-fn draft(read: &dyn Fn(&str) -> Option<String>) -> Result<Draft, String> {
+/// The names of the tools that are built in.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TOOLS.dirs().filter_map(|tool| tool.path().to_str())
+}
+
+/// The files of a tool that is built in, by their names; nothing where there is no such tool.
+#[must_use]
+pub fn files(slug: &str) -> Vec<(&'static str, &'static str)> {
+    let Some(tool) = TOOLS.get_dir(slug) else { return vec![] };
+    tool.files().filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?))).collect()
+}
+
+/// The handlers that a tool's folder may have, the one that counts first, with their languages.
+pub const HANDLERS: [(&str, &str); 2] = [("handler.js", "js"), ("handler.ts", "ts")];
+
+/// The create body of one tool: its `tool.json` with the handler that lies beside it. `read` gives a file of its folder.
+///
+/// # Errors
+///
+/// Names what is missing, or is no JSON.
+pub fn body(read: &dyn Fn(&str) -> Option<String>) -> Result<Value, String> {
     let text = read("tool.json").ok_or("a tool without tool.json")?;
     let mut tool: Value = serde_json::from_str(&text).map_err(|error| format!("tool.json: {error}"))?;
-    let handlers = [("handler.js", "js"), ("handler.ts", "ts")];
-    if let Some((source, language)) = handlers.iter().find_map(|(name, language)| Some((read(name)?, language))) {
+    if !tool.is_object() {
+        return Err("tool.json: it is no object".to_owned());
+    }
+    if let Some((source, language)) = HANDLERS.iter().find_map(|(name, language)| Some((read(name)?, language))) {
         tool["handler"] = serde_json::json!({ "source": source, "language": language });
     } else if let Some(response) = read("response.json") {
         let response: Value = serde_json::from_str(&response).map_err(|error| format!("response.json: {error}"))?;
         tool["handler"] = serde_json::json!({ "response": response });
     }
-    serde_json::from_value(tool).map_err(|error| error.to_string())
+    Ok(tool)
+}
+
+fn draft(read: &dyn Fn(&str) -> Option<String>) -> Result<Draft, String> {
+    serde_json::from_value(body(read)?).map_err(|error| error.to_string())
 }

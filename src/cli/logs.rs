@@ -4,16 +4,19 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use tollhouse::tool::Slug;
 
-use super::base::{
-    changed::short,
-    clean::{block, json, line},
-    client::Asking,
-    error::{Error, Result},
-    follow::follow,
-    out::{Out, Paint},
-    pages::{self, Paging},
-    session::Session,
-    words::{any, clock, list, text},
+use super::{
+    base::{
+        changed::short,
+        clean::{block, json, line},
+        client::Asking,
+        error::{Error, Result},
+        follow::follow,
+        out::{Out, Paint},
+        pages::{self, Paging},
+        session::Session,
+        words::{any, clock, list, text},
+    },
+    tool::map,
 };
 
 /// Arguments of `logs`.
@@ -99,7 +102,13 @@ pub(crate) async fn logs(session: &Session, args: Args) -> Result {
         let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "logs"]);
         asking.query_opt("level", args.level.as_ref()).query_opt("callId", args.call.as_ref())
     };
-    args.reading.read(session.out, "logs", ask, log_line).await
+    // Places of what the folder has published are told as those of its own files.
+    let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
+    let told = |out: Out, entry: &Value| {
+        let line = log_line(out, entry);
+        folder.map_or(line.clone(), |folder| map::told(folder, &line))
+    };
+    args.reading.read(session.out, "logs", ask, told).await
 }
 
 pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {

@@ -36,11 +36,16 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     if session.out.json {
         return session.out.document(&answer);
     }
-    if !args.print && environment::has_screen() && shown(&url).is_ok() {
+    if !args.print && on_a_screen(&url) {
         session.out.note(&format!("opened the dashboard of {}", session.host()));
         return Ok(());
     }
     session.out.text(&format!("{url}\n"))
+}
+
+/// Whether a browser shows it: there is a screen, and one that could be run.
+pub(crate) fn on_a_screen(url: &Url) -> bool {
+    environment::has_screen() && shown(url).is_ok()
 }
 
 /// Has a browser show it. The address is in a file that nobody else reads: as an argument everyone on the machine could, and use it first.

@@ -102,7 +102,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
 }
 
 /// `NAME=value` lines: comments, empty lines, `export ` and quotes around a value are as everywhere.
-fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
+pub(crate) fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
     let text = places::read(file)?.map(Zeroizing::new);
     let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
     let mut values = Vec::new();

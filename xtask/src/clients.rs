@@ -52,6 +52,15 @@ pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
+/// The same for what a builder has beside a tool, which the test of the command line looks for there, out of `fixtures/packages`.
+pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
+    thread::spawn(|| {
+        let to = copied("packages")?;
+        once(&to, "package-lock.json", npm)?;
+        Ok(to)
+    })
+}
+
 /// The same for what pages are looked at with, out of `fixtures/browser`, but for the browser itself.
 pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {

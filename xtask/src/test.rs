@@ -41,11 +41,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     database::find()?;
     balancer::find()?;
     prometheus::find()?;
-    let (clients, contract) = (clients::prepare(), clients::prepare_contract());
+    let (clients, contract, packages) = (clients::prepare(), clients::prepare_contract(), clients::prepare_packages());
     let (mcp_clients, browser) = (conformance::prepare(), faces::prepare());
     let worker = workers::build(engines[0])?;
     let clients = clients.join().map_err(|_| "the installation of the payers broke")??;
     contract.join().map_err(|_| "the installation of the compiler broke")??;
+    packages.join().map_err(|_| "the installation of a builder's packages broke")??;
 
     let mut tally = Tally::default();
     tally.add(host(&worker, &clients), &args)?;

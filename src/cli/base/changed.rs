@@ -12,10 +12,16 @@ const BESIDE: [&str; 4] = ["revision", "updatedAt", "versions", "review"];
 
 /// Each field in which two records differ, as `limits.wallMs  10000 → 5000`.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<String> {
-    let mut told = Vec::new();
-    walk("", before, after, &mut told);
+    let told = pairs(before, after);
     let width = told.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     told.into_iter().map(|(name, change)| format!("{name:width$}  {change}")).collect()
+}
+
+/// The same, name and change apart.
+pub(crate) fn pairs(before: &Value, after: &Value) -> Vec<(String, String)> {
+    let mut told = Vec::new();
+    walk("", before, after, &mut told);
+    told
 }
 
 fn walk(name: &str, before: &Value, after: &Value, told: &mut Vec<(String, String)>) {

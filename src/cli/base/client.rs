@@ -200,6 +200,13 @@ impl Asking<'_> {
         self
     }
 
+    /// A body of JSON, as it is written.
+    pub(crate) fn text(mut self, body: String) -> Self {
+        self.body = Some(body.into());
+        self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self
+    }
+
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         match HeaderValue::from_str(value) {
             Ok(value) => _ = self.headers.insert(name, value),

@@ -46,6 +46,11 @@ impl Credentials {
         credentials
     }
 
+    /// The token of an admin alone.
+    pub(crate) fn admin(token: Hidden) -> Self {
+        Self { admin_token: Some(token), ..Self::default() }
+    }
+
     /// What the environment has, which counts before what is kept.
     pub(crate) fn of_environment() -> Self {
         Self {

@@ -33,6 +33,8 @@ pub(crate) struct Error {
     pub(crate) more: Vec<String>,
     /// What to do.
     pub(crate) hint: Option<String>,
+    /// Whether the hint is a sentence that says itself what it is.
+    pub(crate) is_sentence: bool,
     /// What the host said, where it said something: `error` of its envelope.
     pub(crate) said: Map<String, Value>,
     /// Whoever asked has gone, or has enough: nothing is told, and this is what the process ends with.
@@ -44,7 +46,7 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), more: vec![], hint: None, said: Map::new(), silent: None }
+        Self { exit, message: message.into(), more: vec![], hint: None, is_sentence: false, said: Map::new(), silent: None }
     }
 
     pub(crate) fn refused(message: impl Into<String>) -> Self {
@@ -68,6 +70,12 @@ impl Error {
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// A hint that is told as it is.
+    #[must_use]
+    pub(crate) fn ending(self, sentence: impl Into<String>) -> Self {
+        Self { is_sentence: true, ..self.hint(sentence) }
     }
 
     #[must_use]
@@ -129,8 +137,11 @@ impl Error {
             text += &format!("  {}\n", block(more, "  "));
         }
         if let Some(hint) = &self.hint {
-            let head = if self.exit == Exit::Unknown { "" } else { "hint: " };
+            let head = if self.is_sentence || self.exit == Exit::Unknown { "" } else { "hint: " };
             text += &format!("{head}{}\n", block(hint, "  "));
+        }
+        if self.is_sentence {
+            return text;
         }
         let told = match (self.code(), self.request_id()) {
             ("", "") => return text,

@@ -90,6 +90,15 @@ impl Global {
         self.url.as_ref().is_some_and(|given| given.by_flag) || self.profile.as_ref().is_some_and(|given| given.by_flag)
     }
 
+    /// Refuses what names a host, or somebody, to a command of this machine alone that tells programs what it does.
+    ///
+    /// # Errors
+    ///
+    /// Names the flag.
+    pub(crate) fn here(&self) -> Result {
+        Self { json: false, ..self.clone() }.none()
+    }
+
     /// Refuses what was said to a command that asks no host.
     ///
     /// # Errors

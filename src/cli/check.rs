@@ -1,0 +1,185 @@
+//! `tollhouse check`: all that can be said of a tool before it is published. Nothing of it is stored on any host.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use tollhouse::tool::Slug;
+
+use super::{
+    base::{
+        changed::short,
+        client::Client,
+        error::{Error, Result},
+        global::Global,
+        out::{Out, Paint},
+        session::Session,
+        words::{granted, list, text},
+    },
+    local::{Local, Port},
+    tool::{
+        cases::{self, Case},
+        place::Problem,
+        scratch::Scratch,
+        types::{self, Types},
+        upload::{self, Upload},
+    },
+    trial::{self, Tried},
+};
+
+/// Arguments of `check`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Leave the types out
+    #[arg(long)]
+    no_types: bool,
+    /// Path of the `tollhouse-worker` binary, which cases run in [default: beside this one]
+    #[arg(long, env = "TOLLHOUSE_WORKER")]
+    worker: Option<PathBuf>,
+}
+
+/// All that was found.
+#[derive(Default)]
+struct Found {
+    slug: Option<Slug>,
+    host: Option<(String, Value)>,
+    types: Option<Types>,
+    cases: Option<Tried>,
+    problems: Vec<Problem>,
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> Result {
+    let folder = upload::here()?;
+    let out = Out::new(global.json);
+    let mut found = Found::default();
+    match Upload::of(&folder).await {
+        Ok(upload) => {
+            found.slug = Some(upload.tool.slug.clone());
+            let cases = cases::read(&folder).map_err(|problem| found.problems.push(problem)).unwrap_or_default();
+            let checked = async { if args.no_types { Ok(None) } else { types::check(&upload.tool).await.map(Some) } };
+            let (hosts, types) = tokio::join!(asked(global, &upload, &cases, args.worker), checked);
+            found.types = types.map_err(Error::refused)?;
+            let (host, tried) = hosts?;
+            match host {
+                Ok(host) => found.host = Some(host),
+                Err(problems) => found.problems.extend(problems),
+            }
+            if let Some(Types::Checked(problems)) = &mut found.types {
+                found.problems.append(problems);
+            }
+            found.problems.extend(tried.iter().flat_map(|tried| tried.problems.iter().cloned()));
+            found.cases = tried;
+        }
+        Err(problems) => found.problems = problems,
+    }
+    tell(out, &found)?;
+    match found.problems.len() {
+        0 => Ok(()),
+        _ => Err(Error::refused(format!("{} found", if found.problems.len() == 1 { "1 problem was".to_owned() } else { format!("{} problems were", found.problems.len()) }))),
+    }
+}
+
+type Hosts = (std::result::Result<(String, Value), Vec<Problem>>, Option<Tried>);
+
+/// Asks the host that is meant, or else one of our own, what it would say; and tries the cases on our own.
+async fn asked(global: &Global, upload: &Upload, cases: &[Case], worker: Option<PathBuf>) -> Result<Hosts> {
+    let session = Session::open(global)?;
+    let is_meant = session.name.is_some() || session.folder.is_some() || global.url.is_some();
+    let scratch = Scratch::new(&upload.tool.folder).map_err(Error::refused)?;
+    let own = Local::start(&scratch.path().join("host"), worker, Port::Rather(0)).await;
+    let own = match own {
+        Ok(own) => Some(own),
+        // Without cases, and with a host to ask, none is needed.
+        Err(_) if is_meant && cases.is_empty() => None,
+        Err(error) => return Err(error),
+    };
+    let asked = async {
+        let (said, name) = match &own {
+            Some(own) if !is_meant => (ask(&own.client, upload).await, "a host of its own".to_owned()),
+            _ => (ask(&session.client, upload).await, session.host()),
+        };
+        let tried = match &own {
+            Some(own) if said.is_ok() || own_reads(own, upload).await => Some(trial::run(own, upload, cases, &[]).await?),
+            _ => None,
+        };
+        let host = match said {
+            Ok(check) => Ok((name, check)),
+            Err(error) => match upload.problems(&error) {
+                none if none.is_empty() => return Err(error),
+                problems => Err(problems),
+            },
+        };
+        Ok((host, tried.filter(|_| !cases.is_empty())))
+    };
+    let ended = asked.await;
+    if let Some(own) = own {
+        own.end().await;
+    }
+    ended
+}
+
+/// What a host would say of it.
+///
+/// # Errors
+///
+/// All that it would refuse it for.
+pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<Value> {
+    let mut body = upload.body();
+    // It is no upload: nobody is asked to vouch for it.
+    body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
+    Ok(client.post(&["ai", "endpoints", "check"]).json(&body).send().await?.body["check"].take())
+}
+
+/// Whether cases can say anything: where the tool is one, or a case is about its being none.
+async fn own_reads(own: &Local, upload: &Upload) -> bool {
+    ask(&own.client, upload).await.is_ok()
+}
+
+fn tell(out: Out, found: &Found) -> Result {
+    let types = match &found.types {
+        None => "not asked for".to_owned(),
+        Some(Types::Unchecked(why)) => format!("not checked: {why}"),
+        Some(Types::Checked(_)) => {
+            let wrong = found.problems.iter().filter(|problem| problem.by == "types").count();
+            if wrong == 0 { "ok".to_owned() } else { format!("{wrong} wrong") }
+        }
+    };
+    let check = found.host.as_ref().map(|(_, check)| check);
+    if out.json {
+        let cases = found.cases.as_ref().map(|tried| json!({ "passed": tried.passed, "failed": tried.problems.len(), "skipped": tried.skipped }));
+        return out.document(&json!({
+            "ok": found.problems.is_empty(),
+            "slug": found.slug,
+            "host": found.host.as_ref().map(|(name, _)| name),
+            "check": check,
+            "types": types,
+            "cases": cases,
+            "problems": found.problems,
+        }));
+    }
+    let mut told = String::new();
+    for problem in &found.problems {
+        told += &format!("{}\n", out.paint(Paint::Bad, &problem.to_string()));
+    }
+    if let (Some(slug), Some((name, check))) = (&found.slug, &found.host) {
+        told += &format!("{slug}   {}\n", short(text(check, "version")));
+        told += &format!("host    {}  {name}\n", if check["needsReview"] == true { "an admin would look at it first" } else { "ok" });
+        told += &asks(check);
+        for warning in list(check, "warnings").filter_map(Value::as_str) {
+            told += &format!("        {}\n", out.paint(Paint::Odd, &super::base::clean::line(warning)));
+        }
+    }
+    if found.slug.is_some() {
+        told += &format!("types   {types}\n");
+        told += &format!("cases   {}\n", found.cases.as_ref().map_or("none".to_owned(), Tried::told));
+    }
+    out.text(&told)
+}
+
+/// What would wait for an admin.
+fn asks(check: &Value) -> String {
+    let hosts: Vec<_> = list(check, "requested.hosts").filter_map(Value::as_str).collect();
+    match granted(check, "requested.capabilities") {
+        nothing if nothing.is_empty() && hosts.is_empty() => String::new(),
+        names => format!("        asks an admin: {}\n", super::base::clean::line(format!("{names} {}", hosts.join(" ")).trim())),
+    }
+}

@@ -1,0 +1,276 @@
+//! `tollhouse deploy`: shows what would change, and publishes it in one step onto what was read, or not at all.
+
+use std::{path::Path, time::Instant};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tollhouse::tool::Slug;
+
+use super::{
+    base::{
+        address::told,
+        changed::short,
+        clean::line,
+        client::Who,
+        error::{Error, Result},
+        folder::{Folder, State},
+        global::Role,
+        prompt,
+        session::Session,
+        words::{granted, list, text},
+    },
+    check,
+    plan::{Base, Plan, There, conflict, count, lines},
+    tool::upload::{self, Upload},
+};
+
+/// Arguments of `deploy`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Do not ask whether to publish
+    #[arg(long)]
+    yes: bool,
+    /// It is yours to publish, has no secrets, no private data, nothing illegal
+    #[arg(long)]
+    attest: bool,
+    /// Onto this revision of the host's: what changed there since the folder was published stays
+    #[arg(long, value_name = "REV")]
+    onto: Option<u64>,
+    /// What to say of this version, to yourself and to admins
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Show the plan, and publish nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+const ATTEST: &str = "publish, and attest: yours to publish, no secrets, no private data, nothing illegal?";
+
+/// All that a plan is made of.
+pub(crate) struct Compared {
+    pub(crate) upload: Upload,
+    pub(crate) there: Option<There>,
+    /// What the host says of it.
+    pub(crate) check: Value,
+    pub(crate) plan: Plan,
+    /// The handlers, before and after.
+    pub(crate) sources: Option<(String, String)>,
+}
+
+pub(crate) async fn run(session: &Session, args: Args) -> Result {
+    let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
+    let (slug, folder) = (upload.tool.slug.clone(), upload.tool.folder.clone());
+    let there = There::read(session, &slug).await?;
+    let known = known(session, &folder, &slug)?;
+    let onto = match (&there, known, args.onto) {
+        (None, _, _) => None,
+        (Some(there), Some(known), None) if known == there.revision => Some(known),
+        (Some(there), _, Some(onto)) if onto == there.revision => Some(onto),
+        (Some(there), None, None) => return Err(strange(session, &slug, there)),
+        (Some(there), known, onto) => {
+            let since = onto.or(known).unwrap_or_default();
+            return Err(conflict(session, &slug, since, Base::read(&folder, since).as_ref(), there).await);
+        }
+    };
+    let base = known.and_then(|known| Base::read(&folder, known));
+    let compared = compare(session, upload, there, base).await?;
+    let role = session.client.credential(Who::Manager)?.map(|(role, _)| role);
+    show(session, &compared, role).await?;
+    if compared.plan.is_empty() && compared.there.is_some() {
+        session.out.note("nothing to publish: the host has what this folder says");
+        if let Some(there) = &compared.there {
+            note(session, &compared, there)?;
+        }
+        return document(session, &compared, json!({ "published": false }));
+    }
+    if args.dry_run {
+        session.out.note("nothing was published.");
+        return document(session, &compared, json!({ "published": false, "dryRun": true }));
+    }
+    let vouches = role != Some(Role::Admin) && (compared.there.is_none() || compared.plan.is_vouched_for());
+    agree(&args, vouches)?;
+    let mut body = if compared.there.is_some() { compared.plan.patch(&compared.upload) } else { compared.upload.body() };
+    if vouches {
+        body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
+    }
+    if let Some(note) = &args.note {
+        body.insert("note".to_owned(), json!(note));
+    }
+    publish(session, &compared, body, onto).await
+}
+
+/// The revision that this folder was published as on that host.
+fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Option<u64>> {
+    let state = Folder::at(folder)?.map(|found| found.state);
+    Ok(state.filter(|state| state.slug == *slug && told(&state.host) == told(session.client.base())).map(|state| state.revision))
+}
+
+/// An endpoint that this folder has never been.
+fn strange(session: &Session, slug: &Slug, there: &There) -> Error {
+    let error = Error::refused(format!("{slug} is on {} already, at revision {}, and this folder was not published there", session.host(), there.revision));
+    error.ending(format!("nothing was published.  look: tollhouse diff   take theirs: tollhouse pull   publish over it: --onto {}", there.revision))
+}
+
+/// Compares a folder with what is there.
+///
+/// # Errors
+///
+/// What the host would refuse it for.
+pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<There>, base: Option<Base>) -> Result<Compared> {
+    let source = async {
+        match &there {
+            Some(there) => there.source(session).await,
+            None => Ok(Value::Null),
+        }
+    };
+    let (checked, source) = tokio::join!(check::ask(&session.client, &upload), source);
+    let check = checked.map_err(|error| match upload.problems(&error) {
+        none if none.is_empty() => error,
+        problems => upload::refused(&problems),
+    })?;
+    let mut plan = Plan::of(&upload, text(&check, "version"), there.as_ref(), base.as_ref());
+    if let (Some(there), Some(kind)) = (&there, upload.tool.body.get("handlerType"))
+        && there.record["handlerType"] != *kind
+    {
+        let was = text(&there.record, "handlerType");
+        return Err(Error::refused(format!("{} is a `{was}`, and stays one", upload.tool.slug)).hint("take another slug in tool.json, or delete it before"));
+    }
+    let mut sources = None;
+    if let Some(handler) = &mut plan.handler {
+        let (before, after) = (written(&source?), written(&upload.handler()));
+        handler.lines = count(&before, &after);
+        sources = Some((before, after));
+    }
+    Ok(Compared { upload, there, check, plan, sources })
+}
+
+/// A handler as text.
+fn written(handler: &Value) -> String {
+    match (handler["source"].as_str(), &handler["response"]) {
+        (Some(source), _) => source.to_owned(),
+        (None, Value::Null) => String::new(),
+        (None, response) => super::tool::scaffold::pretty(response),
+    }
+}
+
+async fn show(session: &Session, compared: &Compared, role: Option<Role>) -> Result {
+    if session.out.json {
+        return Ok(());
+    }
+    let manifest = if role == Some(Role::Builder) { session.client.get(&["ai", "manifest"]).by(Who::Everyone).send().await.ok() } else { None };
+    let fee = manifest.and_then(|manifest| manifest.body["builders"]["feeBps"].as_u64());
+    let mut facts = vec![];
+    facts.extend(session.name.as_ref().map(|name| format!("profile {name}")));
+    facts.extend(compared.there.as_ref().map(|there| text(&there.record, "owner").to_owned()));
+    facts.push(compared.there.as_ref().map_or_else(|| "new".to_owned(), |there| format!("revision {}", there.revision)));
+    let slug = &compared.upload.tool.slug;
+    let mut shown = format!("{slug} → {}  ({})\n{}", told(session.client.base()), line(&facts.join(", ")), lines(&compared.plan.rows(&compared.check, fee)));
+    for kept in compared.plan.kept_rows() {
+        shown += &format!("  kept          {kept}\n");
+    }
+    if compared.check["needsReview"] == true {
+        shown += "  an admin looks at it before it takes calls\n";
+    }
+    for warning in list(&compared.check, "warnings").filter_map(Value::as_str) {
+        shown += &format!("  warning       {}\n", line(warning));
+    }
+    session.out.text(&shown)
+}
+
+fn agree(args: &Args, vouches: bool) -> Result {
+    let question = if vouches { ATTEST } else { "publish?" };
+    let flags = match (args.yes, vouches) {
+        (true, true) => "--attest",
+        (false, true) => "--yes --attest",
+        (_, false) => "--yes",
+    };
+    if args.yes && (args.attest || !vouches) {
+        return Ok(());
+    }
+    if prompt::confirm(question, flags)? { Ok(()) } else { Err(Error::refused("nothing was published")) }
+}
+
+async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<String, Value>, onto: Option<u64>) -> Result {
+    let slug = &compared.upload.tool.slug;
+    let began = Instant::now();
+    let asking = match &compared.there {
+        Some(_) => session.client.ask(Method::PATCH, &["ai", "endpoints", slug.as_str()]).if_match(onto),
+        None => session.client.post(&["ai", "endpoints", "create"]),
+    };
+    let mut answer = match asking.json(&body).send().await {
+        Ok(answer) => answer,
+        Err(error) if error.code() == "revision_changed" => {
+            let now = There::read(session, slug).await?.ok_or(error)?;
+            let before = compared.there.as_ref().map(|there| there.base(there.fields.clone()));
+            return Err(conflict(session, slug, onto.unwrap_or_default(), before.as_ref(), &now).await);
+        }
+        Err(error) => {
+            let problems = compared.upload.problems(&error);
+            return Err(if problems.is_empty() { error } else { upload::refused(&problems) });
+        }
+    };
+    let took = began.elapsed().as_millis();
+    let there = There::of(answer.body["endpoint"].take());
+    note(session, compared, &there)?;
+    let waiting = waiting(&there.record);
+    if !session.out.json {
+        let waits = if waiting.is_empty() { String::new() } else { format!("   waiting for an admin: {}", line(&waiting)) };
+        let version = short(text(&there.record, "version"));
+        session.out.text(&format!("published {version}, revision {}, in {took} ms{waits}\n", there.revision))?;
+    }
+    document(session, compared, json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(took).unwrap_or(u64::MAX) }))
+}
+
+/// What an admin is asked about it.
+fn waiting(record: &Value) -> String {
+    let mut waits = vec![];
+    if matches!(text(record, "review.state"), "held" | "review" | "pending" | "in_review") {
+        waits.push("the tool itself".to_owned());
+    }
+    waits.push(granted(record, "requestedCapabilities"));
+    let capabilities = waits.last().is_some_and(|names| !names.is_empty());
+    if !capabilities {
+        waits.extend(list(record, "requestedHosts").filter_map(Value::as_str).map(str::to_owned));
+    }
+    waits.retain(|name| !name.is_empty());
+    waits.join(", ")
+}
+
+/// Notes in the folder what it is on that host now.
+fn note(session: &Session, compared: &Compared, there: &There) -> Result {
+    let tool = &compared.upload.tool;
+    Folder::note(&tool.folder, &State { slug: tool.slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
+    let mut base = there.base(compared.plan.base_fields(there));
+    // Of a handler that the host keeps, this folder's stays what it is.
+    if compared.plan.keeps_handler {
+        base.version = text(&compared.check, "version").to_owned();
+    }
+    base.write(&tool.folder);
+    if let Some(bundle) = &compared.upload.bundle {
+        bundle.map.keep(&tool.folder, text(&compared.check, "version"));
+    }
+    Ok(())
+}
+
+/// The whole of it, for programs.
+fn document(session: &Session, compared: &Compared, ended: Value) -> Result {
+    if !session.out.json {
+        return Ok(());
+    }
+    let changes: Vec<_> = compared.plan.changes.iter().map(|change| json!({ "field": change.field, "before": change.before, "after": change.after })).collect();
+    let handler = compared.plan.handler.as_ref().map(|handler| json!({ "before": handler.before, "after": handler.after, "added": handler.lines.0, "removed": handler.lines.1 }));
+    let mut document = json!({
+        "ok": true,
+        "slug": compared.upload.tool.slug,
+        "host": told(session.client.base()),
+        "onto": compared.there.as_ref().map(|there| there.revision),
+        "handler": handler,
+        "changes": changes,
+        "kept": compared.plan.kept_rows(),
+        "check": compared.check,
+    });
+    if let (Some(document), Value::Object(ended)) = (document.as_object_mut(), ended) {
+        document.extend(ended);
+    }
+    session.out.document(&document)
+}

@@ -1,0 +1,166 @@
+//! `tollhouse dev`: a whole host of one's own, with play money, that publishes the tool of a folder on each save. It reaches no other host.
+//!
+//! What is saved is published first; types and cases come after, so that neither holds up a call. What does not load leaves serving what
+//! served before.
+
+mod bench;
+mod keys;
+mod place;
+mod round;
+mod stream;
+mod tell;
+mod watch;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::json;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
+use tollhouse::{capability::secret, tool::MicroUsd};
+
+use self::{
+    bench::{Bench, Publishes},
+    keys::{Key, Keys},
+    place::Held,
+    tell::Teller,
+    watch::Watched,
+};
+use super::{
+    base::{
+        client::Who,
+        error::{Error, Result},
+        global::{Given, Global},
+        out::Out,
+        session::Session,
+    },
+    local::{Local, Port},
+    pay::keyfile,
+};
+
+/// Where it listens where nothing else is said and nobody else does.
+const PORT: u16 = 4021;
+
+/// Arguments of `dev`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Folder of the tool [default: this one]
+    dir: Option<PathBuf>,
+    /// Port on 127.0.0.1 [default: 4021, or one that is free]
+    #[arg(long)]
+    port: Option<u16>,
+    /// Price in US dollars, in place of that of `tool.json`; 0 is free
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    price: Option<MicroUsd>,
+    /// File of `NAME=value` lines that the handler has as secrets [default: .env.dev, where it is there]
+    #[arg(long, value_name = "FILE")]
+    env: Option<PathBuf>,
+    /// Leave the types out
+    #[arg(long)]
+    no_types: bool,
+    /// Path of the `tollhouse-worker` binary [default: beside this one]
+    #[arg(long, env = "TOLLHOUSE_WORKER")]
+    worker: Option<PathBuf>,
+}
+
+fn dollars(text: &str) -> std::result::Result<MicroUsd, String> {
+    let number: serde_json::Number = text.parse().map_err(|_| "it is an amount of dollars, such as 0.01".to_owned())?;
+    serde_json::from_value(serde_json::Value::Number(number)).map_err(|error| error.to_string())
+}
+
+pub(crate) async fn run(global: &Global, args: Args) -> Result {
+    let given = args.dir.as_ref().map_or_else(env::current_dir, |dir| dir.canonicalize());
+    let folder = given.map_err(|error| Error::usage(format!("the folder cannot be found: {error}")))?;
+    if !folder.join("tool.json").is_file() {
+        return Err(Error::usage(format!("`{}` is no folder of a tool: there is no tool.json", folder.display())).hint("tollhouse init NAME makes one"));
+    }
+    secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
+    // What ends it is heard from here on, so that it leaves nothing behind.
+    let (mut terminate, mut interrupt, mut hangup) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?);
+    let mut held = Held::take(&folder)?;
+    let port = args.port.map_or(Port::Rather(PORT), Port::Given);
+    let data = folder.join(".tollhouse/dev");
+    let started = Local::start(&data, args.worker.clone(), port).await;
+    let again = |error: Error| error.hint(format!("if its data are damaged, or of another release: rm -r {}", data.display()));
+    let host = Arc::new(started.map_err(|error| if data.join("store").exists() { again(error) } else { error })?);
+    fund(&host, &folder).await?;
+    held.tell(&host.url)?;
+    let teller = Teller::new(Out::new(global.json));
+    let bench = Bench { folder: folder.clone(), price: args.price, env: args.env.clone(), types: !args.no_types, host: Arc::clone(&host), teller };
+    let ended = tokio::select! {
+        ended = serve(bench) => ended,
+        _ = terminate.recv() => Ok(()),
+        _ = interrupt.recv() => Ok(()),
+        _ = hangup.recv() => Ok(()),
+    };
+    drop(held);
+    if let Some(host) = Arc::into_inner(host) {
+        host.end().await;
+    }
+    ended
+}
+
+/// How a call in a folder that is served finds its host, and the key that has play money there.
+///
+/// # Errors
+///
+/// What keeps a session from being opened.
+pub(super) fn session(global: &Global) -> Result<Option<Session>> {
+    // What is said counts.
+    if global.url.is_some() || global.profile.is_some() {
+        return Ok(None);
+    }
+    let Some((folder, url)) = place::here() else { return Ok(None) };
+    let mut session = Session::open(&Global { url: Some(Given { value: url, by_flag: true }), ..global.clone() })?;
+    session.profile.key_file = Some(key_file(&folder));
+    Ok(Some(session))
+}
+
+fn key_file(folder: &Path) -> PathBuf {
+    folder.join(".tollhouse/dev/pay.key")
+}
+
+/// What the key has at least, to begin with, in micro-dollars.
+const PURSE: u64 = 10_000_000;
+
+/// Has a key be there that pays, with play money.
+async fn fund(host: &Local, folder: &Path) -> Result {
+    let path = key_file(folder);
+    let key = if path.exists() { keyfile::read(&path)? } else { keyfile::create(&path)? };
+    let address = key.address().to_string();
+    let faucet = || host.client.get(&["dev", "faucet"]).by(Who::Everyone).query("address", &address);
+    let has = faucet().send().await?.body["balanceUsd"].as_f64().unwrap_or_default();
+    if has * 1e6 < PURSE as f64 {
+        let wanted = json!({ "address": address, "amountUsd": MicroUsd(PURSE) });
+        host.client.post(&["dev", "faucet"]).by(Who::Everyone).json(&wanted).send().await?;
+    }
+    Ok(())
+}
+
+/// Publishes what is saved, and tells what happens, until somebody has enough.
+async fn serve(bench: Bench) -> Result {
+    let bench = Arc::new(bench);
+    let (mut watch, mut keys) = (Watched::of(&bench.folder), Keys::read());
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let mut publishes = Publishes::new(Arc::clone(&bench), tell);
+    publishes.begin();
+    loop {
+        tokio::select! {
+            () = watch.changed() => publishes.begin(),
+            Some(ended) = told.recv() => publishes.ended(ended, &watch, &keys)?,
+            Some(key) = keys.next() => match key {
+                Key::Call => publishes.call(),
+                Key::Cases => publishes.begin_cases(),
+                Key::Open => publishes.open().await?,
+                Key::Quit => return Ok(()),
+            },
+            ended = publishes.followed() => ended?,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Who serves a folder: one `dev` at a time, which says where it is for others to find.
+
+use std::{
+    env,
+    fs::{self, File, OpenOptions},
+    io::Write as _,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    process,
+};
+
+use reqwest::Url;
+use rustix::{
+    fs::{FlockOperation, flock},
+    process::geteuid,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::cli::base::{
+    address::is_loopback,
+    error::{Error, Result},
+    places,
+};
+
+/// What the one says of itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Here {
+    url: String,
+    pid: u32,
+}
+
+/// A folder that nobody else serves as long as this is held. It is let go of when the process ends, however that comes.
+#[derive(Debug)]
+pub(super) struct Held {
+    file: PathBuf,
+    _lock: File,
+}
+
+fn lock(folder: &Path) -> PathBuf {
+    folder.join(".tollhouse/dev.lock")
+}
+
+fn note(folder: &Path) -> PathBuf {
+    folder.join(".tollhouse/dev.json")
+}
+
+impl Held {
+    /// Takes it.
+    ///
+    /// # Errors
+    ///
+    /// Says who has it.
+    pub(super) fn take(folder: &Path) -> Result<Self> {
+        let path = lock(folder);
+        places::make_folder(&folder.join(".tollhouse"))?;
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path)?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let who = read(folder).map(|here| format!(": {} (process {})", here.url, here.pid)).unwrap_or_default();
+            return Err(Error::refused(format!("another `tollhouse dev` serves this folder{who}")));
+        }
+        // What one that was killed has left says nothing any more.
+        _ = fs::remove_file(note(folder));
+        Ok(Self { file: note(folder), _lock: file })
+    }
+
+    /// Says where it is.
+    ///
+    /// # Errors
+    ///
+    /// Where that cannot be written.
+    pub(super) fn tell(&mut self, url: &str) -> Result {
+        let here = Here { url: url.to_owned(), pid: process::id() };
+        let text = serde_json::to_string(&here).map_err(|error| Error::refused(error.to_string()))?;
+        let beside = self.file.with_extension("json.new");
+        let mut file = File::create(&beside)?;
+        file.write_all(text.as_bytes())?;
+        Ok(fs::rename(&beside, &self.file)?)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        _ = fs::remove_file(&self.file);
+    }
+}
+
+/// The one that serves the folder that one is in, or one above it, as its owner runs it.
+pub(super) fn here() -> Option<(PathBuf, Url)> {
+    let here = env::current_dir().ok()?;
+    let folder = here.ancestors().find(|folder| note(folder).is_file())?;
+    // What somebody else has put in a folder above says nothing of what is meant here.
+    if fs::metadata(note(folder)).ok()?.uid() != geteuid().as_raw() || is_free(folder) {
+        return None;
+    }
+    let url = Url::parse(&read(folder)?.url).ok().filter(is_loopback)?;
+    Some((folder.to_owned(), url))
+}
+
+/// Whether nobody serves it: one that was killed leaves its note behind.
+fn is_free(folder: &Path) -> bool {
+    File::open(lock(folder)).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
+}
+
+fn read(folder: &Path) -> Option<Here> {
+    serde_json::from_str(&places::read(&note(folder)).ok()??).ok()
+}

@@ -1,0 +1,99 @@
+//! What happens on the host meanwhile: calls, each with what its handler wrote.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use serde_json::Value;
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, sleep_until},
+};
+
+use crate::cli::{
+    base::{follow::follow, out::Out, words::text},
+    local::Local,
+};
+
+/// How long a line waits for its call to end, to be told below it.
+const WAIT: Duration = Duration::from_secs(1);
+/// How many calls are remembered as told.
+const REMEMBERED: usize = 256;
+
+/// Something to tell.
+pub(super) enum Happened {
+    Call(Value, Vec<Value>),
+    Log(Value),
+}
+
+enum Entry {
+    Call(Value),
+    Log(Value),
+}
+
+/// The calls and the log of an endpoint, from a moment on.
+pub(super) struct Stream {
+    entries: mpsc::UnboundedReceiver<Entry>,
+    tasks: Vec<JoinHandle<()>>,
+    waiting: VecDeque<(Instant, Value)>,
+    told: VecDeque<String>,
+}
+
+impl Stream {
+    pub(super) fn of(host: &Arc<Local>, slug: &str, since: &str, out: Out) -> Self {
+        let (send, entries) = mpsc::unbounded_channel();
+        let kinds: [(&'static str, fn(Value) -> Entry); 2] = [("calls", Entry::Call), ("logs", Entry::Log)];
+        let tasks = kinds.map(|(name, entry)| {
+            let (host, slug, since, send) = (Arc::clone(host), slug.to_owned(), since.to_owned(), send.clone());
+            tokio::spawn(async move {
+                let ask = |_| host.client.get(&["ai", "endpoints", &slug, name]).query("since", &since);
+                // It ends with the endpoint, or with the host.
+                _ = follow(out, ask, |value| Ok(send.send(entry(value)).is_ok())).await;
+            })
+        });
+        Self { entries, tasks: tasks.into(), waiting: VecDeque::new(), told: VecDeque::new() }
+    }
+
+    /// The next. Nothing is lost where it is not waited for to its end.
+    pub(super) async fn next(&mut self) -> Happened {
+        loop {
+            let until = self.waiting.front().map(|(since, _)| *since + WAIT);
+            let late = async {
+                match until {
+                    Some(until) => sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let entry = tokio::select! {
+                entry = self.entries.recv() => entry,
+                () = late => match self.waiting.pop_front() {
+                    Some((_, log)) => return Happened::Log(log),
+                    None => continue,
+                },
+            };
+            match entry {
+                Some(Entry::Call(call)) => {
+                    let id = text(&call, "callId").to_owned();
+                    let (own, others) = self.waiting.drain(..).partition(|(_, log)| text(log, "callId") == id);
+                    self.waiting = others;
+                    let own: VecDeque<(Instant, Value)> = own;
+                    self.told.push_back(id);
+                    if self.told.len() > REMEMBERED {
+                        self.told.pop_front();
+                    }
+                    return Happened::Call(call, own.into_iter().map(|(_, log)| log).collect());
+                }
+                Some(Entry::Log(log)) if self.told.iter().any(|id| id == text(&log, "callId")) => return Happened::Log(log),
+                Some(Entry::Log(log)) => self.waiting.push_back((Instant::now(), log)),
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}

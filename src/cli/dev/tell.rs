@@ -1,0 +1,118 @@
+//! The one stream of what happens: publishes, types, cases, calls and logs, a line each.
+
+use jiff::{Zoned, tz::TimeZone};
+use serde_json::{Value, json};
+use tollhouse::base::clock::Clock;
+
+use crate::cli::{
+    base::{
+        clean::{block, json as on_one_line, line},
+        error::Result,
+        out::{Out, Paint},
+        words::{clock, text, usd},
+    },
+    tool::{map, place::Problem},
+    trial::stack,
+};
+
+/// What stands in front of the second and later lines of a message.
+const MARGIN: &str = "            | ";
+
+/// Tells it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Teller {
+    out: Out,
+}
+
+impl Teller {
+    pub(super) fn new(out: Out) -> Self {
+        Self { out }
+    }
+
+    pub(super) fn out(self) -> Out {
+        self.out
+    }
+
+    /// Something that happens now: an event with its members for programs, a line for people.
+    pub(super) fn event(self, name: &str, members: Value, words: &str) -> Result {
+        if !self.out.json {
+            return self.out.text(&format!("{}  {words}\n", now()));
+        }
+        let mut event = json!({ "event": name, "at": Clock::default().now() });
+        if let (Some(event), Value::Object(members)) = (event.as_object_mut(), members) {
+            event.extend(members);
+        }
+        self.out.object(&event)
+    }
+
+    /// A line that goes on with what was told before; nothing for programs.
+    pub(super) fn beside(self, words: &str) -> Result {
+        if self.out.json { Ok(()) } else { self.out.text(&format!("{words}\n")) }
+    }
+
+    pub(super) fn problem(self, problem: &Problem) -> Result {
+        let word = match problem.by {
+            "types" => "types ",
+            "cases" => "cases ",
+            _ => "error ",
+        };
+        self.event("problem", json!({ "problem": problem }), &format!("{}  {problem}", self.out.paint(Paint::Bad, word)))
+    }
+
+    /// A call, and what its handler wrote meanwhile.
+    pub(super) fn call(self, call: &Value) -> Result {
+        if self.out.json {
+            return self.out.object(&json!({ "event": "call", "call": call }));
+        }
+        let code = text(call, "code");
+        let is_well = text(call, "outcome") == "succeeded";
+        let ended = if is_well { self.out.paint(Paint::Good, "call 200") } else { self.out.paint(Paint::Bad, &format!("call {}", line(code))) };
+        let millis = |name: &str| call[name].as_f64().map(|millis| format!("{millis:.1} ms"));
+        let mut parts = vec![ended];
+        parts.extend(millis("durationMs"));
+        parts.extend(millis("cpuMs").map(|cpu| format!("cpu {cpu}")));
+        parts.push(match (call["owner"] == true, &call["charged"]) {
+            (true, _) => "yours, free".to_owned(),
+            (false, Value::Bool(true)) => format!("{} settled (simulated)", usd(call, "priceUsd")),
+            (false, Value::Bool(false)) => "nothing was charged".to_owned(),
+            (false, _) => "charged: not known yet".to_owned(),
+        });
+        parts.push(line(text(call, "receiptId")));
+        parts.push(block(text(call, "error"), MARGIN));
+        parts.retain(|part| !part.is_empty());
+        self.out.text(&format!("{}  {}\n", clock(call, "at"), parts.join("  ")))
+    }
+
+    /// A line that a handler wrote, with places of its stack as those of the folder's files.
+    pub(super) fn log(self, folder: &std::path::Path, entry: &Value) -> Result {
+        let own = stack(entry).and_then(|stack| map::first_own(folder, &stack));
+        if self.out.json {
+            return self.out.object(&json!({ "event": "log", "log": entry, "place": own }));
+        }
+        let level = text(entry, "level");
+        let paint = match level {
+            "error" => Paint::Bad,
+            "warn" => Paint::Odd,
+            _ => Paint::Quiet,
+        };
+        let mut fields = entry["fields"].clone();
+        let told = stack(entry).map(|stack| map::told(folder, &stack));
+        if told.is_some() {
+            fields.as_object_mut().map(|fields| fields.remove("stack"));
+        }
+        let has_fields = fields.as_object().is_some_and(|fields| !fields.is_empty());
+        let fields = if has_fields { format!("  {}", on_one_line(&fields)) } else { String::new() };
+        let message = block(text(entry, "message"), MARGIN);
+        let level = self.out.paint(paint, &format!("{:>6}", line(level)));
+        let mut told_lines = format!("{}  {level}  {message}{fields}\n", clock(entry, "at"));
+        for frame in told.iter().flat_map(|told| told.lines()).filter(|frame| frame.trim_start().starts_with("at ")) {
+            told_lines += &format!("{MARGIN}{}\n", line(frame.trim()));
+        }
+        self.out.text(&told_lines)
+    }
+}
+
+fn now() -> String {
+    let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    now.map(|now| Zoned::new(now, TimeZone::system()).strftime("%H:%M:%S").to_string()).unwrap_or_default()
+}

@@ -1,0 +1,54 @@
+//! `tollhouse diff`: what the folder says that the host has otherwise.
+
+use serde_json::json;
+use similar::TextDiff;
+
+use super::{
+    base::{
+        address::told,
+        clean::block,
+        error::{Error, Result},
+        session::Session,
+        words::text,
+    },
+    deploy::{Compared, compare},
+    plan::{There, lines},
+    tool::upload::{self, Upload},
+};
+
+/// Arguments of `diff`.
+#[derive(clap::Args)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(session: &Session, _: Args) -> Result {
+    let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
+    let slug = upload.tool.slug.clone();
+    let there = There::read(session, &slug).await?;
+    let there = there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
+    // All of it, whoever changed it.
+    let compared = compare(session, upload, Some(there), None).await?;
+    let unified = unified(&compared);
+    let Compared { there, plan, check, .. } = &compared;
+    let revision = there.as_ref().map(|there| there.revision);
+    if session.out.json {
+        let changes: Vec<_> = plan.changes.iter().map(|change| json!({ "field": change.field, "host": change.before, "folder": change.after })).collect();
+        return session.out.document(&json!({ "ok": true, "slug": slug, "revision": revision, "changes": changes, "handler": unified }));
+    }
+    if plan.is_empty() {
+        session.out.note(&format!("{slug} is on {} as it is here, revision {}", told(session.client.base()), revision.unwrap_or_default()));
+        return Ok(());
+    }
+    let head = format!("{slug} on {} (revision {}) → this folder\n", told(session.client.base()), revision.unwrap_or_default());
+    session.out.text(&format!("{head}{}{}", lines(&plan.rows(check, None)), unified.map(|unified| block(&unified, "")).unwrap_or_default()))
+}
+
+/// The handlers, as programs for patches read it.
+fn unified(compared: &Compared) -> Option<String> {
+    let (before, after) = compared.sources.as_ref()?;
+    let file = compared.upload.tool.handler_file();
+    let revision = compared.there.as_ref().map_or(0, |there| there.revision);
+    let version = compared.there.as_ref().map(|there| text(&there.record, "version")).unwrap_or_default();
+    let diff = TextDiff::from_lines(before.as_str(), after.as_str());
+    let heads = (format!("{file} (revision {revision}, {})", super::base::changed::short(version)), file.to_owned());
+    Some(diff.unified_diff().context_radius(3).header(&heads.0, &heads.1).to_string())
+}

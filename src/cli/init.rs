@@ -1,0 +1,78 @@
+//! `tollhouse init` and `types`: begins a folder, and writes the types of what handlers get.
+
+use std::{env, path::PathBuf};
+
+use serde_json::json;
+use tollhouse::tool::Slug;
+
+use super::{
+    base::{
+        clean::line,
+        error::{Error, Result},
+        out::Out,
+    },
+    tool::scaffold::{self, File, Made},
+};
+
+/// Arguments of `init`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Name of the tool, and of the folder that is made [default: this folder, by its name]
+    name: Option<Slug>,
+    /// JavaScript in place of TypeScript
+    #[arg(long)]
+    js: bool,
+    /// A tool of the shipped catalogue to begin from [default: one of a few lines]
+    #[arg(long, value_name = "SLUG", conflicts_with = "js")]
+    from: Option<String>,
+}
+
+/// Arguments of `types`.
+#[derive(clap::Args)]
+pub(crate) struct TypesArgs {}
+
+pub(crate) fn run(out: Out, args: Args) -> Result {
+    let here = env::current_dir()?;
+    let (folder, slug) = match args.name {
+        Some(slug) => (PathBuf::from(slug.as_str()), slug),
+        None => {
+            let name = here.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+            let name = name.replace(['_', ' ', '.'], "-");
+            let none = |_| Error::usage(format!("`{}` is no name of a tool", line(&name))).hint("say one: tollhouse init NAME");
+            (PathBuf::new(), name.parse::<Slug>().map_err(none)?)
+        }
+    };
+    let files = match &args.from {
+        Some(from) => scaffold::copied(&slug, from)?,
+        None => scaffold::new(&slug, if args.js { "js" } else { "ts" }),
+    };
+    // A second handler would make the folder one of no tool.
+    let path = here.join(&folder);
+    if let Some(other) = ["handler.ts", "handler.js"].into_iter().find(|name| path.join(name).exists() && !files.iter().any(|file| file.name == *name)) {
+        return Err(Error::refused(format!("`{}` is there already, and a tool has one handler", folder.join(other).display())));
+    }
+    let written = scaffold::write(&path, files, false)?;
+    tell(out, &folder, &written)?;
+    if !out.json {
+        let go = if folder.as_os_str().is_empty() { String::new() } else { format!("cd {} && ", folder.display()) };
+        out.note(&format!("next: {go}tollhouse dev"));
+    }
+    Ok(())
+}
+
+pub(crate) fn types(out: Out, _: &TypesArgs) -> Result {
+    let folder = super::tool::upload::here()?;
+    let written = scaffold::write(&folder, scaffold::types().into(), true)?;
+    tell(out, &PathBuf::new(), &written)
+}
+
+fn tell(out: Out, folder: &std::path::Path, written: &[(File, Made)]) -> Result {
+    let files: Vec<_> = written
+        .iter()
+        .map(|(file, made)| json!({ "file": folder.join(file.name), "written": matches!(made, Made::New | Made::Anew), "what": made.told() }))
+        .collect();
+    out.tell(&json!({ "ok": true, "files": files }), |_| {
+        let width = written.iter().map(|(file, _)| folder.join(file.name).as_os_str().len()).max().unwrap_or(0);
+        written.iter().map(|(file, made)| format!("{:width$}  {}\n", folder.join(file.name).display().to_string(), made.told())).collect()
+    })
+}

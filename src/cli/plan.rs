@@ -1,0 +1,237 @@
+//! What a deploy would change, and what it leaves as somebody else has set it.
+//!
+//! Three say what an endpoint is: the folder, the host, and what the folder was when it was last published or taken from there. What has
+//! changed in the folder since is published; what has changed on the host alone stays.
+
+mod base;
+mod there;
+
+use serde_json::{Map, Value, json};
+use similar::{ChangeTag, TextDiff};
+
+pub(crate) use self::{
+    base::Base,
+    there::{There, conflict},
+};
+use super::{
+    base::{
+        changed::{pairs, short},
+        words::{list, text},
+    },
+    tool::{
+        upload::Upload,
+        wanted::{self, Change, plain},
+    },
+};
+
+/// A plan.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// What is published.
+    pub(crate) changes: Vec<Change>,
+    /// What the host has otherwise, and keeps.
+    pub(crate) kept: Vec<Change>,
+    pub(crate) handler: Option<Handler>,
+    /// Whether the host runs another handler, and keeps it.
+    pub(crate) keeps_handler: bool,
+}
+
+/// Another handler.
+#[derive(Debug)]
+pub(crate) struct Handler {
+    pub(crate) before: Option<String>,
+    pub(crate) after: String,
+    /// Lines that come and go.
+    pub(crate) lines: (usize, usize),
+}
+
+/// A line of a plan: a field, what becomes of it, and what that means.
+pub(crate) type Row = (String, String, String);
+
+impl Plan {
+    /// Compares a folder, which the host would run as `version`, with what is there.
+    pub(crate) fn of(upload: &Upload, version: &str, there: Option<&There>, base: Option<&Base>) -> Self {
+        let mut plan = Self::default();
+        let fields = there.map(|there| &there.fields);
+        for change in wanted::changes(&upload.tool.body, fields) {
+            let was = base.and_then(|base| base.fields.get(&change.field)).map(|was| plain(&change.field, was));
+            match (was, there) {
+                (Some(was), Some(_)) => {
+                    let after = merged(&was, &change);
+                    if after != change.after {
+                        plan.kept.push(Change { after: change.after.clone(), ..change.clone() });
+                    }
+                    if after != change.before {
+                        plan.changes.push(Change { after, ..change });
+                    }
+                }
+                _ => plan.changes.push(change),
+            }
+        }
+        let running = there.map(|there| text(&there.record, "version"));
+        let is_base = base.is_some_and(|base| base.version == version);
+        match running {
+            Some(running) if running == version => {}
+            Some(_) if is_base => plan.keeps_handler = true,
+            _ => plan.handler = Some(Handler { before: running.map(str::to_owned), after: version.to_owned(), lines: (0, 0) }),
+        }
+        plan
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.handler.is_none()
+    }
+
+    /// Whether it brings what builders vouch for.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.handler.is_some() || self.changes.iter().any(|change| matches!(change.field.as_str(), "title" | "description" | "tags" | "inputSchema" | "outputSchema"))
+    }
+
+    /// The body that changes what is there.
+    pub(crate) fn patch(&self, upload: &Upload) -> Map<String, Value> {
+        let mut patch: Map<String, Value> = self.changes.iter().map(|change| (change.field.clone(), change.after.clone())).collect();
+        if self.handler.is_some() && !upload.handler().is_null() {
+            patch.insert("handler".to_owned(), upload.handler());
+        }
+        patch
+    }
+
+    /// What the folder says of fields that the host keeps otherwise: as they are the next time too.
+    pub(crate) fn base_fields(&self, there: &There) -> Map<String, Value> {
+        let mut fields = there.fields.clone();
+        for kept in &self.kept {
+            fields.insert(kept.field.clone(), kept.after.clone());
+        }
+        fields
+    }
+
+    /// As people read it. `check` is what the host says of the upload, `fee_bps` what it keeps of a price, where it keeps something.
+    pub(crate) fn rows(&self, check: &Value, fee_bps: Option<u64>) -> Vec<Row> {
+        let mut rows: Vec<Row> = vec![];
+        if let Some(Handler { before, after, lines: (added, removed) }) = &self.handler {
+            let change = before.as_ref().map_or_else(|| short(after), |before| format!("{} → {}", short(before), short(after)));
+            rows.push(("handler".to_owned(), change, if before.is_some() { format!("+{added} −{removed}") } else { format!("+{added}") }));
+        }
+        let asked = self.changes.iter().find(|change| change.field == "capabilities");
+        let hosts = self.changes.iter().find(|change| change.field == "allowedHosts");
+        for change in &self.changes {
+            match change.field.as_str() {
+                "capabilities" => rows.push(touches(change, hosts, check)),
+                "allowedHosts" if asked.is_some_and(|asked| added(asked).contains(&"httpGetJson".to_owned())) => {}
+                "allowedHosts" => rows.push(touches(change, None, check)),
+                "priceUsd" => rows.push((change.field.clone(), told(change), fee_bps.map(|bps| net(&change.after, bps)).unwrap_or_default())),
+                field => {
+                    let (before, after) = (json!({ field: change.before }), json!({ field: change.after }));
+                    rows.extend(pairs(&before, &after).into_iter().map(|(name, change)| (name, without_nothing(&change), String::new())));
+                }
+            }
+        }
+        rows
+    }
+
+    /// What stays as it is on the host, a line each.
+    pub(crate) fn kept_rows(&self) -> Vec<String> {
+        let told = |kept: &Change| {
+            let (here, there) = (json!({ &kept.field: kept.after }), json!({ &kept.field: kept.before }));
+            pairs(&here, &there).into_iter().map(|(name, change)| format!("{name}  {change}")).collect::<Vec<_>>()
+        };
+        let handler = self.keeps_handler.then(|| "handler  is the host's: it has changed there, and not here".to_owned());
+        self.kept.iter().flat_map(told).chain(handler).collect()
+    }
+}
+
+/// Rows below one another, remarks side by side where they fit.
+pub(crate) fn lines(rows: &[Row]) -> String {
+    let width = |text: &str| text.chars().count();
+    let names = rows.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
+    let short = rows.iter().filter(|(_, change, remark)| !remark.is_empty() && width(change) <= 24).map(|(_, change, _)| width(change)).max().unwrap_or(0);
+    let told = rows.iter().map(|(name, change, remark)| {
+        let gap = if remark.is_empty() { 0 } else if width(change) <= short { short - width(change) + 2 } else { 3 };
+        format!("  {name}{}  {change}{}{remark}\n", " ".repeat(names - width(name)), " ".repeat(gap))
+    });
+    told.collect()
+}
+
+/// The lines that come, and those that go, from one text to another.
+pub(crate) fn count(before: &str, after: &str) -> (usize, usize) {
+    let diff = TextDiff::from_lines(before, after);
+    let of = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
+    (of(ChangeTag::Insert), of(ChangeTag::Delete))
+}
+
+/// A value that was changed here, there, or in both: members of objects one by one.
+fn merged(was: &Value, change: &Change) -> Value {
+    let (theirs, mine) = (&change.before, &change.after);
+    match (change.field.as_str(), was, theirs, mine) {
+        ("limits" | "capabilities", Value::Object(was), Value::Object(theirs), Value::Object(mine)) => {
+            let mut merged = theirs.clone();
+            for name in was.keys().chain(mine.keys()).filter(|name| was.get(*name) != mine.get(*name)) {
+                match mine.get(name) {
+                    Some(value) => _ = merged.insert(name.clone(), value.clone()),
+                    None => _ = merged.remove(name),
+                }
+            }
+            Value::Object(merged)
+        }
+        _ if was == mine => theirs.clone(),
+        _ => mine.clone(),
+    }
+}
+
+fn told(change: &Change) -> String {
+    let shown = |value: &Value| if value.is_null() { String::new() } else { value.to_string() };
+    match (shown(&change.before), shown(&change.after)) {
+        (before, after) if before.is_empty() => after,
+        (before, after) => format!("{before} → {after}"),
+    }
+}
+
+/// Of what is new there is nothing before.
+fn without_nothing(change: &str) -> String {
+    change.strip_prefix("nothing → ").unwrap_or(change).to_owned()
+}
+
+fn names(value: &Value) -> Vec<String> {
+    match value {
+        Value::Object(named) => named.keys().cloned().collect(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => vec![],
+    }
+}
+
+fn added(change: &Change) -> Vec<String> {
+    let before = names(&change.before);
+    names(&change.after).into_iter().filter(|name| !before.contains(name)).collect()
+}
+
+/// What may be touched that might not before, and the other way round; and whether an admin is asked.
+fn touches(change: &Change, hosts: Option<&Change>, check: &Value) -> Row {
+    let (more, after) = (added(change), names(&change.after));
+    let less: Vec<_> = names(&change.before).into_iter().filter(|name| !after.contains(name)).collect();
+    let with_hosts = |name: &String| match hosts {
+        Some(hosts) if name == "httpGetJson" => format!("{name} {}", added(hosts).join(" ")),
+        _ => name.clone(),
+    };
+    let mut parts = vec![];
+    if !more.is_empty() {
+        parts.push(format!("+ {}", more.iter().map(with_hosts).collect::<Vec<_>>().join(", ")));
+    }
+    if !less.is_empty() {
+        parts.push(format!("− {}", less.join(", ")));
+    }
+    let requested = &check["requested"];
+    let asks = list(requested, "hosts").filter_map(Value::as_str).any(|host| more.iter().any(|name| name == host))
+        || more.iter().any(|name| requested["capabilities"][name] == true);
+    let remark = if asks { "asks an admin; the tool works without it meanwhile" } else { "" };
+    (change.field.clone(), super::base::clean::line(&parts.join("  ")), remark.to_owned())
+}
+
+/// What is left of a price for its builder: the host's part is rounded down.
+fn net(price: &Value, fee_bps: u64) -> String {
+    let micros = price.as_f64().map_or(0.0, |usd| (usd * 1e6).round());
+    let fee = (micros * fee_bps as f64 / 10_000.0).floor();
+    if micros == 0.0 { String::new() } else { format!("you get {} a call", (micros - fee) / 1e6) }
+}
+
+#[cfg(test)]
+mod tests;

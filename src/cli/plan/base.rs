@@ -1,0 +1,34 @@
+//! `.tollhouse/base.json`: what a folder's endpoint was when the folder was last published or taken from the host.
+
+use std::{fs, path::Path};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::cli::base::places;
+
+/// What it was.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Base {
+    pub(crate) revision: u64,
+    /// The handler's hash.
+    pub(crate) version: String,
+    pub(crate) fields: Map<String, Value>,
+}
+
+const FILE: &str = ".tollhouse/base.json";
+
+impl Base {
+    /// That of a revision, where the folder has it. Without it there is less to tell, and nothing is lost.
+    pub(crate) fn read(folder: &Path, revision: u64) -> Option<Self> {
+        let text = places::read(&folder.join(FILE)).ok()??;
+        serde_json::from_str(&text).ok().filter(|base: &Self| base.revision == revision)
+    }
+
+    pub(crate) fn write(&self, folder: &Path) {
+        let file = folder.join(FILE);
+        let Ok(text) = serde_json::to_string_pretty(self) else { return };
+        let beside = file.with_extension(format!("new-{}", std::process::id()));
+        _ = fs::create_dir_all(folder.join(".tollhouse")).and_then(|()| fs::write(&beside, text)).and_then(|()| fs::rename(&beside, &file));
+    }
+}

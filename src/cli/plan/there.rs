@@ -1,0 +1,106 @@
+//! What a host has of an endpoint, and what is told where somebody else was quicker.
+
+use serde_json::{Map, Value, json};
+use tollhouse::tool::Slug;
+
+use super::base::Base;
+use crate::cli::{
+    base::{
+        changed::changes,
+        error::{Error, Result},
+        session::Session,
+        words::{list, moment, text},
+    },
+    tool::wanted,
+};
+
+/// An endpoint, as its owner reads it.
+#[derive(Debug, Clone)]
+pub(crate) struct There {
+    pub(crate) record: Value,
+    pub(crate) fields: Map<String, Value>,
+    pub(crate) revision: u64,
+}
+
+impl There {
+    pub(crate) fn of(record: Value) -> Self {
+        Self { fields: wanted::of_record(&record), revision: record["revision"].as_u64().unwrap_or_default(), record }
+    }
+
+    /// Reads it; `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// What the host refuses; an endpoint of somebody else.
+    pub(crate) async fn read(session: &Session, slug: &Slug) -> Result<Option<Self>> {
+        match session.client.get(&["ai", "endpoints", slug.as_str()]).send().await {
+            Ok(mut answer) => {
+                let there = Self::of(answer.body["endpoint"].take());
+                if there.record["revision"].is_null() {
+                    return Err(Error::refused(format!("{slug} is somebody else's on {}", session.host())).hint("take another slug in tool.json"));
+                }
+                Ok(Some(there))
+            }
+            Err(error) if error.code() == "unknown_endpoint" => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The source that it runs, or its answer as JSON.
+    ///
+    /// # Errors
+    ///
+    /// What the host refuses.
+    pub(crate) async fn source(&self, session: &Session) -> Result<Value> {
+        let slug = text(&self.record, "slug");
+        let asked = session.client.get(&["ai", "endpoints", slug, "source"]).send().await;
+        match asked {
+            Ok(mut answer) => Ok(answer.body["handler"].take()),
+            // Of what the host has the code of there is none.
+            Err(error) if error.code() == "unknown_version" => Ok(Value::Null),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What it was, for the next time.
+    pub(crate) fn base(&self, fields: Map<String, Value>) -> Base {
+        Base { revision: self.revision, version: text(&self.record, "version").to_owned(), fields }
+    }
+}
+
+/// Somebody else was quicker: what they changed, and what can be done.
+pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before: Option<&Base>, now: &There) -> Error {
+    let at = moment(&now.record, "updatedAt");
+    let by = changed_by(session, slug, &now.record).await.map(|by| format!(", by {by}")).unwrap_or_default();
+    let mut theirs = json!(now.fields);
+    theirs["handler"] = now.record["version"].clone();
+    let told = before.map(|before| {
+        let mut was = json!(before.fields);
+        was["handler"] = json!(before.version);
+        changes(&was, &theirs)
+    });
+    let error = Error::refused(format!("{slug} changed on the host since revision {since}: now {}{by}, {at}", now.revision));
+    let mut error = error.more(told.unwrap_or_default()).ending(format!(
+        "nothing was published.  keep theirs and publish: --onto {}   look: tollhouse diff   take theirs: tollhouse pull",
+        now.revision
+    ));
+    error.said.insert("code".to_owned(), json!("revision_changed"));
+    error.said.insert("revision".to_owned(), json!(now.revision));
+    error
+}
+
+/// Who made the last change, as far as it is told.
+async fn changed_by(session: &Session, slug: &Slug, record: &Value) -> Option<String> {
+    let at = text(record, "updatedAt");
+    let published = list(record, "versions").find(|version| text(version, "createdAt") == at);
+    if let Some(by) = published.and_then(|version| version["by"].as_str()) {
+        return Some(by.to_owned());
+    }
+    let asked = session.client.get(&["ai", "builders", "events"]).query("endpointSlug", slug.as_str()).query("kind", "endpoint.updated").query("limit", 1);
+    let events = asked.send().await.ok()?;
+    Some(match text(list(&events.body, "events").next()?, "data.by") {
+        "builder" => "its owner".to_owned(),
+        by => by.to_owned(),
+    })
+    .filter(|by| !by.is_empty())
+}

@@ -1,0 +1,145 @@
+//! `tollhouse pull`: takes what a host has of an endpoint into the folder. What was changed here and is not there is asked about before.
+
+use std::{env, fs, path::PathBuf};
+
+use serde_json::{Value, json};
+use tollhouse::tool::Slug;
+
+use super::{
+    base::{
+        clean::line,
+        error::{Error, Result},
+        folder::{Folder, State},
+        prompt,
+        session::Session,
+        words::text,
+    },
+    plan::{Base, There},
+    tool::{
+        edit,
+        folder::Tool,
+        scaffold,
+        upload::{Upload, refused},
+        wanted::{self, FIELDS},
+    },
+};
+
+/// Arguments of `pull`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Endpoint, into this folder where it is no tool's yet [default: that of the folder]
+    slug: Option<Slug>,
+    /// Do not ask before what was changed here is written over
+    #[arg(long)]
+    yes: bool,
+}
+
+/// A file that is to be written.
+struct Write {
+    name: String,
+    text: String,
+    /// Whether it is changed here since it was published or taken.
+    is_over: bool,
+}
+
+pub(crate) async fn run(session: &Session, args: Args) -> Result {
+    let here = env::current_dir()?;
+    let folder = here.ancestors().find(|folder| folder.join("tool.json").is_file()).map(PathBuf::from);
+    let tool = match &folder {
+        Some(folder) => Some(Tool::read(folder).map_err(|problems| refused(&problems))?),
+        None => None,
+    };
+    let slug = match (&tool, args.slug) {
+        (Some(tool), Some(named)) if tool.slug != named => {
+            return Err(Error::usage(format!("this folder is of {}, not of {named}", tool.slug)).hint("pull into an empty folder"));
+        }
+        (Some(tool), _) => tool.slug.clone(),
+        (None, Some(named)) => named,
+        (None, None) => return Err(Error::usage("this is no folder of a tool").hint("tollhouse pull SLUG takes one into it")),
+    };
+    let folder = folder.unwrap_or(here);
+    let there = There::read(session, &slug).await?.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())))?;
+    let handler = there.source(session).await?;
+    let known = Folder::at(&folder)?.map(|found| found.state.revision);
+    let base = known.and_then(|known| Base::read(&folder, known));
+    let mut writes = vec![];
+    if let Some(write) = tool_json(&tool, &there, base.as_ref()) {
+        writes.push(write);
+    }
+    let (write, aside) = source(&tool, &folder, &there, &handler, base.as_ref()).await;
+    writes.extend(write);
+    let over: Vec<_> = writes.iter().filter(|write| write.is_over).map(|write| write.name.clone()).collect();
+    if !over.is_empty() && !args.yes {
+        prompt::insist(&format!("write over what was changed here in {}?", line(&over.join(", "))), "--yes")?;
+    }
+    for write in &writes {
+        fs::write(folder.join(&write.name), &write.text)?;
+    }
+    if tool.is_none() {
+        let language = if handler["language"] == "js" { "js" } else { "ts" };
+        let begun = scaffold::new(&slug, language).into_iter().filter(|file| !matches!(file.name, "tool.json" | "handler.ts" | "handler.js" | "cases.jsonc"));
+        scaffold::write(&folder, begun.collect(), false)?;
+    }
+    Folder::note(&folder, &State { slug: slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
+    there.base(there.fields.clone()).write(&folder);
+    if let Some(aside) = &aside {
+        session.out.note(aside);
+    }
+    let names: Vec<_> = writes.iter().map(|write| write.name.clone()).collect();
+    let answer = json!({ "ok": true, "slug": slug, "revision": there.revision, "written": names, "remark": aside });
+    session.out.tell(&answer, |_| match &names[..] {
+        [] => format!("{slug} is here as the host has it, revision {}\n", there.revision),
+        names => format!("{} taken from revision {} of {slug}\n", line(&names.join(", ")), there.revision),
+    })
+}
+
+/// `tool.json` with the values of the host, where they are others.
+fn tool_json(tool: &Option<Tool>, there: &There, base: Option<&Base>) -> Option<Write> {
+    let name = "tool.json".to_owned();
+    let slug = ("slug".to_owned(), there.record["slug"].clone());
+    let Some(tool) = tool else {
+        let said = FIELDS.into_iter().map(|field| (field.to_owned(), there.fields[field].clone()));
+        let said = said.filter(|(field, value)| !value.is_null() && *value != wanted::default(field));
+        return Some(Write { name, text: edit::new(&std::iter::once(slug).chain(said).collect::<Vec<_>>()), is_over: false });
+    };
+    let here = |field: &str| tool.body.get(field).map_or_else(|| wanted::default(field), |value| wanted::plain(field, value));
+    let others = FIELDS.into_iter().map(|field| (field.to_owned(), there.fields[field].clone()));
+    let others: Vec<_> = others.filter(|(field, value)| !value.is_null() && *value != here(field)).collect();
+    let was = |field: &str| base.and_then(|base| base.fields.get(field).cloned());
+    let is_over = others.iter().any(|(field, _)| was(field).is_none_or(|was| was != here(field)));
+    (!others.is_empty()).then(|| Write { name, text: edit::with(&tool.text, &others), is_over })
+}
+
+/// The handler, where it is another one; and a remark, where it cannot be taken as it is.
+async fn source(tool: &Option<Tool>, folder: &std::path::Path, there: &There, handler: &Value, base: Option<&Base>) -> (Option<Write>, Option<String>) {
+    let (name, theirs) = match (handler["source"].as_str(), text(handler, "language")) {
+        (Some(source), "ts") => ("handler.ts", source.to_owned()),
+        (Some(source), _) => ("handler.js", source.to_owned()),
+        (None, _) if handler["response"].is_null() => return (None, None),
+        (None, _) => ("response.json", scaffold::pretty(&handler["response"])),
+    };
+    let Some(tool) = tool else { return (Some(Write { name: name.to_owned(), text: theirs, is_over: false }), None) };
+    let version = text(&there.record, "version");
+    // What it was made of is here, and nothing has changed there.
+    let is_made = Upload::of(folder).await.ok().and_then(|upload| upload.bundle).filter(|bundle| bundle.is_made);
+    if base.is_some_and(|base| base.version == version) && is_made.is_some() || is_made.as_ref().is_some_and(|bundle| bundle.source == theirs) {
+        return (None, None);
+    }
+    if is_made.is_some() || name != tool.handler_file() {
+        let aside = format!(".tollhouse/pulled-{}", name);
+        _ = fs::create_dir_all(folder.join(".tollhouse"));
+        let remark = format!("the host's handler is not made of {}: it is in {aside}, for you to take what you want of it", tool.handler_file());
+        return (Some(Write { name: aside, text: theirs, is_over: false }), Some(remark));
+    }
+    let mine = super::tool::folder::read(&folder.join(name)).ok().flatten().unwrap_or_default();
+    if mine == theirs || same_response(name, &mine, handler) {
+        return (None, None);
+    }
+    let sent = super::tool::map::version(text(handler, "language"), &mine);
+    let is_over = base.is_none_or(|base| base.version != sent);
+    (Some(Write { name: name.to_owned(), text: theirs, is_over }), None)
+}
+
+fn same_response(name: &str, mine: &str, handler: &Value) -> bool {
+    name == "response.json" && serde_json::from_str::<Value>(mine).is_ok_and(|mine| mine == handler["response"])
+}

@@ -1,0 +1,15 @@
+//! A tool as a folder: what is read of it, what the compiler, the bundler and its own cases say of it, and where in it something is.
+
+pub(crate) mod bundle;
+pub(crate) mod cases;
+pub(crate) mod edit;
+pub(crate) mod folder;
+pub(crate) mod imports;
+pub(crate) mod map;
+pub(crate) mod place;
+pub(crate) mod program;
+pub(crate) mod scaffold;
+pub(crate) mod scratch;
+pub(crate) mod types;
+pub(crate) mod upload;
+pub(crate) mod wanted;

@@ -1,0 +1,204 @@
+//! The one source that a host takes: the handler as it is, or bundled with what it imports.
+//!
+//! The bundler is the builder's own `esbuild`, of the packages around the folder or of the machine. As a crate one would be most of the
+//! binary: rolldown is 288 crates, twice what the host is built of, and wants a newer compiler each month.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use tollhouse_protocol::Limits;
+
+use super::{
+    folder::{Code, Tool},
+    imports::imports,
+    map::{Map, relative},
+    place::{Place, Problem},
+    program::{self, Ran},
+    scratch::Scratch,
+};
+
+/// How esbuild begins an error.
+const ERROR: &str = "✘ [ERROR] ";
+/// By which it tells what Node alone has.
+const BUILT_INTO_NODE: &str = "built into node";
+/// How many that take room are named.
+const NAMED: usize = 5;
+
+/// What is uploaded.
+#[derive(Debug, Clone)]
+pub(crate) struct Bundle {
+    pub(crate) source: String,
+    pub(crate) language: &'static str,
+    pub(crate) map: Map,
+    /// The builder's own files that it is made of, but for packages.
+    pub(crate) files: Vec<PathBuf>,
+    /// Whether it is another text than the handler's.
+    pub(crate) is_made: bool,
+}
+
+impl Bundle {
+    /// What a handler is uploaded as; `None` of a tool without code.
+    ///
+    /// # Errors
+    ///
+    /// What keeps it from being one source, or from being short enough.
+    pub(crate) async fn of(tool: &Tool) -> Result<Option<Self>, Vec<Problem>> {
+        let Code::Source { file, language, text } = &tool.code else { return Ok(None) };
+        let imports = imports(text);
+        let Some(first) = imports.first() else {
+            let source = text.strip_prefix('\u{feff}').unwrap_or(text).to_owned();
+            let bundle = Self { source, language, map: Map::Same((*file).to_owned()), files: vec![tool.folder.join(file)], is_made: false };
+            return bundle.within(tool, &[]).map(Some);
+        };
+        let scratch = Scratch::new(&tool.folder).map_err(|why| vec![Problem::new("bundle", Place::file(*file), why)])?;
+        let failed = |why: String| vec![Problem::new("bundle", Place::of_byte(*file, text, first.at), why)];
+        match program::run(&tool.folder, "esbuild", &args(file, scratch.path())).await.map_err(failed)? {
+            Ran::Absent => Err(failed(format!("`{}` is imported, and there is no bundler: npm i -D esbuild", first.from))),
+            Ran::Ended(output) => {
+                let told = String::from_utf8_lossy(&output.stderr);
+                let problems = problems(&told);
+                if !output.status.success() || !problems.is_empty() {
+                    let why = || failed(format!("esbuild failed: {}", told.lines().find(|line| !line.is_empty()).unwrap_or("it does not say why")));
+                    return Err(if problems.is_empty() { why() } else { problems });
+                }
+                let (bundle, room) = made(tool, scratch.path()).ok_or_else(|| failed("esbuild made no bundle".to_owned()))?;
+                bundle.within(tool, &room).map(Some)
+            }
+        }
+    }
+
+    /// Whether it is as short as the host wants it, or what takes the room.
+    fn within(self, tool: &Tool, room: &[(String, u64)]) -> Result<Self, Vec<Problem>> {
+        let asked = tool.body.get("limits").and_then(|limits| limits["sourceBytes"].as_u64());
+        let limit = asked.unwrap_or(Limits::default().source_bytes);
+        let has = self.source.len() as u64;
+        if has <= limit {
+            return Ok(self);
+        }
+        let ceiling = Limits::ceilings().source_bytes;
+        let raise = if limit < ceiling { format!("; `limits.sourceBytes` may ask for {ceiling}") } else { String::new() };
+        let named: Vec<_> = room.iter().take(NAMED).map(|(what, bytes)| format!("{what} {bytes}")).collect();
+        let takes = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+        let what = if self.is_made { "the bundle" } else { "the handler" };
+        let message = format!("{what} has {has} bytes, and a host takes {limit}{raise}{takes}");
+        Err(vec![Problem::new("bundle", Place::file(tool.handler_file()), message)])
+    }
+}
+
+/// For what runs neither in Node nor in a browser: packages are taken as browsers get them, which is without Node.
+fn args(file: &str, scratch: &Path) -> Vec<OsString> {
+    let flags = [
+        "--bundle",
+        "--format=esm",
+        "--platform=browser",
+        "--target=es2023",
+        "--charset=utf8",
+        "--sourcemap=external",
+        "--sources-content=false",
+        "--define:global=globalThis",
+        "--define:process.env.NODE_ENV=\"production\"",
+        "--log-level=error",
+        "--log-limit=0",
+        "--color=false",
+    ];
+    let at = |flag: &str, name: &str| {
+        let mut flag = OsString::from(flag);
+        flag.push(scratch.join(name));
+        flag
+    };
+    let mut args = vec![file.into()];
+    args.extend(flags.map(OsString::from));
+    args.extend([at("--outfile=", "bundle.js"), at("--metafile=", "meta.json")]);
+    args
+}
+
+/// What the bundler made, and what in it takes how much room, the most first.
+fn made(tool: &Tool, scratch: &Path) -> Option<(Bundle, Vec<(String, u64)>)> {
+    let read = |name: &str| fs::read_to_string(scratch.join(name)).ok();
+    let map = Map::read(&read("bundle.js.map")?, &tool.folder, scratch)?;
+    let meta: Value = serde_json::from_str(&read("meta.json")?).ok()?;
+    let inputs = meta["inputs"].as_object()?.keys();
+    let files = inputs.filter(|path| package(path).is_none()).map(|path| tool.folder.join(path)).collect();
+    let mut room: Vec<(String, u64)> = vec![];
+    let outputs = meta["outputs"].as_object()?.values();
+    for (path, input) in outputs.filter_map(|output| output["inputs"].as_object()).flatten() {
+        let what = package(path).unwrap_or(path);
+        let bytes = input["bytesInOutput"].as_u64().unwrap_or_default();
+        match room.iter_mut().find(|(known, _)| known == what) {
+            Some((_, sum)) => *sum += bytes,
+            None => room.push((what.to_owned(), bytes)),
+        }
+    }
+    room.sort_by(|one, other| other.1.cmp(&one.1));
+    Some((Bundle { source: read("bundle.js")?, language: "js", map, files, is_made: true }, room))
+}
+
+/// The package that a path is of.
+fn package(path: &str) -> Option<&str> {
+    let (_, within) = path.rsplit_once("node_modules/")?;
+    let names = if within.starts_with('@') { 2 } else { 1 };
+    let end = within.match_indices('/').nth(names - 1).map_or(within.len(), |(end, _)| end);
+    Some(&within[..end])
+}
+
+/// Reads `✘ [ERROR] what`, an empty line, and `    file:line:column:`, whose column counts from 0.
+fn problems(told: &str) -> Vec<Problem> {
+    let mut found = vec![];
+    for error in told.split(ERROR).skip(1) {
+        let message = error.lines().next().unwrap_or_default();
+        let place = error.lines().nth(2).and_then(placed).unwrap_or_else(|| Place::file("handler"));
+        let message = match message.strip_prefix("Could not resolve ").map(|name| name.trim_matches('"')) {
+            Some(name) if error.contains(BUILT_INTO_NODE) => match package(&place.file) {
+                Some(package) => format!("the package `{package}` needs Node's `{name}`, and a tool has no Node: it needs another one"),
+                None => format!("`{name}` is Node's, and a tool has no Node"),
+            },
+            Some(name) if name.starts_with(['.', '/']) => format!("`{name}` is not there"),
+            Some(name) => format!("the package `{name}` is not installed: npm i {name}"),
+            None => message.to_owned(),
+        };
+        found.push(Problem::new("bundle", place, message));
+    }
+    found
+}
+
+fn placed(line: &str) -> Option<Place> {
+    let mut parts = line.trim().strip_suffix(':')?.rsplitn(3, ':');
+    let (column, line, file) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse().ok()?, parts.next()?);
+    Some(Place::at(relative(Path::new(""), Path::new(file)), line, column + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_bundler_refuses_names_the_package_and_the_import() {
+        let told = "✘ [ERROR] Could not resolve \"fs\"\n\n    node_modules/@a/needs-fs/index.js:1:19:\n      1 │ const fs = require(\"fs\");\n\n  The package \"fs\" wasn't found on the file system but is built into node. Are you\n\n\
+            ✘ [ERROR] Could not resolve \"node:crypto\"\n\n    handler.ts:4:27:\n\n  The package \"node:crypto\" wasn't found on the file system but is built into node.\n\n\
+            ✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:3:20:\n\n\
+            ✘ [ERROR] Could not resolve \"./x.ts\"\n\n    handler.ts:5:9:\n\n\
+            ✘ [ERROR] Unexpected \";\"\n\n    lib/x.ts:1:33:\n";
+        let told: Vec<_> = problems(told).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "node_modules/@a/needs-fs/index.js:1:20  the package `@a/needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one",
+                "handler.ts:4:28  `node:crypto` is Node's, and a tool has no Node",
+                "handler.ts:3:21  the package `not-there` is not installed: npm i not-there",
+                "handler.ts:5:10  `./x.ts` is not there",
+                "lib/x.ts:1:34  Unexpected \";\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_is_of_its_innermost_package() {
+        assert_eq!(package("../node_modules/a/node_modules/@b/c/d.js"), Some("@b/c"));
+        assert_eq!(package("node_modules/ms/index.js"), Some("ms"));
+        assert_eq!(package("lib/ms.ts"), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! `cases.jsonc`: what a tool does, as a list of claims, and whether an answer is what a case says. `fixtures/README.md` has the members.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    folder,
+    place::{Place, Problem, position},
+};
+use crate::cli::base::clean::{first, json as on_one_line};
+
+/// The file of cases.
+pub(crate) const FILE: &str = "cases.jsonc";
+
+/// What a case may say.
+const MEMBERS: [&str; 12] =
+    ["name", "input", "inputText", "output", "outputMatches", "status", "error", "http", "notHeaders", "publishError", "says", "within_ms"];
+
+/// Longest a value is told, in characters.
+const LONGEST: usize = 60;
+
+/// A case.
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    said: Map<String, Value>,
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Value,
+    pub(crate) took: Duration,
+}
+
+/// The cases of a folder; none where there is no such file.
+///
+/// # Errors
+///
+/// What does not read, with its place.
+pub(crate) fn read(folder: &Path) -> Result<Vec<Case>, Problem> {
+    let wrong = |place: Place, message: String| Problem::new("cases", place, message);
+    let text = folder::read(&folder.join(FILE)).map_err(|why| wrong(Place::file(FILE), why))?.unwrap_or_default();
+    if text.is_empty() {
+        return Ok(vec![]);
+    }
+    // Comments stand on lines of their own, which stay as lines.
+    let plain: String = text.split_inclusive('\n').map(|line| if line.trim_start().starts_with("//") { "\n" } else { line }).collect();
+    let cases: Value = serde_json::from_str(&plain).map_err(|error| {
+        let begun: usize = plain.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+        let (line, column) = position(&plain, begun + error.column().saturating_sub(1));
+        wrong(Place::at(FILE, line, column), error.to_string())
+    })?;
+    let Value::Array(cases) = cases else { return Err(wrong(Place::at(FILE, 1, 1), "it is no list of cases".to_owned())) };
+    let mut known: Vec<Case> = vec![];
+    for (index, case) in cases.into_iter().enumerate() {
+        let at = || Place::of_byte(FILE, &plain, super::place::find(&plain, &format!("/{index}")).0);
+        let case = Case::of(case).map_err(|why| wrong(at(), why))?;
+        if known.iter().any(|other| other.name == case.name) {
+            return Err(wrong(at(), format!("there are two cases \"{}\"", case.name)));
+        }
+        known.push(case);
+    }
+    Ok(known)
+}
+
+impl Case {
+    fn of(said: Value) -> Result<Self, String> {
+        let Value::Object(said) = said else { return Err("a case is an object".to_owned()) };
+        let Some(name) = said.get("name").and_then(Value::as_str).map(str::to_owned) else { return Err("a case has a `name`: what it claims".to_owned()) };
+        if let Some(odd) = said.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
+            return Err(format!("a case has no `{odd}`; it has {}", MEMBERS.join(", ")));
+        }
+        let ends = ["output", "outputMatches", "error", "publishError"].into_iter().filter(|end| said.contains_key(*end)).count();
+        if ends != 1 {
+            return Err("a case has one of `output`, `outputMatches`, `error` and `publishError`".to_owned());
+        }
+        Ok(Self { name, said })
+    }
+
+    /// Why it cannot be tried here: it wants recorded answers of other servers, and a host asks the real ones.
+    pub(crate) fn wants_recorded(&self) -> bool {
+        self.said.contains_key("http")
+    }
+
+    /// Whether it is about the publishing alone.
+    pub(crate) fn is_of_publishing(&self) -> bool {
+        self.said.contains_key("publishError")
+    }
+
+    /// The body of its call.
+    pub(crate) fn input(&self) -> String {
+        match self.said.get("inputText").and_then(Value::as_str) {
+            Some(text) => text.to_owned(),
+            None => self.said.get("input").cloned().unwrap_or_else(|| json!({})).to_string(),
+        }
+    }
+
+    /// What is wrong with an answer, if anything.
+    pub(crate) fn wrong(&self, reply: &Reply) -> Option<String> {
+        let member = |name: &str| self.said.get(name);
+        let of_error = member("error").or(member("publishError"));
+        let found = match of_error {
+            Some(wanted) => wrong_error(wanted, reply),
+            None => self.wrong_result(reply),
+        };
+        let late = || {
+            let bound = Duration::from_millis(member("within_ms")?.as_u64()?);
+            // As `fixtures/README.md` has it: machines are slower than the one the bound was set on.
+            (reply.took > bound * 3).then(|| format!("took {} ms, {} are allowed", reply.took.as_millis(), (bound * 3).as_millis()))
+        };
+        let carried = || {
+            let unwanted = member("notHeaders")?.as_object()?;
+            let held = unwanted.iter().find(|(name, value)| {
+                reply.headers.iter().any(|(header, held)| header.eq_ignore_ascii_case(name) && value.as_str() == Some(held))
+            })?;
+            Some(format!("carries the header {}: {}", held.0, held.1))
+        };
+        found.or_else(carried).or_else(late)
+    }
+
+    fn wrong_result(&self, reply: &Reply) -> Option<String> {
+        let error = &reply.body["error"];
+        let wanted = self.said.get("status").cloned().unwrap_or_else(|| json!(200));
+        if !one_of(&wanted, &json!(reply.status)) {
+            let told = error["message"].as_str().map(|message| format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()));
+            return Some(format!("expected {wanted}, got {}{}", reply.status, told.unwrap_or_default()));
+        }
+        if let Some(schema) = self.said.get("outputMatches") {
+            return misfit(schema, &reply.body);
+        }
+        difference("", self.said.get("output").unwrap_or(&Value::Null), &reply.body)
+    }
+}
+
+fn wrong_error(wanted: &Value, reply: &Reply) -> Option<String> {
+    let error = &reply.body["error"];
+    if !error.is_object() {
+        return Some(format!("expected the error {}, got {} {}", shown(&wanted["code"]), reply.status, shown(&reply.body)));
+    }
+    for name in ["code", "fault"] {
+        if !wanted[name].is_null() && !one_of(&wanted[name], &error[name]) {
+            let message = error["message"].as_str().unwrap_or_default();
+            return Some(format!("expected {name} {}, got {}: {}", shown(&wanted[name]), shown(&error[name]), first(message, 200)));
+        }
+    }
+    let (says, message) = (wanted["says"].as_str()?, error["message"].as_str().unwrap_or_default());
+    (!message.contains(says)).then(|| format!("expected a message with {says:?}, got {}", first(message, 200)))
+}
+
+fn one_of(wanted: &Value, found: &Value) -> bool {
+    wanted.as_array().map_or(wanted == found, |several| several.contains(found))
+}
+
+fn misfit(schema: &Value, value: &Value) -> Option<String> {
+    let validator = match jsonschema::validator_for(schema) {
+        Ok(validator) => validator,
+        Err(error) => return Some(format!("`outputMatches` is no schema: {error}")),
+    };
+    let error = validator.iter_errors(value).next()?;
+    let at = error.instance_path().to_string();
+    Some(format!("{} {}", if at.is_empty() { "the result:" } else { &at }, first(&error.to_string(), 200)))
+}
+
+/// The first place where two values differ.
+fn difference(at: &str, wanted: &Value, found: &Value) -> Option<String> {
+    if wanted == found {
+        return None;
+    }
+    let told = |at: &str, wanted: Option<&Value>, found: Option<&Value>| {
+        let shown = |value: Option<&Value>| value.map_or("nothing".to_owned(), shown);
+        Some(format!("{} expected {}, got {}", if at.is_empty() { "the result:" } else { at }, shown(wanted), shown(found)))
+    };
+    match (wanted, found) {
+        (Value::Object(wanted), Value::Object(found)) => {
+            let names = wanted.keys().chain(found.keys().filter(|name| !wanted.contains_key(*name)));
+            names.filter(|name| wanted.get(*name) != found.get(*name)).find_map(|name| {
+                let at = format!("{at}/{name}");
+                match (wanted.get(name), found.get(name)) {
+                    (Some(wanted), Some(found)) => difference(&at, wanted, found),
+                    (wanted, found) => told(&at, wanted, found),
+                }
+            })
+        }
+        (Value::Array(wanted), Value::Array(found)) => (0..wanted.len().max(found.len())).find_map(|index| {
+            let at = format!("{at}/{index}");
+            match (wanted.get(index), found.get(index)) {
+                (Some(wanted), Some(found)) => difference(&at, wanted, found),
+                (wanted, found) => told(&at, wanted, found),
+            }
+        }),
+        _ => told(at, Some(wanted), Some(found)),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    first(&on_one_line(value), LONGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: u16, body: Value) -> Reply {
+        Reply { status, headers: vec![("set-cookie".to_owned(), "a".to_owned())], body, took: Duration::from_millis(40) }
+    }
+
+    fn wrong(case: Value, status: u16, body: Value) -> Option<String> {
+        let mut case = case;
+        case["name"] = json!("claims");
+        Case::of(case).unwrap().wrong(&reply(status, body))
+    }
+
+    #[test]
+    fn what_differs_is_told_with_its_place() {
+        let told = |wanted: Value, found: Value| wrong(json!({ "output": wanted }), 200, found);
+        assert_eq!(told(json!({ "text": "HI" }), json!({})).as_deref(), Some("/text expected \"HI\", got nothing"));
+        assert_eq!(told(json!({ "a": [1, { "b": 2 }] }), json!({ "a": [1, { "b": 3 }] })).as_deref(), Some("/a/1/b expected 2, got 3"));
+        assert_eq!(told(json!([1]), json!([1, 2])).as_deref(), Some("/1 expected nothing, got 2"));
+        assert_eq!(told(json!(1), json!("1")).as_deref(), Some("the result: expected 1, got \"1\""));
+        assert_eq!(told(json!({ "a": null }), json!({ "a": null })), None);
+    }
+
+    #[test]
+    fn each_member_of_a_case_is_heeded() {
+        assert!(wrong(json!({ "output": 1 }), 502, json!({ "error": { "code": "handler_failed", "message": "boom" } })).unwrap().contains("boom (handler_failed)"));
+        assert_eq!(wrong(json!({ "output": 1, "status": [201, 404] }), 404, json!(1)), None);
+        assert!(wrong(json!({ "outputMatches": { "properties": { "a": { "type": "string" } } } }), 200, json!({ "a": 1 })).unwrap().starts_with("/a "));
+        assert!(wrong(json!({ "outputMatches": { "type": 1 } }), 200, json!(1)).unwrap().contains("no schema"));
+        let error = json!({ "error": { "code": ["a", "b"], "fault": "caller", "says": "no" } });
+        assert_eq!(wrong(error.clone(), 422, json!({ "error": { "code": "b", "fault": "caller", "message": "no way" } })), None);
+        assert!(wrong(error.clone(), 422, json!({ "error": { "code": "c", "fault": "caller", "message": "x" } })).unwrap().contains("expected code"));
+        assert!(wrong(error.clone(), 422, json!({ "error": { "code": "a", "fault": "caller", "message": "x" } })).unwrap().contains("a message with"));
+        assert!(wrong(error, 200, json!({ "text": 1 })).unwrap().contains("got 200"));
+        assert!(wrong(json!({ "output": 1, "notHeaders": { "Set-Cookie": "a" } }), 200, json!(1)).unwrap().contains("carries"));
+        assert!(wrong(json!({ "output": 1, "within_ms": 10 }), 200, json!(1)).unwrap().contains("took 40 ms"));
+        assert_eq!(wrong(json!({ "output": 1, "within_ms": 20 }), 200, json!(1)), None);
+    }
+
+    #[test]
+    fn cases_that_do_not_read_have_a_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let problem = |text: &str| {
+            std::fs::write(folder.path().join(FILE), text).unwrap();
+            read(folder.path()).unwrap_err().to_string()
+        };
+        assert!(problem("[\n // a comment\n { \"name\": \"a\", }\n]").starts_with("cases.jsonc:3:"));
+        assert!(problem("[\n {\"name\": \"a\", \"output\": 1},\n\n {\"name\": \"a\", \"output\": 1}\n]").starts_with("cases.jsonc:4:2  there are two"));
+        assert!(problem("[\n {\"name\": \"a\", \"ouput\": 1}]").starts_with("cases.jsonc:2:2  a case has no `ouput`"));
+        assert!(problem("{}").starts_with("cases.jsonc:1:1"));
+    }
+}

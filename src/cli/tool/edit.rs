@@ -1,0 +1,73 @@
+//! Changes `tool.json` as a person would: values where they stand, new members at the end, and everything else as it was.
+
+use serde_json::{Map, Value};
+
+use super::place::find_exactly;
+
+/// The text with each of these members as said.
+pub(crate) fn with(text: &str, members: &[(String, Value)]) -> String {
+    let mut text = text.to_owned();
+    for (name, value) in members {
+        let written = indented(value);
+        match find_exactly(&text, name) {
+            Some((begun, end)) => text.replace_range(begun..end, &written),
+            None => append(&mut text, name, &written),
+        }
+    }
+    text
+}
+
+/// A new text of these members, in their order.
+pub(crate) fn new(members: &[(String, Value)]) -> String {
+    with("{\n}\n", members)
+}
+
+fn append(text: &mut String, name: &str, value: &str) {
+    let Some(end) = text.rfind('}') else { return };
+    let before = text[..end].trim_end().len();
+    let comma = if text[..before].ends_with('{') { "" } else { "," };
+    let name = Value::String(name.to_owned());
+    text.replace_range(before..end, &format!("{comma}\n  {name}: {value}\n"));
+}
+
+/// On one line where it is short, else below its name.
+fn indented(value: &Value) -> String {
+    let short = spaced(value);
+    if short.len() <= 80 {
+        return short;
+    }
+    serde_json::to_string_pretty(value).unwrap_or_default().replace('\n', "\n  ")
+}
+
+/// On one line, with spaces as people write them.
+fn spaced(value: &Value) -> String {
+    match value {
+        Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),
+        Value::Object(members) if members.is_empty() => "{}".to_owned(),
+        Value::Object(members) => format!("{{ {} }}", all(members).join(", ")),
+        other => other.to_string(),
+    }
+}
+
+fn all(members: &Map<String, Value>) -> Vec<String> {
+    members.iter().map(|(name, value)| format!("{}: {}", Value::String(name.clone()), spaced(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_leaves_the_rest_of_the_file_as_people_wrote_it() {
+        let text = "{\n  \"slug\":   \"a\",\n  \"priceUsd\": 0.01,\n\n  \"tags\": [ \"x\" ]\n}\n";
+        let members = [("priceUsd".to_owned(), json!(0.02)), ("limits".to_owned(), json!({ "wallMs": 5000 })), ("tags".to_owned(), json!(["x", "y"]))];
+        let changed = with(text, &members);
+        assert_eq!(changed, "{\n  \"slug\":   \"a\",\n  \"priceUsd\": 0.02,\n\n  \"tags\": [\"x\", \"y\"],\n  \"limits\": { \"wallMs\": 5000 }\n}\n");
+        let long = json!({ "properties": { "text": { "type": "string", "description": "x".repeat(80) } } });
+        let changed: Value = serde_json::from_str(&with(&changed, &[("inputSchema".to_owned(), long.clone())])).unwrap();
+        assert_eq!(changed["inputSchema"], long);
+        assert_eq!(new(&[("slug".to_owned(), json!("a"))]), "{\n  \"slug\": \"a\"\n}\n");
+    }
+}

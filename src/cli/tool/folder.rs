@@ -1,0 +1,175 @@
+//! Reads the folder of a tool, the shape of `fixtures/tools/*`: `tool.json`, its handler, its cases.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+use tollhouse::{catalog::shipped, tool::Slug};
+
+use super::place::{Place, Problem, find, position};
+
+/// Longest file that is read, in bytes: the host takes no longer handler, nor a longer body.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// A tool's folder, as it lies there.
+#[derive(Debug, Clone)]
+pub(crate) struct Tool {
+    pub(crate) folder: PathBuf,
+    /// The text of `tool.json`.
+    pub(crate) text: String,
+    /// What it says: the body of a create without its handler. What people attest they say each time.
+    pub(crate) body: Map<String, Value>,
+    pub(crate) slug: Slug,
+    pub(crate) code: Code,
+}
+
+/// What answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Code {
+    /// Of the builder's own.
+    Source { file: &'static str, language: &'static str, text: String },
+    /// The same to everyone.
+    Response(Value),
+    /// The host's.
+    Builtin,
+}
+
+impl Tool {
+    /// Reads it.
+    ///
+    /// # Errors
+    ///
+    /// All that keeps it from being one, each with its place.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
+        let wrong = |place: Place, message: String| vec![Problem::new("tool", place, message)];
+        let text = match read(&folder.join("tool.json")) {
+            Ok(Some(text)) => text,
+            Ok(None) => return Err(wrong(Place::file("tool.json"), "is not there: `tollhouse init` makes one".to_owned())),
+            Err(why) => return Err(wrong(Place::file("tool.json"), why)),
+        };
+        let mut handlers = vec![];
+        for (file, language) in shipped::HANDLERS {
+            if let Some(text) = read(&folder.join(file)).map_err(|why| wrong(Place::file(file), why))? {
+                handlers.push((file, language, text));
+            }
+        }
+        let response = read(&folder.join("response.json")).map_err(|why| wrong(Place::file("response.json"), why))?;
+        if let [(one, ..), (other, ..)] = &handlers[..] {
+            return Err(wrong(Place::file(*other), format!("there is `{one}` too, and a tool has one handler")));
+        }
+        let given = |name: &str| match name {
+            "tool.json" => Some(text.clone()),
+            "response.json" => response.clone(),
+            _ => handlers.iter().find(|(file, ..)| *file == name).map(|(.., text)| text.clone()),
+        };
+        let body = shipped::body(&given).map_err(|why| wrong(unread(&text, response.as_deref()), why))?;
+        let Value::Object(mut body) = body else { return Err(wrong(Place::file("tool.json"), "it is no object".to_owned())) };
+        let answers = body.remove("handler");
+        body.remove("safetyAttestation");
+        let at = |pointer: &str| Place::of_byte("tool.json", &text, find(&text, pointer).0);
+        let slug = body.get("slug").and_then(Value::as_str).ok_or_else(|| wrong(at(""), "`slug` is missing: what the tool is called by".to_owned()))?;
+        let slug: Slug = slug.parse().map_err(|error| wrong(at("/slug"), format!("{error}")))?;
+        let code = match (handlers.pop(), response, answers) {
+            (Some((file, language, text)), ..) => Code::Source { file, language, text },
+            (None, Some(_), Some(mut answers)) => Code::Response(answers["response"].take()),
+            (None, None, Some(_)) => return Err(wrong(at("/handler"), "the handler is a file beside: handler.ts or handler.js".to_owned())),
+            (None, _, None) if body.get("handlerType").and_then(Value::as_str) == Some("js_request_response") => {
+                return Err(wrong(Place::file("handler.ts"), "is not there, nor is handler.js".to_owned()));
+            }
+            (None, _, None) => Code::Builtin,
+        };
+        Ok(Self { folder: folder.to_owned(), text, body, slug, code })
+    }
+
+    /// The file that a finding about the handler is in.
+    pub(crate) fn handler_file(&self) -> &'static str {
+        match &self.code {
+            Code::Source { file, .. } => file,
+            Code::Response(_) => "response.json",
+            Code::Builtin => "tool.json",
+        }
+    }
+
+    /// Where in `tool.json` a member stands.
+    pub(crate) fn place_of(&self, pointer: &str) -> Place {
+        Place::of_byte("tool.json", &self.text, find(&self.text, pointer).0)
+    }
+}
+
+/// Where JSON does not read.
+fn unread(tool: &str, response: Option<&str>) -> Place {
+    for (file, text) in [("tool.json", Some(tool)), ("response.json", response)] {
+        let Some(text) = text else { continue };
+        if let Err(error) = serde_json::from_str::<Value>(text) {
+            let line = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
+            let (line, column) = position(text, line + error.column().saturating_sub(1));
+            return Place::at(file, line, column);
+        }
+    }
+    Place::at("tool.json", 1, 1)
+}
+
+/// A text of the folder; `None` where there is none.
+///
+/// # Errors
+///
+/// What is no plain file, is too long, or no text.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
+    let about = match fs::metadata(path) {
+        Ok(about) => about,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    };
+    if !about.is_file() {
+        return Err("is no plain file".to_owned());
+    }
+    if about.len() > MOST_BYTES {
+        return Err(format!("has {} bytes, and {MOST_BYTES} are more than any host takes", about.len()));
+    }
+    match fs::read(path) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| "is no text in UTF-8".to_owned()),
+        // Editors put a new file in the place of the old one.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cannot be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(files: &[(&str, &str)]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        Tool::read(folder.path()).unwrap_err()[0].to_string()
+    }
+
+    #[test]
+    fn what_keeps_a_folder_from_being_a_tool_has_a_place() {
+        let js = ("handler.js", "export default () => 1;");
+        assert_eq!(problem(&[]), "tool.json  is not there: `tollhouse init` makes one");
+        assert!(problem(&[("tool.json", "{\n  \"slug\": ,\n}"), js]).starts_with("tool.json:2:11  tool.json: expected value"));
+        assert!(problem(&[("tool.json", "[]"), js]).starts_with("tool.json:1:1  "));
+        assert!(problem(&[("tool.json", "{\n \"title\": 1}"), js]).starts_with("tool.json:1:1  `slug` is missing"));
+        assert!(problem(&[("tool.json", "{\n \"slug\": \"Not A Slug\"}"), js]).starts_with("tool.json:2:10  "));
+        assert!(problem(&[("tool.json", "{\"slug\": \"a\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  there is `handler.js` too"));
+        let bare = "{\"slug\": \"a\", \"handlerType\": \"js_request_response\"}";
+        assert_eq!(problem(&[("tool.json", bare)]), "handler.ts  is not there, nor is handler.js");
+        assert!(problem(&[("tool.json", "{\"slug\": \"a\"}"), ("response.json", "{")]).starts_with("response.json:1:"));
+    }
+
+    #[test]
+    fn every_shipped_tool_is_a_folder_that_reads() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/tools");
+        let mut read = 0;
+        for slug in shipped::names() {
+            assert_eq!(Tool::read(&root.join(slug)).unwrap().slug.as_str(), slug);
+            read += 1;
+        }
+        assert!(read >= 8);
+    }
+}

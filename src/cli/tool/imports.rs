@@ -1,0 +1,117 @@
+//! What a handler imports: who imports nothing needs no bundler.
+
+use tollhouse::base::lexer::{Kind, Token, cooked, tokens};
+
+/// An import that is there when the handler runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Import {
+    /// What is asked for, as it is written.
+    pub(crate) from: String,
+    /// Its first byte in the source.
+    pub(crate) at: usize,
+}
+
+/// Every import of a source, but for those of types alone, of which nothing is left at run time.
+pub(crate) fn imports(source: &str) -> Vec<Import> {
+    let tokens: Vec<_> = tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect();
+    let mut found = vec![];
+    for (place, token) in tokens.iter().enumerate() {
+        if token.kind != Kind::Word || place > 0 && tokens[place - 1].text(source) == "." {
+            continue;
+        }
+        let behind = &tokens[place + 1..];
+        let from = match token.text(source) {
+            "import" => imported(source, behind),
+            "export" => exported(source, behind),
+            _ => None,
+        };
+        if let Some(from) = from {
+            let quoted = from.text(source);
+            // One that has no end is no string, which the host says.
+            let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+            found.push(Import { from: cooked(inner).into_owned(), at: from.start });
+        }
+    }
+    found
+}
+
+/// The string that is imported from, behind `import`.
+fn imported(source: &str, behind: &[Token]) -> Option<Token> {
+    let first = behind.first()?;
+    let second = behind.get(1);
+    match (first.kind, first.text(source)) {
+        (Kind::Str, _) => Some(*first),
+        (Kind::Punct, "(") => second.filter(|token| token.kind == Kind::Str).copied(),
+        (Kind::Punct, "{" | "*") => from(source, behind),
+        (Kind::Word, "type") => match second {
+            // A default import that is called `type`.
+            Some(token) if token.text(source) == "," => from(source, behind),
+            Some(token) if token.text(source) == "from" && behind.get(2).is_some_and(|token| token.kind == Kind::Str) => from(source, behind),
+            _ => None,
+        },
+        (Kind::Word, _) => from(source, behind),
+        _ => None,
+    }
+}
+
+/// The same behind `export`.
+fn exported(source: &str, behind: &[Token]) -> Option<Token> {
+    match behind.first()?.text(source) {
+        "*" | "{" => from(source, behind),
+        _ => None,
+    }
+}
+
+/// The string behind `from`, if a list of names and nothing else comes before it.
+fn from(source: &str, behind: &[Token]) -> Option<Token> {
+    let mut is_from = false;
+    for token in behind {
+        match (token.kind, token.text(source)) {
+            (Kind::Str, _) if is_from => return Some(*token),
+            // Names may be strings: `import { "a b" as c } from "d"`.
+            (Kind::Str, _) => is_from = false,
+            (Kind::Word, text) => is_from = text == "from",
+            (Kind::Punct, "{" | "}" | "," | "*") => is_from = false,
+            _ => return None,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(source: &str) -> Vec<String> {
+        imports(source).into_iter().map(|import| import.from).collect()
+    }
+
+    #[test]
+    fn what_is_imported_is_found_however_it_is_written() {
+        let source = r#"
+            import a from "one"; import { b, type C } from 'two'
+            import * as d from "three"; import e, { f as g } from "./four.ts";
+            import "five"
+            export * from "six"; export { h } from "seven"; export * as i from "eight";
+            import type, { j } from "nine"; import type from "ten";
+            const k = await import("eleven");
+            import { "a b" as l } from "twel\x76e";
+            import/* x */m/* y */from/* z */"thirteen";
+        "#;
+        let all = ["one", "two", "three", "./four.ts", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen"];
+        assert_eq!(found(source), all);
+    }
+
+    #[test]
+    fn what_only_looks_like_an_import_is_none() {
+        let source = r#"
+            import type { A } from "./types.ts"; import type B from "b"; import type * as C from "c"; export type { D } from "d";
+            // import x from "x"
+            const text = 'import y from "y"', at = `import z from "z"`, re = /import w from "w"/;
+            export { text }; export const from = "v"; export default function () {}
+            object.import("u"); import.meta.url; const o = { import: "t", from: "s" };
+            const dynamic = import(at);
+        "#;
+        assert_eq!(found(source), Vec::<String>::new());
+    }
+}

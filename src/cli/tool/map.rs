@@ -1,0 +1,244 @@
+//! Source maps: what a line of a bundle was in the builder's own files, and stacks told by those.
+
+use std::{
+    fs,
+    path::{Component, Path, PathBuf},
+    sync::LazyLock,
+};
+
+use regex::{Captures, Regex};
+use serde::{Deserialize, Serialize};
+use tollhouse::money::receipt::bytes_hash;
+
+use super::place::Place;
+
+/// How many versions' maps a folder keeps: as many as the host keeps versions.
+const KEPT: usize = 50;
+
+/// Where positions of a source are of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Map {
+    /// The source is that file: types are taken out, and nothing else moves.
+    #[serde(rename = "file")]
+    Same(String),
+    /// As a bundler has it, with its sources as paths from the tool's folder.
+    #[serde(rename = "bundle")]
+    Bundle { sources: Vec<String>, mappings: String },
+}
+
+/// A source map as bundlers write it.
+#[derive(Deserialize)]
+struct Written {
+    sources: Vec<String>,
+    mappings: String,
+}
+
+impl Map {
+    /// Reads a bundler's map, which lies in `beside`, below the folder.
+    pub(crate) fn read(text: &str, folder: &Path, beside: &Path) -> Option<Self> {
+        let Written { sources, mappings } = serde_json::from_str(text).ok()?;
+        let named = |source: &String| relative(folder, &beside.join(source));
+        Some(Self::Bundle { sources: sources.iter().map(named).collect(), mappings })
+    }
+
+    /// What a position of the source is of, both from 1.
+    pub(crate) fn place(&self, line: u32, column: u32) -> Option<Place> {
+        match self {
+            Self::Same(file) => Some(Place::at(file, line, column)),
+            Self::Bundle { sources, mappings } => {
+                let (source, line, column) = original(mappings, line.checked_sub(1)?, column.saturating_sub(1))?;
+                Some(Place::at(sources.get(source)?, line + 1, column + 1))
+            }
+        }
+    }
+
+    fn file_of(folder: &Path, version: &str) -> PathBuf {
+        folder.join(".tollhouse/maps").join(format!("{version}.json"))
+    }
+
+    /// Keeps it for the stacks of a version. Nothing hangs on it: where it cannot be written, stacks are told as they are.
+    pub(crate) fn keep(&self, folder: &Path, version: &str) {
+        let Some(version) = short(version) else { return };
+        let file = Self::file_of(folder, version);
+        let kept = serde_json::to_string(self).ok().zip(file.parent());
+        let Some((text, maps)) = kept else { return };
+        if fs::create_dir_all(maps).is_ok() && fs::write(&file, text).is_ok() {
+            forget(maps);
+        }
+    }
+
+    /// That of a version by the start of its hash, where the folder has it.
+    fn kept(folder: &Path, version: &str) -> Option<Self> {
+        serde_json::from_str(&fs::read_to_string(Self::file_of(folder, version)).ok()?).ok()
+    }
+}
+
+/// The version that a source is.
+pub(crate) fn version(language: &str, source: &str) -> String {
+    bytes_hash(format!("{language}\0{source}").as_bytes())
+}
+
+/// The characters of a version's hash by which stacks name it.
+fn short(version: &str) -> Option<&str> {
+    version.strip_prefix("sha256:").unwrap_or(version).get(..12).filter(|short| short.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Removes the oldest above [`KEPT`].
+fn forget(maps: &Path) {
+    let Ok(entries) = fs::read_dir(maps) else { return };
+    let mut all: Vec<_> = entries.flatten().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    all.sort();
+    let more = all.len().saturating_sub(KEPT);
+    for (_, path) in all.into_iter().take(more) {
+        _ = fs::remove_file(path);
+    }
+}
+
+/// A path from a folder on, with `..` where it leads out, whatever there is on the disk.
+pub(super) fn relative(folder: &Path, path: &Path) -> String {
+    let plain = |path: &Path| {
+        let mut parts = vec![];
+        for part in path.components() {
+            match part {
+                Component::ParentDir if matches!(parts.last(), Some(Component::Normal(_))) => _ = parts.pop(),
+                Component::CurDir => {}
+                other => parts.push(other),
+            }
+        }
+        parts.into_iter().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let (folder, path) = (plain(folder), plain(path));
+    let common = folder.iter().zip(&path).take_while(|(one, other)| one == other).count();
+    let up = std::iter::repeat_n("..".to_owned(), folder.len() - common);
+    up.chain(path[common..].iter().cloned()).collect::<Vec<_>>().join("/")
+}
+
+/// Source, line and column of a position in what was made, all from 0: those of the last segment of its line that does not begin behind it.
+fn original(mappings: &str, line: u32, column: u32) -> Option<(usize, u32, u32)> {
+    let (mut source, mut from_line, mut from_column) = (0_i64, 0_i64, 0_i64);
+    for (number, segments) in mappings.split(';').enumerate() {
+        let (mut at, mut found) = (0_i64, None);
+        let is_it = u32::try_from(number) == Ok(line);
+        for segment in segments.split(',').filter(|segment| !segment.is_empty()) {
+            let fields = decode(segment)?;
+            at += fields.first()?;
+            if let [_, of, down, along, ..] = fields[..] {
+                (source, from_line, from_column) = (source + of, from_line + down, from_column + along);
+                if is_it && at <= i64::from(column) {
+                    found = Some((source, from_line, from_column));
+                }
+            }
+        }
+        if is_it {
+            let (source, line, column) = found?;
+            return Some((usize::try_from(source).ok()?, u32::try_from(line).ok()?, u32::try_from(column).ok()?));
+        }
+    }
+    None
+}
+
+/// The numbers of a segment, each in base 64 of variable length.
+fn decode(segment: &str) -> Option<Vec<i64>> {
+    let (mut numbers, mut value, mut shift) = (vec![], 0_i64, 0_u32);
+    for byte in segment.bytes() {
+        let digit = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        if shift > 30 {
+            return None;
+        }
+        value |= i64::from(digit & 31) << shift;
+        shift += 5;
+        if digit & 32 == 0 {
+            numbers.push(if value & 1 == 1 { -(value >> 1) } else { value >> 1 });
+            (value, shift) = (0, 0);
+        }
+    }
+    Some(numbers)
+}
+
+/// How the host names a place of a handler: `tool:/shout/3f9a1c0b22aa:4:27`.
+static FRAME: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"tool:/[a-z0-9-]+/([0-9a-f]{12}):([0-9]+)(?::([0-9]+))?").expect("it is a pattern"));
+
+/// A stack, or any words, with places of handlers told as those of the builder's own files, as far as the folder knows the version.
+pub(crate) fn told(folder: &Path, text: &str) -> String {
+    FRAME.replace_all(text, |frame: &Captures<'_>| placed(folder, frame).map_or_else(|| frame[0].to_owned(), |place| place.to_string())).into_owned()
+}
+
+/// The first place of the builder's own that a stack names, not of a package.
+pub(crate) fn first_own(folder: &Path, stack: &str) -> Option<Place> {
+    let mut places = FRAME.captures_iter(stack).filter_map(|frame| placed(folder, &frame));
+    places.find(|place| !place.file.contains("node_modules/"))
+}
+
+fn placed(folder: &Path, frame: &Captures<'_>) -> Option<Place> {
+    let column = frame.get(3).map_or(Some(1), |column| column.as_str().parse().ok())?;
+    Map::kept(folder, &frame[1])?.place(frame[2].parse().ok()?, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of `esbuild`: a handler that imports `./lib/x.ts` and throws on its fourth line.
+    const MAPPINGS: &str = ";AAAO,IAAM,IAAY;;;ACEzB,eAAO,gBAAwB,KAAU;AACvC,QAAM,QAAY,UAAAA,SAAG,IAAI,MAAM,CAAC;AAChC,MAAI,IAAI,MAAM,KAAM,OAAM,IAAI,MAAM,MAAM";
+
+    fn map() -> Map {
+        let text = format!("{{\"version\":3,\"sources\":[\"../../lib/x.ts\",\"../../handler.ts\"],\"mappings\":\"{MAPPINGS}\"}}");
+        Map::read(&text, Path::new("/f"), Path::new("/f/.tollhouse/b")).unwrap()
+    }
+
+    #[test]
+    fn a_place_of_a_bundle_is_one_of_the_builders_files() {
+        let told = |line, column| map().place(line, column).map(|place| place.to_string());
+        assert_eq!(told(2, 1).as_deref(), Some("lib/x.ts:1:8"));
+        assert_eq!(told(5, 7).as_deref(), Some("handler.ts:3:8"));
+        assert_eq!(told(7, 3).as_deref(), Some("handler.ts:5:3"));
+        assert_eq!(told(7, 27).as_deref(), Some("handler.ts:5:23"));
+        assert_eq!((told(1, 1), told(99, 1), told(0, 0)), (None, None, None));
+        assert_eq!(Map::Same("handler.js".to_owned()).place(3, 4).unwrap().to_string(), "handler.js:3:4");
+    }
+
+    #[test]
+    fn a_map_that_is_none_is_read_as_nothing() {
+        for mappings in ["A!", "AAAAAAAAAAAAgggggggggggggggg", "gggggggggggggA", "AA,,;A", "DDDD"] {
+            let map = Map::Bundle { sources: vec!["a".to_owned()], mappings: mappings.to_owned() };
+            for line in 0..3 {
+                _ = map.place(line, 5);
+            }
+        }
+    }
+
+    #[test]
+    fn stacks_are_told_by_the_files_of_the_version_that_they_are_of() {
+        let folder = tempfile::tempdir().unwrap();
+        map().keep(folder.path(), "sha256:3f9a1c0b22aa77");
+        let stack = "Error: boom\n    at handler_default (tool:/shout/3f9a1c0b22aa:7:27)\n    at tool:/shout/000000000000:1:1";
+        let told = told(folder.path(), stack);
+        assert_eq!(told, "Error: boom\n    at handler_default (handler.ts:5:23)\n    at tool:/shout/000000000000:1:1");
+        assert_eq!(first_own(folder.path(), stack).unwrap().to_string(), "handler.ts:5:23");
+    }
+
+    #[test]
+    fn no_more_maps_are_kept_than_the_host_keeps_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        for version in 0..KEPT + 5 {
+            Map::Same("handler.js".to_owned()).keep(folder.path(), &format!("{version:012x}"));
+        }
+        assert_eq!(fs::read_dir(folder.path().join(".tollhouse/maps")).unwrap().count(), KEPT);
+        Map::Same("x".to_owned()).keep(folder.path(), "../../../../etc");
+    }
+
+    #[test]
+    fn paths_are_told_from_the_folder_on() {
+        let told = |path: &str| relative(Path::new("/a/b"), Path::new(path));
+        assert_eq!(told("/a/b/.tollhouse/x/../../handler.ts"), "handler.ts");
+        assert_eq!(told("/a/node_modules/ms/index.js"), "../node_modules/ms/index.js");
+    }
+}

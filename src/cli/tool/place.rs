@@ -1,0 +1,246 @@
+//! Where in a folder something is wrong: file, line and column, as editors jump to them.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::cli::base::clean::line;
+
+/// A place in a file, from 1. A column counts characters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Place {
+    pub(crate) file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) line: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) column: Option<u32>,
+}
+
+/// What is wrong with a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Problem {
+    #[serde(flatten)]
+    pub(crate) place: Place,
+    /// Who says so: `tool`, `bundle`, `host`, `types` or `cases`.
+    pub(crate) by: &'static str,
+    pub(crate) message: String,
+}
+
+impl Place {
+    pub(crate) fn file(file: impl Into<String>) -> Self {
+        Self { file: file.into(), line: None, column: None }
+    }
+
+    pub(crate) fn at(file: impl Into<String>, line: u32, column: u32) -> Self {
+        Self { file: file.into(), line: Some(line), column: Some(column) }
+    }
+
+    /// The place of a byte of a file's text.
+    pub(crate) fn of_byte(file: impl Into<String>, text: &str, byte: usize) -> Self {
+        let (line, column) = position(text, byte);
+        Self::at(file, line, column)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&line(&self.file))?;
+        match (self.line, self.column) {
+            (Some(line), Some(column)) => write!(f, ":{line}:{column}"),
+            (Some(line), None) => write!(f, ":{line}"),
+            (None, _) => Ok(()),
+        }
+    }
+}
+
+impl Problem {
+    pub(crate) fn new(by: &'static str, place: Place, message: impl Into<String>) -> Self {
+        Self { place, by, message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}  {}", self.place, line(&self.message))
+    }
+}
+
+/// Line and column of a byte, from 1.
+pub(crate) fn position(text: &str, byte: usize) -> (u32, u32) {
+    let mut end = byte.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let before = &text[..end];
+    let begun = before.rfind('\n').map_or(0, |at| at + 1);
+    let number = |count: usize| u32::try_from(count + 1).unwrap_or(u32::MAX);
+    (number(before.matches('\n').count()), number(before[begun..].chars().count()))
+}
+
+/// The bytes of a value in JSON text, by a JSON Pointer. Of a member that is not there, the nearest value that is.
+pub(crate) fn find(text: &str, pointer: &str) -> (usize, usize) {
+    let steps: Vec<String> = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
+    let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
+    scan.space();
+    let mut found = scan.clone().span();
+    for step in steps {
+        match scan.enter(&step) {
+            Some(span) => found = span,
+            None => break,
+        }
+    }
+    found
+}
+
+/// Whether there is such a value at all.
+pub(crate) fn find_exactly(text: &str, member: &str) -> Option<(usize, usize)> {
+    let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
+    scan.space();
+    scan.enter(member)
+}
+
+/// Reads JSON that a parser has taken already.
+#[derive(Clone)]
+struct Scan<'t> {
+    bytes: &'t [u8],
+    at: usize,
+}
+
+impl Scan<'_> {
+    fn peek(&self) -> u8 {
+        self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    fn space(&mut self) {
+        while self.peek().is_ascii_whitespace() {
+            self.at += 1;
+        }
+    }
+
+    /// The value that begins here.
+    fn span(mut self) -> (usize, usize) {
+        let begun = self.at;
+        self.skip();
+        (begun, self.at)
+    }
+
+    /// Over a value, however deep it is nested.
+    fn skip(&mut self) {
+        let mut depth = 0_usize;
+        loop {
+            self.space();
+            match self.peek() {
+                b'"' => _ = self.string(),
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                    continue;
+                }
+                b'}' | b']' => {
+                    depth = depth.saturating_sub(1);
+                    self.at += 1;
+                }
+                b',' | b':' => {
+                    self.at += 1;
+                    continue;
+                }
+                0 => return,
+                _ => {
+                    while !matches!(self.peek(), 0 | b',' | b':' | b'}' | b']' | b'"' | b'{' | b'[') && !self.peek().is_ascii_whitespace() {
+                        self.at += 1;
+                    }
+                }
+            }
+            if depth == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Over a string; its text with what escapes stand for.
+    fn string(&mut self) -> String {
+        let begun = self.at;
+        self.at += 1;
+        while !matches!(self.peek(), b'"' | 0) {
+            self.at += if self.peek() == b'\\' { 2 } else { 1 };
+        }
+        self.at = (self.at + 1).min(self.bytes.len());
+        serde_json::from_slice(&self.bytes[begun..self.at]).unwrap_or_default()
+    }
+
+    /// Into the member or item of that name, of the value that begins here; its span.
+    fn enter(&mut self, step: &str) -> Option<(usize, usize)> {
+        let is_object = match self.peek() {
+            b'{' => true,
+            b'[' => false,
+            _ => return None,
+        };
+        self.at += 1;
+        // Of several members of one name the last counts.
+        let mut found = None;
+        for index in 0_usize.. {
+            self.space();
+            if matches!(self.peek(), b'}' | b']' | 0) {
+                break;
+            }
+            let is_it = if is_object {
+                let name = self.string();
+                self.space();
+                self.at += 1;
+                self.space();
+                name == step
+            } else {
+                index.to_string() == step
+            };
+            let span = self.clone().span();
+            if is_it {
+                found = Some(span);
+            }
+            self.at = span.1;
+            self.space();
+            if self.peek() == b',' {
+                self.at += 1;
+            }
+        }
+        let span = found?;
+        self.at = span.0;
+        Some(span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "{\n  \"slug\": \"a\\\"b\",\n  \"limits\": { \"wallMs\" : 10, \"wallMs\": 20 },\n  \"tags\": [\"ü\", {\"x\": [1, 2]}, true]\n}";
+
+    #[test]
+    fn a_value_is_found_by_its_pointer_and_else_the_nearest_around_it() {
+        let text = |pointer: &str| {
+            let (begun, end) = find(TEXT, pointer);
+            &TEXT[begun..end]
+        };
+        assert_eq!(text("/slug"), "\"a\\\"b\"");
+        assert_eq!(text("/limits/wallMs"), "20");
+        assert_eq!(text("/tags/1/x/1"), "2");
+        assert_eq!(text("/tags/2"), "true");
+        assert_eq!(text("/limits/none/deeper"), "{ \"wallMs\" : 10, \"wallMs\": 20 }");
+        assert_eq!(text("/none"), TEXT);
+        assert_eq!(text(""), TEXT);
+    }
+
+    #[test]
+    fn text_that_ends_early_has_places_too() {
+        for end in (0..TEXT.len()).filter(|end| TEXT.is_char_boundary(*end)) {
+            let (begun, end_of) = find(&TEXT[..end], "/tags/1/x/1");
+            assert!(begun <= end_of && end_of <= end + 1, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_place_counts_characters_from_one() {
+        let (begun, _) = find(TEXT, "/tags/1");
+        assert_eq!(Place::of_byte("tool.json", TEXT, begun).to_string(), "tool.json:4:17");
+        assert_eq!(position("", 9), (1, 1));
+    }
+}

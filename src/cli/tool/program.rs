@@ -1,0 +1,42 @@
+//! Programs of the builder's own: those of the packages that are installed around a folder, else those of the machine.
+
+use std::{
+    ffi::OsString,
+    io,
+    path::Path,
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use tokio::process::Command;
+
+/// Longest that one may take: a compiler of a large project is done in a few seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a program ended, or that there is none.
+pub(crate) enum Ran {
+    Absent,
+    Ended(Output),
+}
+
+/// Runs a program of `node_modules/.bin`, of this folder or of one above it, else of `PATH`. It ends with whoever waits for it, and
+/// is asked nothing.
+///
+/// # Errors
+///
+/// Why it could not be run, or was ended.
+pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<Ran, String> {
+    let own = folder.ancestors().map(|above| above.join("node_modules/.bin").join(name)).find(|path| path.is_file());
+    let mut command = Command::new(own.unwrap_or_else(|| name.into()));
+    command.args(args).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ran::Absent),
+        Err(error) => return Err(format!("`{name}` cannot be run: {error}")),
+    };
+    match tokio::time::timeout(PATIENCE, child.wait_with_output()).await {
+        Ok(Ok(output)) => Ok(Ran::Ended(output)),
+        Ok(Err(error)) => Err(format!("`{name}` broke off: {error}")),
+        Err(_) => Err(format!("`{name}` took more than {} s", PATIENCE.as_secs())),
+    }
+}

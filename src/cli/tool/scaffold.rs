@@ -1,0 +1,236 @@
+//! What a folder is begun with: a tool that works, its contract as types, and what its compiler and Git are to know.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+use tollhouse::{catalog::shipped, tool::Slug};
+
+use crate::cli::base::error::{Error, Result};
+
+/// The contract of handlers, as one file.
+const CONTRACT: &str = include_str!("../../../runtime-js/tool.d.ts");
+
+/// Where its globals begin.
+const GLOBALS: &str = "// The web's globals that a handler has.";
+
+/// A file of a folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+}
+
+/// What became of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It was not there.
+    New,
+    /// It was there, and says the same.
+    Same,
+    /// It was there and was left as it was.
+    Kept,
+    /// It was there and said something else.
+    Anew,
+}
+
+impl Made {
+    pub(crate) fn told(self) -> &'static str {
+        match self {
+            Self::New => "made",
+            Self::Same => "unchanged",
+            Self::Kept => "kept: it was there",
+            Self::Anew => "written anew: it said something else",
+        }
+    }
+}
+
+/// The types of `req` and `ctx`, and those of the globals that there are, and no more.
+pub(crate) fn types() -> [File; 2] {
+    let (tool, globals) = CONTRACT.split_once(GLOBALS).unwrap_or((CONTRACT, ""));
+    let tool = tool.replace("The web's globals that there are stand at the end of this file, and no others", "The web's globals that there are stand in `globals.d.ts`, and no others");
+    let tool = tool.replace("tool.d.ts handler.ts", "tool.d.ts globals.d.ts handler.ts");
+    let text = |text: &str| format!("{}\n", text.trim());
+    [File { name: "tool.d.ts", text: text(&tool) }, File { name: "globals.d.ts", text: format!("{GLOBALS}\n\n{}", text(globals)) }]
+}
+
+/// What a compiler and Git are to know of a folder.
+fn surroundings(language: &str) -> [File; 2] {
+    let mut options = json!({
+        "target": "es2023",
+        "lib": ["es2023"],
+        "types": [],
+        "module": "esnext",
+        "moduleResolution": "bundler",
+        "allowImportingTsExtensions": true,
+        "strict": true,
+        "noEmit": true,
+        "skipLibCheck": true,
+        "erasableSyntaxOnly": true,
+    });
+    if language == "js" {
+        options["allowJs"] = json!(true);
+        options["checkJs"] = json!(true);
+    }
+    let config = json!({ "compilerOptions": options, "include": ["*.d.ts", format!("handler.{language}")] });
+    [File { name: "tsconfig.json", text: pretty(&config) }, File { name: ".gitignore", text: "/.tollhouse/\n/node_modules/\n.env*\n".to_owned() }]
+}
+
+/// A new tool.
+pub(crate) fn new(slug: &Slug, language: &'static str) -> Vec<File> {
+    let title = title(slug.as_str());
+    let tool = NEW_TOOL.replace("{slug}", slug.as_str()).replace("{title}", &title);
+    let (name, handler) = if language == "js" { ("handler.js", NEW_JS) } else { ("handler.ts", NEW_TS) };
+    let files = [("tool.json", tool.as_str()), (name, handler), ("cases.jsonc", NEW_CASES)];
+    with_surroundings(files.map(|(name, text)| File { name, text: text.to_owned() }).into(), language)
+}
+
+/// A copy of a tool that is built in, under a name of its own.
+///
+/// # Errors
+///
+/// Where there is no such tool; names those there are.
+pub(crate) fn copied(slug: &Slug, from: &str) -> Result<Vec<File>> {
+    let files = shipped::files(from);
+    if files.is_empty() {
+        let known: Vec<_> = shipped::names().collect();
+        return Err(Error::usage(format!("there is no tool `{from}` to begin from")).hint(format!("there are: {}", known.join(", "))));
+    }
+    let language = if files.iter().any(|(name, _)| *name == "handler.js") { "js" } else { "ts" };
+    let own = |name: &str, text: &str| match name {
+        // Its text as it is, so that it stays as people wrote it.
+        "tool.json" => text.replacen(&format!("\"slug\": \"{from}\""), &format!("\"slug\": \"{slug}\""), 1),
+        _ => text.to_owned(),
+    };
+    let mut files: Vec<_> = files.into_iter().map(|(name, text)| File { name, text: own(name, text) }).collect();
+    files.sort_by_key(|file| file.name != "tool.json");
+    Ok(with_surroundings(files, language))
+}
+
+fn with_surroundings(mut files: Vec<File>, language: &str) -> Vec<File> {
+    files.extend(types());
+    files.extend(surroundings(language));
+    files
+}
+
+/// Writes files into a folder. What people write is left as it is where it is there; what is the host's is written `anew`.
+///
+/// # Errors
+///
+/// Where one cannot be written.
+pub(crate) fn write(folder: &Path, files: Vec<File>, anew: bool) -> Result<Vec<(File, Made)>> {
+    let failed = |name: &str, error: std::io::Error| Error::refused(format!("`{}` cannot be written: {error}", folder.join(name).display()));
+    fs::create_dir_all(folder).map_err(|error| failed("", error))?;
+    let mut written = vec![];
+    for file in files {
+        let path = folder.join(file.name);
+        let made = match fs::read(&path) {
+            Ok(there) if there == file.text.as_bytes() => Made::Same,
+            Ok(_) if anew => Made::Anew,
+            Ok(_) => Made::Kept,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Made::New,
+            Err(error) => return Err(failed(file.name, error)),
+        };
+        if matches!(made, Made::New | Made::Anew) {
+            fs::write(&path, &file.text).map_err(|error| failed(file.name, error))?;
+        }
+        written.push((file, made));
+    }
+    Ok(written)
+}
+
+fn title(slug: &str) -> String {
+    let words = slug.replace('-', " ");
+    let mut chars = words.chars();
+    chars.next().map(|first| first.to_uppercase().collect::<String>() + chars.as_str()).unwrap_or_default()
+}
+
+pub(crate) fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+const NEW_TOOL: &str = r#"{
+  "slug": "{slug}",
+  "title": "{title}",
+  "description": "Says a text louder. Say here what yours does: agents find a tool by it.",
+  "priceUsd": 0.01,
+  "handlerType": "js_request_response",
+  "tags": [],
+  "inputSchema": {
+    "type": "object",
+    "properties": { "text": { "type": "string", "minLength": 1, "maxLength": 1000, "description": "What to say louder" } },
+    "required": ["text"],
+    "additionalProperties": false,
+    "examples": [{ "text": "hi" }]
+  },
+  "outputSchema": {
+    "type": "object",
+    "properties": { "text": { "type": "string" } },
+    "required": ["text"]
+  },
+  "capabilities": { "logs": true }
+}
+"#;
+
+const NEW_TS: &str = r#"export default async function (req: ToolRequest<{ text: string }>, ctx: ToolContext): Promise<ToolResult> {
+  const { text } = req.input;
+  ctx.log.info("shouting", { length: text.length });
+  return { text: text.toUpperCase() };
+}
+"#;
+
+const NEW_JS: &str = r#"/** @type {ToolHandler<{ text: string }>} */
+export default async function (req, ctx) {
+  const { text } = req.input;
+  ctx.log.info("shouting", { length: text.length });
+  return { text: text.toUpperCase() };
+}
+"#;
+
+const NEW_CASES: &str = r#"[
+  // What it does, as a list of claims. `tollhouse dev` and `tollhouse check` hold it to them.
+  { "name": "shouts", "input": { "text": "hi" }, "output": { "text": "HI" } },
+  { "name": "has nothing to say of nothing", "input": { "text": "" }, "error": { "code": "invalid_input", "fault": "caller" } },
+  { "name": "refuses what it does not know", "input": { "text": "hi", "loud": true }, "error": { "code": "invalid_input", "fault": "caller" } }
+]
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_two_files_of_types_are_the_whole_contract() {
+        let [tool, globals] = types();
+        assert!(tool.text.contains("interface ToolContext") && !tool.text.contains("declare var"), "{}", tool.text);
+        assert!(globals.text.contains("declare var Response") && globals.text.contains("declare var self"));
+        assert!(tool.text.contains("`globals.d.ts`") && tool.text.contains("tool.d.ts globals.d.ts handler.ts"));
+        let lines = |text: &str| text.lines().filter(|line| !line.is_empty()).count();
+        assert_eq!(lines(&tool.text) + lines(&globals.text), lines(CONTRACT));
+    }
+
+    #[test]
+    fn nothing_that_is_there_is_overwritten_without_saying() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("handler.ts"), "mine").unwrap();
+        let slug: Slug = "two-words".parse().unwrap();
+        let made = write(folder.path(), new(&slug, "ts"), false).unwrap();
+        let of = |made: &[(File, Made)], name: &str| made.iter().find(|(file, _)| file.name == name).unwrap().1;
+        assert_eq!((of(&made, "handler.ts"), of(&made, "tool.json")), (Made::Kept, Made::New));
+        assert_eq!(fs::read_to_string(folder.path().join("handler.ts")).unwrap(), "mine");
+        assert!(fs::read_to_string(folder.path().join("tool.json")).unwrap().contains("\"title\": \"Two words\""));
+        fs::write(folder.path().join("tool.d.ts"), "old").unwrap();
+        let made = write(folder.path(), types().into(), true).unwrap();
+        assert_eq!((of(&made, "tool.d.ts"), of(&made, "globals.d.ts")), (Made::Anew, Made::Same));
+    }
+
+    #[test]
+    fn every_shipped_tool_can_be_begun_from() {
+        let slug: Slug = "mine".parse().unwrap();
+        for from in shipped::names() {
+            let files = copied(&slug, from).unwrap();
+            let tool: Value = serde_json::from_str(&files[0].text).unwrap();
+            assert_eq!(tool["slug"], "mine", "{from}");
+        }
+        assert!(copied(&slug, "none").unwrap_err().hint.unwrap().contains("text-summary"));
+    }
+}

@@ -1,0 +1,102 @@
+//! The type check, by the builder's own compiler.
+
+use std::{ffi::OsString, path::Path};
+
+use super::{
+    folder::{Code, Tool},
+    place::{Place, Problem},
+    program::{self, Ran},
+};
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Types {
+    /// Why they were not looked at.
+    Unchecked(&'static str),
+    Checked(Vec<Problem>),
+}
+
+/// Checks the types of a folder.
+///
+/// # Errors
+///
+/// A compiler that does not run, or says what is no finding.
+pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
+    let Code::Source { file, .. } = &tool.code else { return Ok(Types::Unchecked("there is no handler")) };
+    let has = |name: &str| tool.folder.join(name).is_file();
+    let args: Vec<OsString> = if has("tsconfig.json") {
+        ["--noEmit", "--pretty", "false", "-p", "tsconfig.json"].iter().map(Into::into).collect()
+    } else if has("tool.d.ts") {
+        let declared = ["tool.d.ts", "globals.d.ts"].into_iter().filter(|name| has(name));
+        let flags = ["--noEmit", "--pretty", "false", "--strict", "--target", "es2023", "--lib", "es2023", "--types", "", "--skipLibCheck", "--allowJs"];
+        flags.into_iter().chain(declared).chain([*file]).map(Into::into).collect()
+    } else {
+        return Ok(Types::Unchecked("there is no tool.d.ts: `tollhouse types` writes it"));
+    };
+    match program::run(&tool.folder, "tsc", &args).await? {
+        Ran::Absent => Ok(Types::Unchecked("there is no tsc: npm i -D typescript")),
+        Ran::Ended(output) => {
+            let told = String::from_utf8_lossy(&output.stdout);
+            let problems = problems(&told, &tool.folder);
+            if problems.is_empty() && !output.status.success() {
+                let errors = String::from_utf8_lossy(&output.stderr);
+                let why = told.lines().chain(errors.lines()).find(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
+                return Err(format!("tsc failed: {}", why.trim()));
+            }
+            Ok(Types::Checked(problems))
+        }
+    }
+}
+
+/// Reads `handler.ts(4,27): error TS2339: …`, and lines that go on with it, which begin with a space.
+fn problems(told: &str, folder: &Path) -> Vec<Problem> {
+    let mut found: Vec<Problem> = vec![];
+    for line in told.lines() {
+        if let (Some(last), true) = (found.last_mut(), line.starts_with(' ')) {
+            last.message = format!("{} {}", last.message, line.trim());
+            continue;
+        }
+        let Some((place, message)) = line.split_once(": error TS") else {
+            // Of no file: `error TS5023: Unknown compiler option`.
+            if let Some(message) = line.strip_prefix("error TS") {
+                found.push(Problem::new("types", Place::file("tsconfig.json"), behind_number(message)));
+            }
+            continue;
+        };
+        found.push(Problem::new("types", place_of(place, folder), behind_number(message)));
+    }
+    found
+}
+
+fn behind_number(message: &str) -> String {
+    message.split_once(": ").map_or(message, |(_, message)| message).to_owned()
+}
+
+fn place_of(text: &str, folder: &Path) -> Place {
+    let parts = || {
+        let (file, position) = text.strip_suffix(')')?.rsplit_once('(')?;
+        let (line, column) = position.split_once(',')?;
+        let file = Path::new(file).strip_prefix(folder).unwrap_or(Path::new(file));
+        Some(Place::at(file.to_string_lossy(), line.parse().ok()?, column.parse().ok()?))
+    };
+    parts().unwrap_or_else(|| Place::file(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_compiler_says_has_its_place() {
+        let told = "handler.ts(4,27): error TS2339: Property 'txt' does not exist.\n  Did you mean 'text'?\nerror TS5023: Unknown compiler option 'x'.\n/f/lib/a b(1).ts(2,1): error TS1: x: y\n\nFound 3 errors.\n";
+        let told: Vec<_> = problems(told, Path::new("/f")).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "handler.ts:4:27  Property 'txt' does not exist. Did you mean 'text'?",
+                "tsconfig.json  Unknown compiler option 'x'.",
+                "lib/a b(1).ts:2:1  x: y"
+            ]
+        );
+    }
+}

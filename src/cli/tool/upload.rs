@@ -1,0 +1,162 @@
+//! What a folder is published as, and what a host finds wrong with it, told by the folder's own files.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    bundle::Bundle,
+    folder::{Code, Tool},
+    place::{Place, Problem},
+};
+use crate::cli::base::{
+    error::{Error, Result},
+    words::{list, text},
+};
+
+/// A folder, ready to be sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Upload {
+    pub(crate) tool: Tool,
+    pub(crate) bundle: Option<Bundle>,
+}
+
+impl Upload {
+    /// Reads and bundles a folder.
+    ///
+    /// # Errors
+    ///
+    /// All that is wrong with it.
+    pub(crate) async fn of(folder: &Path) -> std::result::Result<Self, Vec<Problem>> {
+        let tool = Tool::read(folder)?;
+        let bundle = Bundle::of(&tool).await?;
+        Ok(Self { tool, bundle })
+    }
+
+    /// `handler` of a body; null of what the host has the code of.
+    pub(crate) fn handler(&self) -> Value {
+        match (&self.bundle, &self.tool.code) {
+            (Some(bundle), _) => json!({ "source": bundle.source, "language": bundle.language }),
+            (None, Code::Response(response)) => json!({ "response": response }),
+            (None, Code::Source { .. } | Code::Builtin) => Value::Null,
+        }
+    }
+
+    /// The body of a create.
+    pub(crate) fn body(&self) -> Map<String, Value> {
+        let mut body = self.tool.body.clone();
+        let handler = self.handler();
+        if !handler.is_null() {
+            body.insert("handler".to_owned(), handler);
+        }
+        body
+    }
+
+    /// What a host refused an upload for, by the places of the folder. Empty where it is not about the upload.
+    pub(crate) fn problems(&self, refused: &Error) -> Vec<Problem> {
+        let said = Value::Object(refused.said.clone());
+        let mut found: Vec<_> = list(&said, "problems").flat_map(|problem| self.found(problem)).collect();
+        if found.is_empty() && matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken") {
+            found = self.found(&said);
+        }
+        found
+    }
+
+    fn found(&self, problem: &Value) -> Vec<Problem> {
+        let message = text(problem, "message");
+        let mut all: Vec<_> = list(problem, "findings").map(|finding| self.finding(finding, message)).collect();
+        if all.is_empty() {
+            let place = match (problem["at"]["line"].as_u64(), text(problem, "code")) {
+                (Some(line), _) => self.of_source(line, problem["at"]["column"].as_u64()),
+                (None, "invalid_handler") => Place::file(self.tool.handler_file()),
+                (None, "slug_taken") => self.of_field("/slug"),
+                (None, _) => self.of_field(text(problem, "pointer")),
+            };
+            all.push(Problem::new("host", place, message));
+        }
+        all
+    }
+
+    fn finding(&self, finding: &Value, message: &str) -> Problem {
+        let place = match finding["line"].as_u64() {
+            Some(line) if text(finding, "field").starts_with("/handler") => self.of_source(line, None),
+            _ => self.of_field(text(finding, "field")),
+        };
+        Problem::new("host", place, format!("{message}: {} ({})", text(finding, "rule"), text(finding, "severity")))
+    }
+
+    /// A place of the source that was sent.
+    fn of_source(&self, line: u64, column: Option<u64>) -> Place {
+        let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let of = |bundle: &Bundle| bundle.map.place(number(line), column.map_or(1, number));
+        let file = || Place { line: Some(number(line)), column: column.map(number), ..Place::file(self.tool.handler_file()) };
+        self.bundle.as_ref().and_then(of).unwrap_or_else(file)
+    }
+
+    /// A place of the body that was sent.
+    fn of_field(&self, pointer: &str) -> Place {
+        if pointer.starts_with("/handler/") { Place::file(self.tool.handler_file()) } else { self.tool.place_of(pointer) }
+    }
+}
+
+/// The error of a folder that cannot be published.
+pub(crate) fn refused(problems: &[Problem]) -> Error {
+    let count = match problems {
+        [_] => "there is a problem".to_owned(),
+        several => format!("there are {} problems", several.len()),
+    };
+    let mut error = Error::refused(count).more(problems.iter().map(ToString::to_string));
+    error.said.insert("code".to_owned(), json!("invalid_tool"));
+    error.said.insert("problems".to_owned(), json!(problems));
+    error
+}
+
+/// The folder of a tool that one is in, or is below of.
+///
+/// # Errors
+///
+/// Where there is none.
+pub(crate) fn here() -> Result<std::path::PathBuf> {
+    let here = std::env::current_dir()?;
+    let found = here.ancestors().find(|folder| folder.join("tool.json").is_file());
+    found.map(Path::to_owned).ok_or_else(|| Error::usage("this is no folder of a tool: there is no tool.json").hint("tollhouse init NAME makes one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::tool::map::Map as SourceMap;
+
+    #[test]
+    fn what_a_host_finds_wrong_is_told_by_the_folders_files() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tool.json"), "{\n  \"slug\": \"a\",\n  \"limits\": {\"wallMs\": 0}\n}").unwrap();
+        std::fs::write(folder.path().join("handler.ts"), "x").unwrap();
+        let tool = Tool::read(folder.path()).unwrap();
+        let bundle = Bundle { source: "x".to_owned(), language: "ts", map: SourceMap::Same("handler.ts".to_owned()), files: vec![], is_made: false };
+        let upload = Upload { tool, bundle: Some(bundle) };
+        let mut error = Error::refused("no");
+        error.said = json!({ "code": "invalid_endpoint", "problems": [
+            { "code": "invalid_endpoint", "pointer": "/limits/wallMs", "message": "too low" },
+            { "code": "invalid_handler", "message": "does not load", "at": { "line": 4, "column": 9 } },
+            { "code": "invalid_handler", "message": "no default", "at": { "line": null, "column": null } },
+            { "code": "content_blocked", "message": "the upload contains", "findings": [{ "rule": "secrets.key", "severity": "block", "field": "/handler/source", "line": 2 }] },
+            { "code": "slug_taken", "message": "taken" },
+        ] })
+        .as_object()
+        .unwrap()
+        .clone();
+        let told: Vec<_> = upload.problems(&error).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            told,
+            [
+                "tool.json:3:24  too low",
+                "handler.ts:4:9  does not load",
+                "handler.ts  no default",
+                "handler.ts:2:1  the upload contains: secrets.key (block)",
+                "tool.json:2:11  taken",
+            ]
+        );
+        assert!(upload.problems(&Error::refused("away")).is_empty());
+    }
+}

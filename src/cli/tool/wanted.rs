@@ -1,0 +1,150 @@
+//! What a folder says of its endpoint beside what a host has of it: the fields that a deploy changes.
+
+use serde_json::{Map, Value, json};
+use tollhouse_protocol::Limits;
+
+/// The fields that a folder may say, in the order that they are told and written in.
+pub(crate) const FIELDS: [&str; 14] = [
+    "title",
+    "description",
+    "status",
+    "priceUsd",
+    "maxPriceUsd",
+    "tags",
+    "inputSchema",
+    "outputSchema",
+    "capabilities",
+    "allowedHosts",
+    "limits",
+    "isolation",
+    "accepts",
+    "handlerType",
+];
+
+/// A field that differs.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) field: String,
+    /// What the host has; null of an endpoint that is not there.
+    pub(crate) before: Value,
+    pub(crate) after: Value,
+}
+
+/// What a record says, as a folder would: what is asked for, granted or not.
+pub(crate) fn of_record(record: &Value) -> Map<String, Value> {
+    let mut fields = Map::new();
+    for field in FIELDS {
+        let value = match field {
+            "capabilities" => both(&record["capabilities"], &record["requestedCapabilities"]),
+            "allowedHosts" => joined(&record["allowedHosts"], &record["requestedHosts"]),
+            "limits" => record["ownLimits"].clone(),
+            "maxPriceUsd" if record[field].is_null() => json!(0),
+            _ => record[field].clone(),
+        };
+        fields.insert(field.to_owned(), plain(field, &value));
+    }
+    fields
+}
+
+/// What a create makes of a field that is not said.
+pub(crate) fn default(field: &str) -> Value {
+    match field {
+        "title" | "description" => json!(""),
+        "status" => json!("active"),
+        "priceUsd" | "maxPriceUsd" => json!(0.0),
+        "tags" | "allowedHosts" | "accepts" => json!([]),
+        "inputSchema" => json!({ "type": "object" }),
+        "isolation" => json!("warm"),
+        "outputSchema" | "capabilities" | "limits" => json!({}),
+        _ => Value::Null,
+    }
+}
+
+/// Each field that the folder says and that the host has otherwise. What the folder does not say is left to the host.
+pub(crate) fn changes(body: &Map<String, Value>, there: Option<&Map<String, Value>>) -> Vec<Change> {
+    let said = FIELDS.into_iter().filter_map(|field| Some((field, body.get(field)?)));
+    let differing = said.filter_map(|(field, value)| {
+        let after = plain(field, value);
+        let before = there.map_or(Value::Null, |there| there.get(field).cloned().unwrap_or_else(|| default(field)));
+        let is_same = if there.is_some() { before == after } else { after == default(field) };
+        (!is_same).then(|| Change { field: field.to_owned(), before, after })
+    });
+    differing.collect()
+}
+
+/// A value such that two that mean the same are the same.
+pub(crate) fn plain(field: &str, value: &Value) -> Value {
+    match (field, value) {
+        ("priceUsd" | "maxPriceUsd", value) => value.as_f64().map_or(value.clone(), |usd| json!((usd * 1e6).round() / 1e6)),
+        ("capabilities", Value::Object(named)) => named.iter().filter(|(_, granted)| **granted == json!(true)).map(|(name, granted)| (name.clone(), granted.clone())).collect(),
+        ("limits", Value::Object(named)) => {
+            let defaults = Limits::default();
+            named.iter().filter(|(name, value)| defaults.get(name) != value.as_u64()).map(|(name, value)| (name.clone(), value.clone())).collect()
+        }
+        ("allowedHosts", Value::Array(hosts)) => {
+            let mut unique: Vec<Value> = vec![];
+            for host in hosts {
+                let host = host.as_str().map_or(host.clone(), |host| json!(host.to_ascii_lowercase()));
+                if !unique.contains(&host) {
+                    unique.push(host);
+                }
+            }
+            unique.sort_by_key(ToString::to_string);
+            json!(unique)
+        }
+        (_, value) => value.clone(),
+    }
+}
+
+/// The names of capabilities that are true in either.
+fn both(granted: &Value, requested: &Value) -> Value {
+    let mut all = granted.as_object().cloned().unwrap_or_default();
+    for (name, value) in requested.as_object().into_iter().flatten() {
+        if *value == json!(true) {
+            all.insert(name.clone(), json!(true));
+        }
+    }
+    Value::Object(all)
+}
+
+fn joined(granted: &Value, requested: &Value) -> Value {
+    let all = [granted, requested].into_iter().filter_map(Value::as_array).flatten().cloned();
+    Value::Array(all.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> Value {
+        json!({
+            "slug": "a", "title": "A", "description": "", "status": "active", "priceUsd": 0.01, "tags": ["x"], "inputSchema": {"type": "object"},
+            "outputSchema": {}, "capabilities": {"kv": true, "files": false}, "requestedCapabilities": {"httpGetJson": true, "kv": false},
+            "allowedHosts": [], "requestedHosts": ["API.example.com"], "limits": {"wallMs": 5000}, "ownLimits": {"wallMs": 5000},
+            "isolation": "warm", "accepts": [], "handlerType": "js_request_response", "revision": 7,
+        })
+    }
+
+    #[test]
+    fn what_a_folder_says_as_the_host_has_it_is_no_change() {
+        let said = json!({
+            "slug": "a", "title": "A", "priceUsd": 0.010_000_000_1, "maxPriceUsd": 0, "limits": {"wallMs": 5000, "cpuMs": Limits::default().get("cpuMs")},
+            "capabilities": {"kv": true, "httpGetJson": true, "logs": false}, "allowedHosts": ["api.example.com"], "note": "n",
+        });
+        assert_eq!(changes(said.as_object().unwrap(), Some(&of_record(&record()))), []);
+    }
+
+    #[test]
+    fn what_a_folder_does_not_say_is_left_to_the_host() {
+        let said = json!({ "slug": "a", "priceUsd": 0.02 });
+        let change = Change { field: "priceUsd".to_owned(), before: json!(0.01), after: json!(0.02) };
+        assert_eq!(changes(said.as_object().unwrap(), Some(&of_record(&record()))), [change]);
+    }
+
+    #[test]
+    fn of_a_new_endpoint_all_that_is_no_default_is_told() {
+        let said = json!({ "slug": "a", "title": "A", "tags": [], "priceUsd": 0 });
+        let told: Vec<_> = changes(said.as_object().unwrap(), None).into_iter().map(|change| change.field).collect();
+        assert_eq!(told, ["title"]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Tries a tool's cases on a host of one's own, on an endpoint that is there for them alone: what they leave behind goes with it.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use reqwest::header;
+use serde_json::{Value, json};
+use tollhouse::config::Hidden;
+
+use super::{
+    base::{
+        answer,
+        client::Client,
+        error::Result,
+    },
+    local::Local,
+    tool::{
+        cases::{Case, FILE, Reply},
+        map,
+        place::{Place, Problem},
+        upload::Upload,
+    },
+};
+
+/// The endpoint that cases are tried on.
+const SLUG: &str = "cases-of-this-folder";
+/// Most bytes of an answer that are read.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What came of the cases.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    pub(crate) passed: usize,
+    /// Those that want recorded answers of others, and those after them in a tool that keeps things.
+    pub(crate) skipped: usize,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Tried {
+    /// As one line tells it: `cases 2/3`, and how many were left out.
+    pub(crate) fn told(&self) -> String {
+        let tried = self.passed + self.problems.len();
+        let skipped = if self.skipped == 0 { String::new() } else { format!(", {} want recorded answers", self.skipped) };
+        format!("{}/{tried}{skipped}", self.passed)
+    }
+}
+
+/// Tries all of them, in their order. `secrets` are the tool's, by name.
+///
+/// # Errors
+///
+/// A host that does not answer.
+pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: &[(String, Hidden)]) -> Result<Tried> {
+    let mut tried = Tried::default();
+    if cases.is_empty() {
+        return Ok(tried);
+    }
+    let mut body = upload.body();
+    body.insert("slug".to_owned(), json!(SLUG));
+    body.insert("status".to_owned(), json!("active"));
+    host.remove(SLUG).await?;
+    let published = host.put(&body).await;
+    if let Ok(record) = &published {
+        if let Some(bundle) = &upload.bundle {
+            bundle.map.keep(&upload.tool.folder, record["version"].as_str().unwrap_or_default());
+        }
+        for (name, value) in secrets {
+            host.secret(SLUG, name, value.expose()).await?;
+        }
+    }
+    let keeps = body.get("capabilities").is_some_and(|capabilities| capabilities["kv"] == true || capabilities["files"] == true);
+    let mut recorded = false;
+    for case in cases {
+        recorded |= case.wants_recorded();
+        if case.wants_recorded() || recorded && keeps {
+            tried.skipped += 1;
+            continue;
+        }
+        let reply = match (&published, case.is_of_publishing()) {
+            (Ok(_), false) => call(&host.client, case).await?,
+            (Ok(_), true) => Reply { status: 200, headers: vec![], body: json!({}), took: Duration::ZERO },
+            (Err(error), _) => {
+                Reply { status: 422, headers: vec![], body: json!({ "error": error.said }), took: Duration::ZERO }
+            }
+        };
+        match case.wrong(&reply) {
+            None => tried.passed += 1,
+            Some(wrong) => {
+                let place = thrown_at(host, &upload.tool.folder, &reply).await.unwrap_or_else(|| Place::file(FILE));
+                tried.problems.push(Problem::new("cases", place, format!("✗ {:?}: {wrong}", case.name)));
+            }
+        }
+    }
+    host.remove(SLUG).await?;
+    Ok(tried)
+}
+
+/// Calls it as its owner does: for nothing.
+async fn call(client: &Client, case: &Case) -> Result<Reply> {
+    let began = Instant::now();
+    let response = client.post(&["tools", SLUG]).text(case.input()).open().await?;
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let is_json = headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let bytes = answer::bytes(response, MOST_BYTES).await?;
+    let body = match serde_json::from_slice(&bytes) {
+        Ok(body) if is_json => body,
+        _ => json!(String::from_utf8_lossy(&bytes)),
+    };
+    let headers = headers.iter().map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())).collect();
+    Ok(Reply { status, headers, body, took: began.elapsed() })
+}
+
+/// Where a handler threw, by its log, which has the stack.
+async fn thrown_at(host: &Local, folder: &Path, reply: &Reply) -> Option<Place> {
+    if reply.body["error"]["code"] != "handler_failed" {
+        return None;
+    }
+    let logs = host.client.get(&["ai", "endpoints", SLUG, "logs"]).query("level", "error").query("limit", 1).send().await.ok()?;
+    map::first_own(folder, &stack(&logs.body["logs"][0])?)
+}
+
+/// The stack of a line of the log, where it has one.
+pub(crate) fn stack(entry: &Value) -> Option<String> {
+    match &entry["fields"]["stack"] {
+        Value::String(stack) => Some(stack.clone()),
+        Value::Array(lines) => Some(lines.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")),
+        _ => None,
+    }
+}

@@ -1,0 +1,72 @@
+//! A builder's day, from nothing, only by the command line.
+
+use std::{fs, time::Duration};
+
+use super::{
+    devs::Dev,
+    folders::{begun, edit},
+    harness::Shell,
+};
+use crate::harness::{Host, eventually};
+
+#[tokio::test]
+async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
+    // At home: a tool that works, a mistake, a package.
+    let home = Shell::new();
+    let folder = begun(&home, "shout").await;
+    let mut dev = Dev::start(&home, &folder, &[]);
+    dev.says("cases 3/3").await;
+    edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCas()");
+    dev.says("handler.ts:4:24  Property 'toUpperCas' does not exist").await;
+    dev.says("cases 2/3").await;
+    edit(&folder, "handler.ts", "export default", "import ms from \"ms\";\n\nexport default");
+    edit(&folder, "handler.ts", "text.toUpperCas()", "text.toUpperCase() + (text === \"2h\" ? ms(\"2h\") : \"\")");
+    dev.says("cases 3/3").await;
+    let paid = home.run_in(&folder, &["call", "shout", "--json", r#"{"text":"2h"}"#]).await.is(0);
+    assert!(paid.stdout.contains("2H7200000") && paid.stderr.contains("$0.01 (simulated)"), "{paid:?}");
+    dev.says("$0.01 settled (simulated)  rcpt_").await;
+    home.run_in(&folder, &["check"]).await.is(0).said("…\ntypes   ok\ncases   3/3");
+
+    // Elsewhere: another host, whose admin looks at what is asked for.
+    let host = Host::start().await;
+    let admin = Shell::admin(&host);
+    let credit = admin.json(&["credits", "mint", "10"]).await["credit"].as_str().unwrap().to_owned();
+    let registered = Shell::at(&host.url).env("TOLLHOUSE_CREDIT", &credit).json(&["register", "Toolsmith"]).await;
+    let builder = home.env("TOLLHOUSE_URL", &host.url).env("TOLLHOUSE_BUILDER_KEY", registered["builderKey"].as_str().unwrap());
+    let asks = "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]";
+    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", asks);
+    let deploy = ["deploy", "--yes", "--attest"];
+    let published = builder.run_in(&folder, &deploy).await.is(0);
+    assert!(published.stdout.contains("revision 1, in ") && published.stdout.contains("waiting for an admin: httpGetJson"), "{published:?}");
+    assert!(admin.run(&["reviews"]).await.is(0).stdout.contains("shout"));
+    admin.run(&["reviews", "approve", "shout", "--yes"]).await.is(0);
+    let granted = builder.json(&["show", "shout"]).await;
+    assert_eq!(granted["endpoint"]["capabilities"]["httpGetJson"], true);
+
+    // Somebody pays for it.
+    let payer = Shell::at(&host.url);
+    payer.run(&["key", "new"]).await.is(0);
+    payer.run(&["key", "fund", "1"]).await.is(0);
+    let answer = payer.run(&["call", "shout", "--json", r#"{"text":"2h"}"#]).await.is(0);
+    assert!(answer.stdout.contains("2H7200000"), "{answer:?}");
+
+    // What came of it.
+    eventually("the call is told", Duration::from_secs(20), async || {
+        let logged = builder.run(&["logs", "shout", "--since", "1h"]).await.is(0);
+        logged.stdout.contains("shouting").then_some(())
+    })
+    .await;
+    builder.run_in(&folder, &["pull"]).await.is(0);
+    fs::write(folder.join("handler.ts"), "export default () => ({ text: \"worse\" });\n").unwrap();
+    builder.run_in(&folder, &deploy).await.is(0);
+    builder.run(&["rollback", "shout"]).await.is(0);
+    let answer = payer.run(&["call", "shout", "--json", r#"{"text":"hi"}"#]).await.is(0);
+    assert!(answer.stdout.contains("HI"), "{answer:?}");
+    let revenue = eventually("both sales are counted", Duration::from_secs(20), async || {
+        let revenue = builder.json(&["revenue"]).await;
+        (revenue["byEndpoint"][0]["paid"] == 2 || revenue["grossUsd"] == 0.02 || revenue["total"]["grossUsd"] == 0.02).then_some(revenue)
+    })
+    .await;
+    assert_eq!(revenue["byEndpoint"][0]["netUsd"], 0.019, "{revenue}");
+    assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));
+}

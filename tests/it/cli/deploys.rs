@@ -1,0 +1,116 @@
+//! Publishing a folder: the plan, what is left alone, and who was quicker.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{
+    folders::{begun, edit},
+    harness::Shell,
+};
+use crate::harness::Host;
+
+const YES: [&str; 3] = ["deploy", "--yes", "--attest"];
+
+#[tokio::test]
+async fn deploy_shows_its_plan_and_publishes_once() {
+    let host = Host::start().await;
+    let (id, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    let nobody = "error: publish, and attest: …: nobody can be asked here\nhint: say it with --yes --attest";
+    shell.run_in(&folder, &["deploy"]).await.is(2).warned(nobody);
+    shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: say it with --attest");
+    shell.run_in(&folder, &["deploy", "--dry-run"]).await.is(0).warned("nothing was published.");
+    host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
+    let made = format!("shout → {}  (new)\n  handler…  …  +5\n…\n  priceUsd…  0.01…  you get 0.0095 a call\n…\npublished …, revision 1, in … ms", host.url);
+    shell.run_in(&folder, &YES).await.is(0).said(&made);
+    shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
+    // What the folder does not say, and secrets, are not touched.
+    host.as_builder(&key, Method::POST, "/ai/endpoints/shout/secrets", &json!({ "name": "TOKEN", "value": "abcdefghij" })).await.is(200);
+    edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
+    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]");
+    edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + \"!\"");
+    let plan = format!(
+        "shout → {}  ({id}, revision 1)\n  handler       … → …  +1 −1\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
+         capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile\n…\npublished …, revision 2, in … ms   waiting for an admin: httpGetJson",
+        host.url
+    );
+    shell.run_in(&folder, &["deploy", "--yes", "--attest", "--note", "louder"]).await.is(0).said(&plan);
+    let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
+    let version = record["endpoint"]["version"].clone();
+    let kept = record["endpoint"]["versions"].as_array().unwrap().iter().find(|kept| kept["version"] == version).unwrap();
+    assert_eq!((&kept["via"], &kept["note"]), (&json!("cli"), &json!("louder")));
+    let secrets = host.as_builder(&key, Method::GET, "/ai/endpoints/shout/secrets", &Value::Null).await.is(200).json();
+    assert_eq!(secrets["secrets"][0]["name"], "TOKEN");
+}
+
+#[tokio::test]
+async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    edit(&folder, "tool.json", "\"capabilities\"", "\"limits\": { \"wallMs\": 9000 },\n  \"capabilities\"");
+    shell.run_in(&folder, &YES).await.is(0);
+    host.change("shout", &json!({ "limits": { "wallMs": 5000 } })).await;
+    edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
+    let conflict = "error: shout changed on the host since revision 1: now 2, by admin, …Z\n  limits.wallMs  9000 → 5000\nnothing was published.  keep theirs and publish: --onto 2   look: tollhouse diff   take theirs: tollhouse pull";
+    shell.run_in(&folder, &YES).await.is(1).said("").warned(conflict);
+    let price = async || host.get("/ai/endpoints/shout").await.is(200).json()["endpoint"]["priceUsd"].clone();
+    assert_eq!(price().await, 0.01);
+    shell.run_in(&folder, &["diff"]).await.is(0).said(&format!("shout on {} (revision 2) → this folder\n…\n  limits.wallMs  5000 → 9000", host.url));
+    // What only they changed stays theirs.
+    let onto = ["deploy", "--yes", "--attest", "--onto", "2"];
+    shell.run_in(&folder, &onto).await.is(0).said("shout → …\n  priceUsd  0.01 → 0.02  …\n  kept          limits.wallMs  9000 → 5000\npublished …, revision 3, in … ms");
+    let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
+    assert_eq!((&record["endpoint"]["ownLimits"]["wallMs"], &record["endpoint"]["priceUsd"]), (&json!(5000), &json!(0.02)));
+    shell.run_in(&folder, &["pull", "--yes"]).await.is(0).said("tool.json taken from revision 3 of shout");
+    assert!(fs::read_to_string(folder.join("tool.json")).unwrap().contains("\"wallMs\": 5000"));
+    shell.run_in(&folder, &["diff"]).await.is(0).said("").warned("shout is on … as it is here, revision 3");
+    // Another folder has never seen it.
+    let other = Shell::builder(&host, &key);
+    let strange = begun(&other, "shout").await;
+    other.run_in(&strange, &YES).await.is(1).warned("error: shout is on … already, at revision 3, and this folder was not published there\nnothing was published.  …--onto 3");
+}
+
+#[tokio::test]
+async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_over() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    shell.run_in(&folder, &YES).await.is(0);
+    let empty = shell.home().join("empty");
+    fs::create_dir(&empty).unwrap();
+    shell.run_in(&empty, &["pull", "shout"]).await.is(0).said("tool.json, handler.ts taken from revision 1 of shout");
+    assert_eq!(fs::read(empty.join("handler.ts")).unwrap(), fs::read(folder.join("handler.ts")).unwrap());
+    shell.run_in(&empty, &["diff"]).await.is(0).said("");
+    edit(&empty, "handler.ts", "toUpperCase", "toLowerCase");
+    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts?…\nhint: say it with --yes");
+    assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));
+    shell.run_in(&empty, &["diff"]).await.is(0).said("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
+    shell.run_in(&empty, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout");
+}
+
+#[tokio::test]
+async fn deploy_on_loopback_is_quick() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    let mut took: Vec<Duration> = vec![];
+    for round in 0..7 {
+        edit(&folder, "handler.ts", "export default", &format!("// {round}\nexport default"));
+        let began = Instant::now();
+        shell.run_in(&folder, &YES).await.is(0);
+        took.push(began.elapsed());
+    }
+    took.sort();
+    println!("deploy on loopback: median {} ms, slowest {} ms", took[3].as_millis(), took[6].as_millis());
+    assert!(took[0] < Duration::from_millis(1500), "{took:?}");
+}

@@ -1,0 +1,130 @@
+//! A tool's folder: begun, checked, and bundled with what it imports.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::harness::Shell;
+use crate::harness::Host;
+
+/// What a builder has installed: a bundler, a compiler, a package.
+pub fn packages() -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_tollhouse")).parent().unwrap().parent().unwrap();
+    let folder = target.join("packages/node_modules");
+    assert!(folder.join("esbuild").is_dir(), "`{}` is not there: run `cargo xtask test`, which installs it", folder.display());
+    folder
+}
+
+/// The folder of a new tool with what a builder has installed.
+pub async fn begun(shell: &Shell, name: &str) -> PathBuf {
+    shell.run(&["init", name]).await.is(0);
+    let folder = shell.home().join(name);
+    std::os::unix::fs::symlink(packages(), folder.join("node_modules")).unwrap();
+    folder
+}
+
+/// Writes a file of a folder anew, by a rule.
+pub fn edit(folder: &Path, name: &str, from: &str, to: &str) {
+    let text = fs::read_to_string(folder.join(name)).unwrap();
+    assert!(text.contains(from), "{name} has no {from}:\n{text}");
+    fs::write(folder.join(name), text.replacen(from, to, 1)).unwrap();
+}
+
+#[tokio::test]
+async fn folder_is_begun_and_nothing_in_it_is_written_over() {
+    let shell = Shell::new();
+    let made = "shout/tool.json      made\nshout/handler.ts     made\nshout/cases.jsonc    made\nshout/tool.d.ts      made\nshout/globals.d.ts   made\nshout/tsconfig.json  made\nshout/.gitignore     made";
+    shell.run(&["init", "shout"]).await.is(0).said(made).warned("next: cd shout && tollhouse dev");
+    let folder = shell.home().join("shout");
+    fs::write(folder.join("handler.ts"), "mine").unwrap();
+    fs::write(folder.join("tool.d.ts"), "old").unwrap();
+    shell.run(&["init", "shout"]).await.is(0).said("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
+    assert_eq!(fs::read_to_string(folder.join("handler.ts")).unwrap(), "mine");
+    shell.run(&["init", "shout", "--js"]).await.is(1).warned("error: `shout/handler.ts` is there already, and a tool has one handler");
+    let told = "tool.d.ts     written anew: it said something else\nglobals.d.ts  unchanged";
+    shell.run_in(&folder, &["types"]).await.is(0).said(told);
+    shell.run(&["init", "sum", "--from", "text-summary"]).await.is(0);
+    assert!(fs::read_to_string(shell.home().join("sum/tool.json")).unwrap().contains("\"slug\": \"sum\""));
+    shell.run(&["init", "x", "--from", "none"]).await.is(2).warned("error: there is no tool `none` to begin from\nhint: there are: …");
+    shell.run(&["init", "Not A Name"]).await.is(2);
+    shell.run(&["init", "a", "--url", "http://127.0.0.1:1"]).await.is(2);
+    shell.run(&["types"]).await.is(2).warned("error: this is no folder of a tool: there is no tool.json\nhint: …");
+}
+
+#[tokio::test]
+async fn check_says_all_that_is_wrong_with_its_place() {
+    let shell = Shell::new();
+    let folder = begun(&shell, "shout").await;
+    let well = "shout   …\nhost    ok  a host of its own\ntypes   ok\ncases   3/3";
+    shell.run_in(&folder, &["check"]).await.is(0).said(well).warned("");
+    edit(&folder, "handler.ts", "text.toUpperCase()", "txt.toUpperCase()");
+    edit(&folder, "cases.jsonc", "\"HI\"", "\"HO\"");
+    let wrong = "handler.ts:4:18  Cannot find name 'txt'. Did you mean 'text'?\nhandler.ts:4:…  ✗ \"shouts\": expected 200, got 502: …ReferenceError: txt is not defined (handler_failed)\n…\ntypes   1 wrong\ncases   2/3";
+    shell.run_in(&folder, &["check"]).await.is(1).said(wrong).warned("error: 2 problems were found");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("handler.ts:4:…\n…\ntypes   not asked for\n…");
+    edit(&folder, "handler.ts", "txt.toUpperCase()", "text.toUpperCase()");
+    shell.run_in(&folder, &["check"]).await.is(1).said("cases.jsonc  ✗ \"shouts\": /text expected \"HO\", got \"HI\"\n…");
+    edit(&folder, "tool.json", "\"title\": \"Shout\"", "\"title\": \"\"");
+    shell.run_in(&folder, &["check"]).await.is(1).said("tool.json:3:12  a title has …\n…");
+    edit(&folder, "tool.json", "\"title\": \"\",", "\"title\": ,");
+    shell.run_in(&folder, &["check"]).await.is(1).said("tool.json:3:12  …expected value…");
+    let told = shell.run_in(&folder, &["check", "--json"]).await.is(1);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!((&told["ok"], &told["problems"][0]["file"], &told["problems"][0]["line"]), (&json!(false), &json!("tool.json"), &json!(3)));
+}
+
+#[tokio::test]
+async fn host_that_is_meant_is_asked_and_keeps_nothing() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]");
+    let told = format!("shout   …\nhost    ok  {}\n        asks an admin: httpGetJson api.example.com\n…\ncases   3/3", host.url);
+    shell.run_in(&folder, &["check"]).await.is(0).said(&told);
+    host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
+    Shell::at("http://127.0.0.1:9").env("TOLLHOUSE_BUILDER_KEY", "bk_x").run_in(&folder, &["check", "--no-types"]).await.is(5);
+}
+
+#[tokio::test]
+async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
+    let shell = Shell::new();
+    let folder = begun(&shell, "wait").await;
+    let handler = "import ms from \"ms\";\nimport { twice } from \"./lib/twice.ts\";\n\nexport default function (req: ToolRequest<{ text: string }>) {\n  if (req.input.text === \"boom\") throw new Error(\"boom\");\n  return { text: twice(String(ms(req.input.text as ms.StringValue))) };\n}\n";
+    fs::write(folder.join("handler.ts"), handler).unwrap();
+    fs::create_dir(folder.join("lib")).unwrap();
+    fs::write(folder.join("lib/twice.ts"), "export const twice = (text: string): string => text + text;\n").unwrap();
+    fs::write(folder.join("cases.jsonc"), "[{\"name\": \"waits\", \"input\": {\"text\": \"2s\"}, \"output\": {\"text\": \"20002000\"}}, {\"name\": \"throws\", \"input\": {\"text\": \"boom\"}, \"output\": 1}]").unwrap();
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("handler.ts:5:40  ✗ \"throws\": expected 200, got 502: …boom (handler_failed)\n…\ncases   1/2");
+    fs::write(folder.join("lib/twice.ts"), "export const twice = ;\n").unwrap();
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("lib/twice.ts:1:22  Unexpected \";\"");
+    fs::remove_file(folder.join("lib/twice.ts")).unwrap();
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("handler.ts:2:23  `./lib/twice.ts` is not there");
+}
+
+#[tokio::test]
+async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
+    let shell = Shell::new();
+    shell.run(&["init", "wait"]).await.is(0);
+    let folder = shell.home().join("wait");
+    let import = |from: &str| fs::write(folder.join("handler.ts"), format!("import x from \"{from}\";\nexport default () => x;\n")).unwrap();
+    import("needs-fs");
+    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:15  `needs-fs` is imported, and there is no bundler: npm i -D esbuild");
+    let own = folder.join("node_modules");
+    fs::create_dir_all(own.join("needs-fs")).unwrap();
+    std::os::unix::fs::symlink(packages().join(".bin"), own.join(".bin")).unwrap();
+    fs::write(own.join("needs-fs/index.js"), "const fs = require(\"fs\");\nmodule.exports = () => fs.readFileSync(\"x\");\n").unwrap();
+    fs::write(own.join("needs-fs/package.json"), "{\"name\": \"needs-fs\", \"version\": \"1.0.0\", \"main\": \"index.js\"}").unwrap();
+    let refused = "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one";
+    shell.run_in(&folder, &["check"]).await.is(1).said(refused);
+    import("node:crypto");
+    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:16  `node:crypto` is Node's, and a tool has no Node");
+    import("not-there");
+    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:16  the package `not-there` is not installed: npm i not-there");
+    fs::write(own.join("needs-fs/index.js"), format!("module.exports = {:?};\n", "x".repeat(300_000))).unwrap();
+    import("needs-fs");
+    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 3000…");
+}
