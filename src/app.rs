@@ -1,5 +1,6 @@
 //! The host put together: the only place that names concrete types.
 
+mod check;
 mod control;
 mod copies;
 mod error;
@@ -8,6 +9,7 @@ mod jobs;
 mod keys;
 mod measure;
 mod moving;
+mod reach;
 mod rooms;
 mod stores;
 
@@ -18,10 +20,12 @@ use tokio_util::task::TaskTracker;
 use tollhouse_pool::{Pool, PoolConfig};
 
 pub use self::{
+    check::{Checked as CheckedRows, Compacted, check_rows, compact},
     copies::{Kept as KeptCopy, back_up, restore_to},
     error::StartError,
     keys::KeysError,
     moving::{migrate, stay},
+    reach::reach,
 };
 use self::{
     rooms::Rooms,
@@ -39,7 +43,7 @@ use crate::{
         secret::{Rotated, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
-    config::{Hidden, MetricsReaders, SandboxSettings, SecretSettings, Settings},
+    config::{Hidden, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings},
     event::{EventSettings, Events},
     front::{self, Callers, Code, Intake, Limits, Shared, Shutdown},
     mcp::Mcp,
@@ -357,16 +361,21 @@ fn facilitators(
     clock: &Clock,
 ) -> Result<(Facilitators, Option<Arc<Ledger>>), ConfigError> {
     let (money, strangers) = (&settings.money, FacilitatorAccess::default());
-    let sites = money.networks.iter().map(|of| Site {
+    let sites = sites(money, &strangers);
+    let gas_key = money.gas_key.as_ref().map(Hidden::expose);
+    Facilitators::start(&Means { sites: &sites, asset: config.first().asset, gas_key, store, clock })
+}
+
+/// Who settles on each network, and where. Those that are set for one network are `strangers`, who are sent nothing of ours.
+fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<Site<'a>> {
+    let site = |of: &'a NetworkSettings| Site {
         network: of.network,
         kind: of.facilitator,
         url: of.url.as_deref(),
-        access: if of.known { &money.access } else { &strangers },
+        access: if of.known { &money.access } else { strangers },
         rpc_url: of.rpc_url.as_ref().map(Hidden::expose),
-    });
-    let sites: Vec<_> = sites.collect();
-    let gas_key = money.gas_key.as_ref().map(Hidden::expose);
-    Facilitators::start(&Means { sites: &sites, asset: config.first().asset, gas_key, store, clock })
+    };
+    money.networks.iter().map(site).collect()
 }
 
 fn exporter(settings: &Settings, rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Result<Option<Exporter>, StartError> {

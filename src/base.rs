@@ -4,6 +4,7 @@ pub(crate) mod aside;
 pub(crate) mod behalf;
 pub mod causes;
 pub mod clock;
+pub mod flaws;
 pub(crate) mod folder;
 pub mod id;
 pub mod lexer;

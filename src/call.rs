@@ -56,7 +56,10 @@ pub use self::{
     request::{Call, CalledBy, Progress, RequestHead},
     run::{
         Counts, ReadinessClient, Runner,
-        builtin::readiness::seller::{Method as SellerMethod, SellerError, SellerQuote},
+        builtin::readiness::{
+            check as check_readiness,
+            seller::{Method as SellerMethod, SellerError, SellerQuote},
+        },
     },
     under_way::UnderWay,
     write_behind::{WriteBehind, WriteBehindParts},

@@ -8,6 +8,7 @@
 //!
 //! It does *not* count ops or cut log lines: the pool does both before anything comes here.
 
+mod agrees;
 mod failure;
 mod files;
 mod grant;
@@ -38,6 +39,7 @@ use tollhouse_pool::OpHost;
 use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, Said};
 
 pub use self::{
+    agrees::check_kept,
     files::{Files, object_of},
     grant::{Grant, Granted},
     grants::CallGrants,

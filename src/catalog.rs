@@ -8,6 +8,7 @@
 //! records). Content of a builder's that the rules hold back answers no call ([`scan`] holds,
 //! [`Endpoint::availability`] says so to every front).
 
+mod agrees;
 mod bundle;
 mod change;
 mod check;
@@ -61,6 +62,7 @@ use tollhouse_pool::Pool;
 use tollhouse_protocol::Tier;
 
 pub use self::{
+    agrees::check_catalogue,
     check::Checked,
     draft::{Draft, HandlerDraft},
     entry::Entry,

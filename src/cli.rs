@@ -221,7 +221,9 @@ impl Command {
             Self::Payment(args) => host::payment(&session, args).await,
             Self::Refund(args) => host::refund(&session, args).await,
             Self::Open(args) => open::run(&session, args).await,
-            Self::Init(_) | Self::Types(_) | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => Err(Error::refused("it asks no host")),
+            Self::Init(_) | Self::Types(_) | Self::Check(_) | Self::Dev(_) | Self::Completions(_) | Self::Man(_) => {
+                Err(Error::refused("it asks no host"))
+            }
         }
     }
 }

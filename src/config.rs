@@ -14,10 +14,11 @@ mod money;
 mod sandbox;
 mod secret;
 mod telemetry;
+mod told;
 
 use std::{
     fs, io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -36,6 +37,7 @@ pub use self::{
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{Hidden, SecretFlags, SecretSettings},
     telemetry::{MetricsReaders, TelemetryFlags, TelemetrySettings},
+    told::{Looked, Source, Told, Wrong, as_they_stand, look},
 };
 use crate::{
     objects::Place,
@@ -157,7 +159,7 @@ impl Flags {
     /// What cannot work together, each with what to do about it.
     pub fn resolve(self) -> Result<Settings, SettingsError> {
         let host = self.host;
-        let listen = host.listen.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020));
+        let listen = host.listen.unwrap_or(host::LISTEN);
         let (base_url, store, database) = (host.base_url()?, host.folder(), host.database()?);
         let shutdown_delay = host.shutdown_delay();
         let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));

@@ -1,22 +1,25 @@
-//! `tollhouse doctor`: what this machine gives the jail of workers, and the database the store, what they do not, and how to get it.
+//! `tollhouse doctor`: what this machine, its database and whoever settles give a host, what they do not, and how to get it; what would be said
+//! of the host by who lists such.
 
-use std::{
-    collections::BTreeSet,
-    error::Error,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+mod engine;
+mod public;
+mod told;
 
+use std::{error::Error, io::Write as _, path::PathBuf};
+
+use serde_json::json;
 use tollhouse::{
     app,
-    config::{self, Flags, SandboxSettings},
-    operate::{database, jail},
+    config::{self, Flags, MoneyFlags},
+    operate::{
+        clock, database,
+        finding::{Finding, Level},
+        machine, modes, volume,
+    },
 };
-use tollhouse_pool::{PoolConfig, PoolError};
-use tollhouse_protocol::Tier;
 
-/// Folders that hold the workers of different engines, beside each other.
-const ENGINES: [&str; 2] = ["v8", "quickjs"];
+use self::told::Told;
+use crate::cli::base::environment;
 
 /// Arguments of `doctor`: those of the host that it is asked about.
 #[derive(clap::Args)]
@@ -26,56 +29,89 @@ pub(crate) struct Args {
     /// Settings file
     #[arg(long, default_value = config::FILE)]
     config: PathBuf,
+    /// What would be said of the host by those who list such: asks its public URL, and nothing else [default: the base URL of the settings]
+    #[arg(long, num_args = 0..=1, value_name = "URL", default_missing_value = "")]
+    public: Option<String>,
+    /// Writes what was found as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
     let flags = args.flags.over_file(&args.config)?;
-    let mut lacking = BTreeSet::new();
-    jail(&flags.sandbox.clone().resolve()?, &mut lacking).await?;
-    if let Some(config) = flags.host.database()? {
-        let examined = database::examine(&config).await?;
-        write!(std::io::stdout(), "{examined}")?;
-        lacking.extend(examined.lacks().into_iter().map(str::to_owned));
+    let mut told = Told::new(args.json);
+    match args.public {
+        Some(url) => {
+            let base = Some(url).filter(|url| !url.is_empty()).or(flags.host.base_url);
+            let base = base.ok_or("name the public URL: `--public URL`, or TOLLHOUSE_BASE_URL")?;
+            told.add(public::examine(&base).await)?;
+        }
+        None => machine_of(flags, &mut told).await?,
     }
-    if lacking.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("a host that is to keep its promises here needs {}", Vec::from_iter(lacking).join(", ")).into())
+    let count = |level| told.found.iter().filter(|finding| finding.level == level).count();
+    let (warns, fails) = (count(Level::Warn), count(Level::Fail));
+    if args.json {
+        writeln!(std::io::stdout(), "{}", json!({ "findings": told.found, "warns": warns, "fails": fails }))?;
+    }
+    let mut parts: Vec<_> = told.found.iter().filter(|finding| finding.level == Level::Fail).map(|finding| finding.part).collect();
+    parts.dedup();
+    match fails {
+        0 => Ok(()),
+        _ => Err(format!("a host that is to keep its promises needs what was told of {}", parts.join(", ")).into()),
     }
 }
 
-/// Tells of the jail of each engine's workers in each tier; adds what a host would not start without.
-async fn jail(settings: &SandboxSettings, lacking: &mut BTreeSet<String>) -> Result<(), Box<dyn Error>> {
-    for worker in of_each_engine(&settings.worker) {
-        let mut config = app::pool_config(settings);
-        config.worker = worker;
-        for tier in Tier::ALL {
-            config.tier = tier;
-            let examined = jail::examine(&config).await.map_err(|error| unstarted(&config, &error))?;
-            write!(std::io::stdout(), "{examined}")?;
-            if tier >= settings.tier {
-                lacking.extend(examined.lacks(&settings.strict).map(ToString::to_string));
-            }
+/// All that a host rests on here.
+async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>> {
+    let worker = "build it with `cargo xtask serve`, or name it in TOLLHOUSE_WORKER";
+    match flags.sandbox.clone().resolve() {
+        Ok(sandbox) => engine::examine(&sandbox, told).await?,
+        Err(error) => told.add([Finding::error("engine", &error, worker)])?,
+    }
+    told.add([clock::examine()])?;
+    let home = flags.clone().home();
+    match &home {
+        Ok(home) => {
+            told.add(volume::examine(&home.data, home.store.kept_free_bytes))?;
+            told.add(modes::examine(&home.data, &named_keys(&flags), profiles().as_deref()))?;
+        }
+        Err(error) => told.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
+    }
+    told.add(machine::examine())?;
+    if let Some(config) = home.ok().and_then(|home| home.database) {
+        let away = "look whether the address, the user and the password are right, and whether this machine may reach it";
+        match database::examine(&config).await {
+            Ok(examined) => told.add(examined.findings())?,
+            Err(error) => told.add([Finding::error("database", &error, away)])?,
         }
     }
+    told.add(facilitators(flags.money, flags.host.listen).await)?;
     Ok(())
 }
 
-/// What to tell of a worker that does not start, and what to do.
-fn unstarted(config: &PoolConfig, error: &PoolError) -> String {
-    format!(
-        "{}, tier {}: {error}. Look whether it is a `tollhouse-worker` of this host's version and for this machine, and whether limits on this \
-         process (`ulimit -a`: address space, processes, descriptors) leave room for an engine",
-        config.worker.display(),
-        config.tier
-    )
+/// Where profiles of the command line, and its credentials, are.
+fn profiles() -> Option<PathBuf> {
+    environment::folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("tollhouse"))
 }
 
-/// The worker, and those of other engines that lie beside it as `cargo xtask` puts them.
-fn of_each_engine(worker: &Path) -> Vec<PathBuf> {
-    let folder = worker.parent().filter(|folder| ENGINES.iter().any(|engine| folder.ends_with(engine)));
-    let beside =
-        folder.and_then(Path::parent).into_iter().flat_map(|folder| ENGINES.map(|engine| folder.join(engine).join("tollhouse-worker")));
-    let others = beside.filter(|other| other != worker && other.is_file());
-    std::iter::once(worker.to_owned()).chain(others).collect()
+/// Files of keys that are not in the data folder.
+fn named_keys(flags: &Flags) -> Vec<PathBuf> {
+    let secret = &flags.secret;
+    let named = [&flags.account.admin_token_file, &secret.master_key_file, &secret.receipt_key_file];
+    named.into_iter().chain([&flags.money.gas_key_file, &flags.host.store_password_file]).flatten().cloned().collect()
+}
+
+async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -> Vec<Finding> {
+    let settings = match money.settled(listen) {
+        Ok(settings) => settings,
+        Err(error) => return vec![Finding::error("facilitator", &error, "`tollhouse serve --check` tells where each setting stands")],
+    };
+    let told = |(network, reached): (&'static str, tollhouse::money::Reached)| {
+        let finding = match reached.settles {
+            true => Finding::ok("facilitator", reached.said),
+            false => Finding::fail("facilitator", reached.said, reached.remedy),
+        };
+        finding.of(network)
+    };
+    app::reach(&settings).await.into_iter().map(told).collect()
 }

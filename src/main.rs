@@ -1,5 +1,6 @@
 //! The `tollhouse` binary: reads settings, builds the host, serves, drains.
 
+mod check;
 mod cli;
 mod doctor;
 mod ledger;
@@ -47,6 +48,12 @@ enum Command {
         /// Settings file
         #[arg(long, default_value = config::FILE)]
         config: PathBuf,
+        /// Tells every setting in force and where it stands, and ends
+        #[arg(long)]
+        check: bool,
+        /// Tells it as JSON
+        #[arg(long, requires = "check")]
+        json: bool,
     },
     /// The ledger of a stopped host.
     #[command(subcommand)]
@@ -74,8 +81,10 @@ enum Ledger {
 
 #[derive(Subcommand)]
 enum Store {
-    /// Says what the store holds, and what is damaged in it.
-    Check(mend::CheckArgs),
+    /// Says what the store holds, what is damaged in it, and what does not agree: contents with hashes, indexes with tables, the ledger's sums.
+    Check(Box<mend::CheckArgs>),
+    /// Makes the store of a stopped host anew, as small as its rows.
+    Compact(Box<mend::CheckArgs>),
     /// Leaves out what is damaged, after it said what it would drop. The damaged files are kept.
     Repair(mend::RepairArgs),
     /// Moves the rows from the data folder to a database, while the host serves.
@@ -90,11 +99,14 @@ fn whole() -> clap::Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(ended) = check::if_asked(&whole()) {
+        return ended;
+    }
     let given = config::without_empty(whole()).get_matches();
     let global = cli::Global::of(&given);
     match Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command {
         Command::Asks(command) => command.run(&global, whole),
-        command => match global.none() {
+        command => match cli::Global::in_front(&given).none() {
             Ok(()) => run(command),
             Err(error) => cli::end(Err(error), &global),
         },
@@ -108,9 +120,10 @@ fn run(command: Command) -> ExitCode {
         Err(error) => return fail(&error),
     };
     let ended = match command {
-        Command::Serve { flags, config } => runtime.block_on(serve(*flags, &config)),
+        Command::Serve { flags, config, .. } => runtime.block_on(serve(*flags, &config)),
         Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args)),
-        Command::Store(Store::Check(args)) => mend::check(&args),
+        Command::Store(Store::Check(args)) => runtime.block_on(mend::check(*args)),
+        Command::Store(Store::Compact(args)) => runtime.block_on(mend::compact(*args)),
         Command::Store(Store::Repair(args)) => mend::repair(&args),
         Command::Store(Store::Migrate(args)) => runtime.block_on(save::migrate(args)),
         Command::Store(Store::Stay(args)) => runtime.block_on(save::stay(args)),

@@ -54,7 +54,7 @@ pub use self::{
         Facilitator, SettleOutcome, Unprepared, Verdict,
         by_network::Facilitators,
         kind::{
-            FacilitatorAccess, FacilitatorKind, Means, Site,
+            FacilitatorAccess, FacilitatorKind, Means, Reached, Site,
             ledger::{Ledger, LedgerError},
         },
     },
@@ -62,6 +62,7 @@ pub use self::{
     gate::{
         Admission, Admit, Gate, Seen,
         answer::{Ended, object_of},
+        check_payments,
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
         slow::{FailedRuns, Slowed},
     },

@@ -120,7 +120,7 @@ impl Objects {
     ///
     /// The store's and the bucket's; no row may hold it then.
     pub async fn put(&self, content: Bytes) -> Result<Promised, PutError> {
-        let (name, sha256) = (new_name()?, hex::encode(Sha256::digest(&content)));
+        let (name, sha256) = (new_name()?, digest(&content));
         let end = (self.clock.now().plus_millis(PROMISED_MS), name.clone());
         // On disk before the object is: what a crash leaves is found.
         OBJECT_ENDS.put(&end, &()).commit(&*self.store, Durability::Durable).await?;
@@ -141,7 +141,7 @@ impl Objects {
     /// The bucket's; [`io::ErrorKind::InvalidData`].
     pub async fn get(&self, name: &str, sha256: Option<&str>) -> io::Result<Option<Bytes>> {
         let found = self.bucket.get(name).await?;
-        let other = |content: &Bytes| sha256.is_some_and(|sha256| hex::encode(Sha256::digest(content)) != sha256);
+        let other = |content: &Bytes| sha256.is_some_and(|sha256| digest(content) != sha256);
         if found.as_ref().is_some_and(other) {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("object {name} is not what was put there")));
         }
@@ -204,6 +204,12 @@ impl Objects {
         }
         Ok(gone)
     }
+}
+
+/// What the content of an object is known by: its SHA-256, in hex.
+#[must_use]
+pub fn digest(content: &[u8]) -> String {
+    hex::encode(Sha256::digest(content))
 }
 
 impl fmt::Debug for Objects {

@@ -1,6 +1,11 @@
 //! What an operator looks at.
 
+pub mod clock;
 pub mod database;
 pub mod disk;
+pub mod finding;
 pub mod jail;
+pub mod machine;
+pub mod modes;
 pub mod process;
+pub mod volume;

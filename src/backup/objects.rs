@@ -6,10 +6,9 @@ use std::{
 };
 
 use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 
 use super::BackupError;
-use crate::objects::{Bucket, Kept, Place};
+use crate::objects::{Bucket, Kept, Place, digest};
 
 /// The content of a file, as the entry of the file names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,7 +34,7 @@ pub struct Copied {
 
 impl Named {
     fn fits(&self, content: &Bytes) -> bool {
-        self.sha256.as_ref().is_none_or(|sha256| hex::encode(Sha256::digest(content)) == *sha256)
+        self.sha256.as_ref().is_none_or(|sha256| digest(content) == *sha256)
     }
 }
 
@@ -78,16 +77,20 @@ async fn copy(from: &Place, to: &Place, shown: &Path, named: impl Iterator<Item 
     let mut copied = Copied::default();
     for one in named {
         let io = || BackupError::io(path_of(shown, &one.name));
-        if to.has(&one.name).await.map_err(io())? {
+        // A name is never used for another content: what is there is not copied again, unless it has been damaged since.
+        if to.get(&one.name).await.map_err(io())?.is_some_and(|content| one.fits(&content)) {
             copied.there += 1;
             continue;
         }
-        match from.get(&one.name).await.map_err(io())?.filter(|content| one.fits(content)) {
-            Some(content) => {
-                to.put(&one.name, content).await.map_err(io())?;
-                copied.copied += 1;
-            }
-            None => copied.missing.push(one.name),
+        let Some(content) = from.get(&one.name).await.map_err(io())?.filter(|content| one.fits(content)) else {
+            copied.missing.push(one.name);
+            continue;
+        };
+        to.put(&one.name, content.clone()).await.map_err(io())?;
+        if to.get(&one.name).await.map_err(io())?.as_ref() == Some(&content) {
+            copied.copied += 1;
+        } else {
+            copied.missing.push(one.name);
         }
     }
     if copied.copied > 0 {

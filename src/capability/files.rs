@@ -40,11 +40,11 @@ const READS: usize = 16;
 /// Entries removed at once.
 const SOME: usize = 500;
 
-const FILES: Table<Key, Entry> = schema::FILES.holding();
-const FILES_USAGE: Table<Counted<EndpointId>, Usage> = schema::FILES_USAGE.holding();
+pub(super) const FILES: Table<Key, Entry> = schema::FILES.holding();
+pub(super) const FILES_USAGE: Table<Counted<EndpointId>, Usage> = schema::FILES_USAGE.holding();
 
 /// The endpoint, and the path.
-type Key = (Counted<EndpointId>, String);
+pub(super) type Key = (Counted<EndpointId>, String);
 
 /// Which object holds the content of a file, and its SHA-256 in hex where that is known; `None` of a row that is no file's.
 #[must_use]
@@ -274,7 +274,7 @@ impl Scoped {
 
 /// A file as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+pub(super) struct Entry {
     object: String,
     size: u64,
     modified_at: Timestamp,
@@ -283,6 +283,18 @@ struct Entry {
     sha256: Option<String>,
 }
 crate::store::json_values!(Entry);
+
+impl Entry {
+    /// Which object holds its content, and the hash of that, in hex, where it is known.
+    pub(super) fn object(&self) -> (&str, Option<&str>) {
+        (&self.object, self.sha256.as_deref())
+    }
+
+    /// Bytes of its content.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+}
 
 #[derive(Serialize)]
 struct Page {

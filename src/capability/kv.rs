@@ -20,7 +20,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_BYTES};
 
-use self::entry::{Entry, apply, holds};
+pub(super) use self::entry::Entry;
+use self::entry::{apply, holds};
 use super::{
     failure::{self, invalid_argument, quota_exceeded},
     scope::{Turns, Usage},
@@ -34,11 +35,11 @@ use crate::{
     tool::Owner,
 };
 
-const KV: Table<Key, Entry> = schema::KV.holding();
-const KV_USAGE: Table<Counted<EndpointId>, Usage> = schema::KV_USAGE.holding();
+pub(super) const KV: Table<Key, Entry> = schema::KV.holding();
+pub(super) const KV_USAGE: Table<Counted<EndpointId>, Usage> = schema::KV_USAGE.holding();
 
 /// The endpoint, and the handler's own key.
-type Key = (Counted<EndpointId>, String);
+pub(super) type Key = (Counted<EndpointId>, String);
 
 /// Most checks, and most writes, of one `atomic`.
 const ATOMIC_LIMIT: usize = 100;

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// That every record has its card.
-const CATALOGUED: Table<(), String> = schema::CATALOGUED.holding();
+pub(super) const CATALOGUED: Table<(), String> = schema::CATALOGUED.holding();
 
 /// As the cards are written now.
 const FORM: &str = "1";

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Slug of a deleted endpoint → the share of who had it.
-const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
+pub(super) const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
 pub(super) const RETIRED_OF: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
 const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 

@@ -16,69 +16,34 @@ mod recent;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod text;
 mod words;
 
-use std::{
-    cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-    sync::Arc,
-};
+use std::{cmp::Ordering, collections::BTreeSet, fmt, sync::Arc};
 
 use imbl::Vector;
 
 pub use self::{
     merge::{Merge, Merged},
     segment::Segment,
+    text::{Slot, Text},
     words::Query,
 };
-use self::{
-    recent::Recent,
-    segment::Places,
-    words::{MAX_ENDINGS, Stemmer},
-};
+use self::{recent::Recent, segment::Places, text::UNIT, words::MAX_ENDINGS};
 
 /// Places that one search reads, at most. Of a stem that stands in more texts only the first are found.
 const MAX_POSTINGS: usize = 200_000;
-
-/// Words of a text that are indexed: those behind them are not found.
-const MAX_WORDS: usize = 500;
 
 /// How soon a word that is repeated says no more (BM25's k1).
 const SATURATION: f32 = 1.2;
 /// How much a word of a long text says less than one of a short text (BM25's b).
 const LENGTH: f32 = 0.5;
 
-/// What a place of each field weighs, in [`UNIT`]s.
-const SLUG: u16 = 3;
-const TITLE: u16 = 4;
-const TAG: u16 = 3;
-const DESCRIPTION: u16 = 2;
-
-/// What is counted when places are weighed, beside the weight of a place in a description.
-const UNIT: f32 = 0.5;
-
-/// The fields of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Text<'a> {
-    /// What it is called by.
-    pub slug: &'a str,
-    /// Its title.
-    pub title: &'a str,
-    /// Its tags.
-    pub tags: &'a [String],
-    /// What it says of itself.
-    pub description: &'a str,
-}
-
 /// What texts tell of.
 pub trait Item: Clone {
     /// What stands first among equals.
     fn name(&self) -> &str;
 }
-
-/// A text's place in an index: its own until it is taken out.
-pub type Slot = u32;
 
 /// Texts, and the items they tell of.
 #[derive(Clone)]
@@ -264,27 +229,4 @@ fn rarity(all: usize, texts: usize) -> f32 {
 
 fn better(a: f32, b: f32) -> Ordering {
     b.partial_cmp(&a).unwrap_or(Ordering::Equal)
-}
-
-/// The stems of a text, with what the fields that they stand in weigh.
-fn weighed(text: &Text<'_>) -> BTreeMap<String, u16> {
-    let mut stems = BTreeMap::<_, u16>::new();
-    let mut add = |stem, weight| {
-        let sum = stems.entry(stem).or_default();
-        *sum = sum.saturating_add(weight);
-    };
-    let stemmer = Stemmer::default();
-    let tags = text.tags.iter().map(|tag| (tag.as_str(), TAG));
-    let fields = [(text.slug, SLUG), (text.title, TITLE)].into_iter().chain(tags);
-    // Names are written together or apart: `time-zone` is found as `timezone` too.
-    for (field, weight) in fields {
-        stemmer.stems(field).chain(stemmer.joined(field)).take(MAX_WORDS).for_each(|stem| add(stem, weight));
-    }
-    stemmer.stems(text.description).take(MAX_WORDS).for_each(|stem| add(stem, DESCRIPTION));
-    stems
-}
-
-/// What a text's stems weigh together: how long it is.
-fn length<'s>(weights: impl Iterator<Item = &'s u16>) -> u16 {
-    weights.fold(0, |sum, weight| sum.saturating_add(*weight))
 }

@@ -20,7 +20,7 @@ use crate::{
     tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
 };
 
-const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
+pub(super) const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
 crate::store::json_values!(StoredVersion);
 
 /// Version, and the slug of an endpoint that needs it.
@@ -93,7 +93,24 @@ pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch
     batch
 }
 
+/// What a source is known by.
+fn hash_of(source: &str, language: Language) -> String {
+    let tag = match language {
+        Language::Js => "js",
+        Language::Ts => "ts",
+    };
+    crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
+}
+
 impl StoredVersion {
+    /// What it is known by, as its content has it.
+    pub(super) fn hash(&self) -> String {
+        match self {
+            Self::Js(StoredSource { language, source, .. }) => hash_of(source, *language),
+            Self::Static { response } => crate::money::receipt::json_hash(response),
+        }
+    }
+
     fn uploaded(&self) -> HandlerDraft {
         match self {
             Self::Js(StoredSource { language, source, .. }) => HandlerDraft::Source { source: source.clone(), language: *language },
@@ -268,11 +285,7 @@ impl Catalog {
             let message = format!("source is {} bytes, limit {}", source.len(), limits.source_bytes);
             return Err(PublishError::field("/handler/source", message));
         }
-        let tag = match language {
-            Language::Js => "js",
-            Language::Ts => "ts",
-        };
-        let version = crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes());
+        let version = hash_of(source, language);
         let Checked { source: stripped } = self.checked(endpoint, &bundle(slug, &version, Some((source, language)), schemas)).await?;
         // Text went in: what its worker made of it is not the upload's fault.
         let stripped = String::from_utf8(stripped.to_vec()).map_err(|_| PublishError::Pool(PoolError::Stopped(StopReason::Crashed)))?;

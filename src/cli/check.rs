@@ -74,7 +74,10 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     tell(out, &found)?;
     match found.problems.len() {
         0 => Ok(()),
-        _ => Err(Error::refused(format!("{} found", if found.problems.len() == 1 { "1 problem was".to_owned() } else { format!("{} problems were", found.problems.len()) }))),
+        _ => Err(Error::refused(format!(
+            "{} found",
+            if found.problems.len() == 1 { "1 problem was".to_owned() } else { format!("{} problems were", found.problems.len()) }
+        ))),
     }
 }
 
@@ -145,7 +148,8 @@ fn tell(out: Out, found: &Found) -> Result {
     };
     let check = found.host.as_ref().map(|(_, check)| check);
     if out.json {
-        let cases = found.cases.as_ref().map(|tried| json!({ "passed": tried.passed, "failed": tried.problems.len(), "skipped": tried.skipped }));
+        let cases =
+            found.cases.as_ref().map(|tried| json!({ "passed": tried.passed, "failed": tried.problems.len(), "skipped": tried.skipped }));
         return out.document(&json!({
             "ok": found.problems.is_empty(),
             "slug": found.slug,

@@ -107,8 +107,15 @@ fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Option<u64>> {
 
 /// An endpoint that this folder has never been.
 fn strange(session: &Session, slug: &Slug, there: &There) -> Error {
-    let error = Error::refused(format!("{slug} is on {} already, at revision {}, and this folder was not published there", session.host(), there.revision));
-    error.ending(format!("nothing was published.  look: tollhouse diff   take theirs: tollhouse pull   publish over it: --onto {}", there.revision))
+    let error = Error::refused(format!(
+        "{slug} is on {} already, at revision {}, and this folder was not published there",
+        session.host(),
+        there.revision
+    ));
+    error.ending(format!(
+        "nothing was published.  look: tollhouse diff   take theirs: tollhouse pull   publish over it: --onto {}",
+        there.revision
+    ))
 }
 
 /// Compares a folder with what is there.
@@ -133,7 +140,8 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<The
         && there.record["handlerType"] != *kind
     {
         let was = text(&there.record, "handlerType");
-        return Err(Error::refused(format!("{} is a `{was}`, and stays one", upload.tool.slug)).hint("take another slug in tool.json, or delete it before"));
+        return Err(Error::refused(format!("{} is a `{was}`, and stays one", upload.tool.slug))
+            .hint("take another slug in tool.json, or delete it before"));
     }
     let mut sources = None;
     if let Some(handler) = &mut plan.handler {
@@ -157,14 +165,20 @@ async fn show(session: &Session, compared: &Compared, role: Option<Role>) -> Res
     if session.out.json {
         return Ok(());
     }
-    let manifest = if role == Some(Role::Builder) { session.client.get(&["ai", "manifest"]).by(Who::Everyone).send().await.ok() } else { None };
+    let manifest =
+        if role == Some(Role::Builder) { session.client.get(&["ai", "manifest"]).by(Who::Everyone).send().await.ok() } else { None };
     let fee = manifest.and_then(|manifest| manifest.body["builders"]["feeBps"].as_u64());
     let mut facts = vec![];
     facts.extend(session.name.as_ref().map(|name| format!("profile {name}")));
     facts.extend(compared.there.as_ref().map(|there| text(&there.record, "owner").to_owned()));
     facts.push(compared.there.as_ref().map_or_else(|| "new".to_owned(), |there| format!("revision {}", there.revision)));
     let slug = &compared.upload.tool.slug;
-    let mut shown = format!("{slug} → {}  ({})\n{}", told(session.client.base()), line(&facts.join(", ")), lines(&compared.plan.rows(&compared.check, fee)));
+    let mut shown = format!(
+        "{slug} → {}  ({})\n{}",
+        told(session.client.base()),
+        line(&facts.join(", ")),
+        lines(&compared.plan.rows(&compared.check, fee))
+    );
     for kept in compared.plan.kept_rows() {
         shown += &format!("  kept          {kept}\n");
     }
@@ -218,7 +232,11 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
         let version = short(text(&there.record, "version"));
         session.out.text(&format!("published {version}, revision {}, in {took} ms{waits}\n", there.revision))?;
     }
-    document(session, compared, json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(took).unwrap_or(u64::MAX) }))
+    document(
+        session,
+        compared,
+        json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(took).unwrap_or(u64::MAX) }),
+    )
 }
 
 /// What an admin is asked about it.
@@ -257,8 +275,16 @@ fn document(session: &Session, compared: &Compared, ended: Value) -> Result {
     if !session.out.json {
         return Ok(());
     }
-    let changes: Vec<_> = compared.plan.changes.iter().map(|change| json!({ "field": change.field, "before": change.before, "after": change.after })).collect();
-    let handler = compared.plan.handler.as_ref().map(|handler| json!({ "before": handler.before, "after": handler.after, "added": handler.lines.0, "removed": handler.lines.1 }));
+    let changes: Vec<_> = compared
+        .plan
+        .changes
+        .iter()
+        .map(|change| json!({ "field": change.field, "before": change.before, "after": change.after }))
+        .collect();
+    let handler =
+        compared.plan.handler.as_ref().map(
+            |handler| json!({ "before": handler.before, "after": handler.after, "added": handler.lines.0, "removed": handler.lines.1 }),
+        );
     let mut document = json!({
         "ok": true,
         "slug": compared.upload.tool.slug,

@@ -6,6 +6,7 @@
 mod bench;
 mod keys;
 mod place;
+mod publishes;
 mod round;
 mod stream;
 mod tell;
@@ -25,9 +26,10 @@ use tokio::{
 use tollhouse::{capability::secret, tool::MicroUsd};
 
 use self::{
-    bench::{Bench, Publishes},
+    bench::Bench,
     keys::{Key, Keys},
     place::Held,
+    publishes::Publishes,
     tell::Teller,
     watch::Watched,
 };
@@ -77,7 +79,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     let given = args.dir.as_ref().map_or_else(env::current_dir, |dir| dir.canonicalize());
     let folder = given.map_err(|error| Error::usage(format!("the folder cannot be found: {error}")))?;
     if !folder.join("tool.json").is_file() {
-        return Err(Error::usage(format!("`{}` is no folder of a tool: there is no tool.json", folder.display())).hint("tollhouse init NAME makes one"));
+        return Err(Error::usage(format!("`{}` is no folder of a tool: there is no tool.json", folder.display()))
+            .hint("tollhouse init NAME makes one"));
     }
     secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
     // What ends it is heard from here on, so that it leaves nothing behind.
@@ -92,7 +95,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     fund(&host, &folder).await?;
     held.tell(&host.url)?;
     let teller = Teller::new(Out::new(global.json));
-    let bench = Bench { folder: folder.clone(), price: args.price, env: args.env.clone(), types: !args.no_types, host: Arc::clone(&host), teller };
+    let bench =
+        Bench { folder: folder.clone(), price: args.price, env: args.env.clone(), types: !args.no_types, host: Arc::clone(&host), teller };
     let ended = tokio::select! {
         ended = serve(bench) => ended,
         _ = terminate.recv() => Ok(()),

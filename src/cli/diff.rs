@@ -24,14 +24,16 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
     let upload = Upload::of(&upload::here()?).await.map_err(|problems| upload::refused(&problems))?;
     let slug = upload.tool.slug.clone();
     let there = There::read(session, &slug).await?;
-    let there = there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
+    let there =
+        there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
     // All of it, whoever changed it.
     let compared = compare(session, upload, Some(there), None).await?;
     let unified = unified(&compared);
     let Compared { there, plan, check, .. } = &compared;
     let revision = there.as_ref().map(|there| there.revision);
     if session.out.json {
-        let changes: Vec<_> = plan.changes.iter().map(|change| json!({ "field": change.field, "host": change.before, "folder": change.after })).collect();
+        let changes: Vec<_> =
+            plan.changes.iter().map(|change| json!({ "field": change.field, "host": change.before, "folder": change.after })).collect();
         return session.out.document(&json!({ "ok": true, "slug": slug, "revision": revision, "changes": changes, "handler": unified }));
     }
     if plan.is_empty() {

@@ -48,7 +48,9 @@ pub(crate) fn run(out: Out, args: Args) -> Result {
     };
     // A second handler would make the folder one of no tool.
     let path = here.join(&folder);
-    if let Some(other) = ["handler.ts", "handler.js"].into_iter().find(|name| path.join(name).exists() && !files.iter().any(|file| file.name == *name)) {
+    if let Some(other) =
+        ["handler.ts", "handler.js"].into_iter().find(|name| path.join(name).exists() && !files.iter().any(|file| file.name == *name))
+    {
         return Err(Error::refused(format!("`{}` is there already, and a tool has one handler", folder.join(other).display())));
     }
     let written = scaffold::write(&path, files, false)?;

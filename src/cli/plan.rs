@@ -84,7 +84,11 @@ impl Plan {
 
     /// Whether it brings what builders vouch for.
     pub(crate) fn is_vouched_for(&self) -> bool {
-        self.handler.is_some() || self.changes.iter().any(|change| matches!(change.field.as_str(), "title" | "description" | "tags" | "inputSchema" | "outputSchema"))
+        self.handler.is_some()
+            || self
+                .changes
+                .iter()
+                .any(|change| matches!(change.field.as_str(), "title" | "description" | "tags" | "inputSchema" | "outputSchema"))
     }
 
     /// The body that changes what is there.
@@ -119,7 +123,9 @@ impl Plan {
                 "capabilities" => rows.push(touches(change, hosts, check)),
                 "allowedHosts" if asked.is_some_and(|asked| added(asked).contains(&"httpGetJson".to_owned())) => {}
                 "allowedHosts" => rows.push(touches(change, None, check)),
-                "priceUsd" => rows.push((change.field.clone(), told(change), fee_bps.map(|bps| net(&change.after, bps)).unwrap_or_default())),
+                "priceUsd" => {
+                    rows.push((change.field.clone(), told(change), fee_bps.map(|bps| net(&change.after, bps)).unwrap_or_default()))
+                }
                 field => {
                     let (before, after) = (json!({ field: change.before }), json!({ field: change.after }));
                     rows.extend(pairs(&before, &after).into_iter().map(|(name, change)| (name, without_nothing(&change), String::new())));
@@ -144,9 +150,20 @@ impl Plan {
 pub(crate) fn lines(rows: &[Row]) -> String {
     let width = |text: &str| text.chars().count();
     let names = rows.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
-    let short = rows.iter().filter(|(_, change, remark)| !remark.is_empty() && width(change) <= 24).map(|(_, change, _)| width(change)).max().unwrap_or(0);
+    let short = rows
+        .iter()
+        .filter(|(_, change, remark)| !remark.is_empty() && width(change) <= 24)
+        .map(|(_, change, _)| width(change))
+        .max()
+        .unwrap_or(0);
     let told = rows.iter().map(|(name, change, remark)| {
-        let gap = if remark.is_empty() { 0 } else if width(change) <= short { short - width(change) + 2 } else { 3 };
+        let gap = if remark.is_empty() {
+            0
+        } else if width(change) <= short {
+            short - width(change) + 2
+        } else {
+            3
+        };
         format!("  {name}{}  {change}{}{remark}\n", " ".repeat(names - width(name)), " ".repeat(gap))
     });
     told.collect()

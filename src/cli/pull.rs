@@ -77,7 +77,9 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     if tool.is_none() {
         let language = if handler["language"] == "js" { "js" } else { "ts" };
-        let begun = scaffold::new(&slug, language).into_iter().filter(|file| !matches!(file.name, "tool.json" | "handler.ts" | "handler.js" | "cases.jsonc"));
+        let begun = scaffold::new(&slug, language)
+            .into_iter()
+            .filter(|file| !matches!(file.name, "tool.json" | "handler.ts" | "handler.js" | "cases.jsonc"));
         scaffold::write(&folder, begun.collect(), false)?;
     }
     Folder::note(&folder, &State { slug: slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
@@ -111,7 +113,13 @@ fn tool_json(tool: &Option<Tool>, there: &There, base: Option<&Base>) -> Option<
 }
 
 /// The handler, where it is another one; and a remark, where it cannot be taken as it is.
-async fn source(tool: &Option<Tool>, folder: &std::path::Path, there: &There, handler: &Value, base: Option<&Base>) -> (Option<Write>, Option<String>) {
+async fn source(
+    tool: &Option<Tool>,
+    folder: &std::path::Path,
+    there: &There,
+    handler: &Value,
+    base: Option<&Base>,
+) -> (Option<Write>, Option<String>) {
     let (name, theirs) = match (handler["source"].as_str(), text(handler, "language")) {
         (Some(source), "ts") => ("handler.ts", source.to_owned()),
         (Some(source), _) => ("handler.js", source.to_owned()),
@@ -122,13 +130,16 @@ async fn source(tool: &Option<Tool>, folder: &std::path::Path, there: &There, ha
     let version = text(&there.record, "version");
     // What it was made of is here, and nothing has changed there.
     let is_made = Upload::of(folder).await.ok().and_then(|upload| upload.bundle).filter(|bundle| bundle.is_made);
-    if base.is_some_and(|base| base.version == version) && is_made.is_some() || is_made.as_ref().is_some_and(|bundle| bundle.source == theirs) {
+    if base.is_some_and(|base| base.version == version) && is_made.is_some()
+        || is_made.as_ref().is_some_and(|bundle| bundle.source == theirs)
+    {
         return (None, None);
     }
     if is_made.is_some() || name != tool.handler_file() {
         let aside = format!(".tollhouse/pulled-{}", name);
         _ = fs::create_dir_all(folder.join(".tollhouse"));
-        let remark = format!("the host's handler is not made of {}: it is in {aside}, for you to take what you want of it", tool.handler_file());
+        let remark =
+            format!("the host's handler is not made of {}: it is in {aside}, for you to take what you want of it", tool.handler_file());
         return (Some(Write { name: aside, text: theirs, is_over: false }), Some(remark));
     }
     let mine = super::tool::folder::read(&folder.join(name)).ok().flatten().unwrap_or_default();

@@ -10,11 +10,7 @@ use serde_json::{Value, json};
 use tollhouse::config::Hidden;
 
 use super::{
-    base::{
-        answer,
-        client::Client,
-        error::Result,
-    },
+    base::{answer, client::Client, error::Result},
     local::Local,
     tool::{
         cases::{Case, FILE, Reply},
@@ -81,9 +77,7 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
         let reply = match (&published, case.is_of_publishing()) {
             (Ok(_), false) => call(&host.client, case).await?,
             (Ok(_), true) => Reply { status: 200, headers: vec![], body: json!({}), took: Duration::ZERO },
-            (Err(error), _) => {
-                Reply { status: 422, headers: vec![], body: json!({ "error": error.said }), took: Duration::ZERO }
-            }
+            (Err(error), _) => Reply { status: 422, headers: vec![], body: json!({ "error": error.said }), took: Duration::ZERO },
         };
         match case.wrong(&reply) {
             None => tried.passed += 1,

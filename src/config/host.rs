@@ -1,6 +1,10 @@
 //! The host itself: where it listens, where its data are, how it ends.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use url::Url;
 
@@ -9,6 +13,9 @@ use crate::{
     objects::Place,
     store::{postgres::PostgresConfig, sled::SledConfig},
 };
+
+/// Where a host listens when nothing else is set.
+pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020);
 
 /// How long balancers may take to notice that a host is not ready any more.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);

@@ -132,6 +132,15 @@ pub struct NetworkSettings {
 }
 
 impl MoneyFlags {
+    /// The same for a host that listens at `listen`, or on loopback.
+    ///
+    /// # Errors
+    ///
+    /// What cannot work, with what to do about it.
+    pub fn settled(self, listen: Option<SocketAddr>) -> Result<MoneySettings, SettingsError> {
+        self.resolve(listen.unwrap_or(super::host::LISTEN))
+    }
+
     pub(super) fn resolve(self, listen: SocketAddr) -> Result<MoneySettings, SettingsError> {
         let networks = self.networks()?;
         let kind_where = |is: fn(FacilitatorKind) -> bool| networks.iter().map(|network| network.facilitator).find(|kind| is(*kind));

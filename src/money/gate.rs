@@ -1,5 +1,6 @@
 //! Admitting: what a payment is, whom it lets in, and the record that says so.
 
+mod agrees;
 pub(super) mod answer;
 mod ask;
 mod asked;
@@ -19,6 +20,7 @@ use std::{
 
 use serde_json::{Value, json};
 
+pub use self::agrees::check_payments;
 use super::{
     Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
     PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, Way, WireVersion,

@@ -15,6 +15,7 @@
 //! back of earlier sales when it was begun. The collecting commits keep it, and the sealing one adds up again before it signs.
 //! No packet is begun while more is to be given back than waits.
 
+mod agrees;
 mod collect;
 mod configure;
 mod counts;
@@ -32,6 +33,7 @@ use serde_json::json;
 
 use self::counts::Counted;
 pub use self::{
+    agrees::check_packets,
     configure::SettingsDraft,
     counts::Counts,
     error::PayoutError,

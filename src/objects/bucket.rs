@@ -94,6 +94,18 @@ impl Kept {
         }
     }
 
+    /// The same, and makes no folder: where none is there, nothing is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`BucketError::Unusable`].
+    pub fn at_if_there(place: &Place) -> Result<Self, BucketError> {
+        match place {
+            Place::Folder(folder) if !folder.is_dir() => Ok(Self::in_memory()),
+            Place::Folder(_) | Place::S3 { .. } => Self::at(place),
+        }
+    }
+
     /// Objects in memory: nothing outlives the value.
     #[must_use]
     pub fn in_memory() -> Self {

@@ -1,7 +1,8 @@
 //! The database of a store, looked at: whether it keeps what it is told, and which hosts serve it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
+use super::finding::Finding;
 use crate::{
     replica::{CLOCK_APART_MS, Replica, Seen},
     store::{
@@ -56,61 +57,65 @@ impl Examined {
         self.about.ahead_ms.unsigned_abs() <= CLOCK_APART_MS + self.about.give_or_take_ms
     }
 
-    fn hosts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn hosts(&self) -> Vec<Finding> {
         if !self.about.has_store {
-            return writeln!(f, "  left out  store: there is none yet, the first host makes it");
+            return vec![Finding::ok("database", "there is no store yet, the first host makes it")];
         }
-        for host in &self.hosts {
+        let told = self.hosts.iter().map(|host| {
             let (state, until) = (if host.lives { "serves" } else { "ended" }, host.lease_until);
             let until = until.map(|until| format!(", lease until {until}")).unwrap_or_default();
-            writeln!(
-                f,
-                "  host      {} {state}, version {}, forms of rows up to {}{until}, {} changes not heard",
-                host.id, host.version, host.formats, host.behind
-            )?;
-        }
+            let reads = format!("version {}, forms of rows up to {}", host.version, host.formats);
+            Finding::ok("database", format!("host {} {state}, {reads}{until}, {} changes not heard", host.id, host.behind))
+        });
+        let mut told: Vec<_> = told.collect();
         let mut formats: Vec<_> = self.hosts.iter().filter(|host| host.lives).map(|host| host.formats).collect();
         formats.sort_unstable();
         formats.dedup();
         if formats.len() > 1 {
-            writeln!(
-                f,
-                "  missing   one version: hosts read forms of rows up to {formats:?}\n            end the upgrade: what the older ones do not read is not written"
-            )?;
+            let text = format!("hosts read forms of rows up to {formats:?}");
+            told.push(Finding::warn("database", text, "end the upgrade: what the older ones do not read is not written"));
         }
-        Ok(())
+        told
     }
-}
 
-impl fmt::Display for Examined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// What is told of it.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
         let about = &self.about;
-        writeln!(f, "the database, PostgreSQL {}", about.version)?;
-        let mut line = |is_so: bool, what: &str, remedy: &str| match is_so {
-            true => writeln!(f, "  in force  {what}"),
-            false => writeln!(f, "  missing   {what}\n            {remedy}"),
+        let mut told = vec![Finding::ok("database", format!("PostgreSQL {}", about.version))];
+        let mut line = |is_so: bool, make: fn(&'static str, String, String) -> Finding, what: &str, missing: &str, remedy: &str| {
+            told.push(if is_so { Finding::ok("database", what) } else { make("database", missing.to_owned(), remedy.to_owned()) });
         };
-        line(about.fsync, "fsync", "`fsync = on` in postgresql.conf: a crash of the server loses or breaks what was told as paid")?;
-        line(about.full_page_writes, "full_page_writes", "`full_page_writes = on` in postgresql.conf: a crash can leave half a page")?;
+        let (fail, warn): (fn(_, String, String) -> _, fn(_, String, String) -> _) = (Finding::fail, Finding::warn);
+        let fsync = "`fsync = on` in postgresql.conf: a crash of the server loses or breaks what was told as paid";
+        line(about.fsync, fail, "fsync is on", "fsync is off", fsync);
+        let pages = "`full_page_writes = on` in postgresql.conf: a crash can leave half a page";
+        line(about.full_page_writes, fail, "full_page_writes is on", "full_page_writes is off", pages);
         let standbys: Vec<_> = about.standbys.iter().map(|(name, state)| format!("{name} ({state})")).collect();
         let standbys = if standbys.is_empty() { "none that its user may know of".to_owned() } else { standbys.join(", ") };
-        line(
-            !about.synchronous.is_empty(),
-            &format!("synchronous_standby_names: `{}`; standbys: {standbys}", about.synchronous),
-            "what was told as paid is on this server's disk alone; with a standby named there it is on two before it is told",
-        )?;
+        let named = format!("synchronous_standby_names: `{}`; standbys: {standbys}", about.synchronous);
+        let alone = "what was told as paid is on this server's disk alone; with a standby named there it is on two before it is told";
+        line(!about.synchronous.is_empty(), warn, &named, &named, alone);
         let clock = format!("clock: this machine's is {} ms ahead of the server's, give or take {}", about.ahead_ms, about.give_or_take_ms);
-        line(self.clock_is_right(), &clock, "have both follow one time server: payments are judged by this machine's clock")?;
+        line(self.clock_is_right(), fail, &clock, &clock, "have both follow one time server: payments are judged by this machine's clock");
         let hosts = about.connections as usize / self.each;
         let connections = format!("max_connections: {}, for {hosts} hosts", about.connections);
-        line(about.connections == 0 || hosts >= 2, &connections, &format!("each host has {} connections at most", self.each))?;
-        self.hosts(f)
+        line(
+            about.connections == 0 || hosts >= 2,
+            warn,
+            &connections,
+            &connections,
+            &format!("each host has {} connections at most", self.each),
+        );
+        told.extend(self.hosts());
+        told
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::operate::finding::Level;
 
     fn examined() -> Examined {
         let about = About {
@@ -130,8 +135,9 @@ mod tests {
     #[test]
     fn a_database_that_keeps_what_it_is_told_lacks_nothing() {
         let well = examined();
-        let told = well.to_string();
-        assert!(well.lacks().is_empty() && !told.contains("missing"), "{told}");
+        let told: Vec<_> = well.findings().iter().map(ToString::to_string).collect();
+        assert!(well.lacks().is_empty() && well.findings().iter().all(|finding| finding.level == Level::Ok), "{told:?}");
+        let told = told.join("\n");
         assert!(
             told.contains("synchronous_standby_names: `ANY 1 (*)`; standbys: two (quorum)") && told.contains("100, for 8 hosts"),
             "{told}"
@@ -145,7 +151,12 @@ mod tests {
         (about.synchronous, about.standbys) = (String::new(), Vec::new());
         let bad = Examined { about, hosts: Vec::new(), each: 12 };
         assert_eq!(bad.lacks(), ["fsync", "full_page_writes", "clock"]);
-        let told = bad.to_string();
-        assert_eq!((told.matches("\n  missing   ").count(), told.matches("\n            ").count()), (5, 5), "{told}");
+        let (mut fail, mut warn) = (0, 0);
+        for finding in bad.findings() {
+            fail += u32::from(finding.level == Level::Fail);
+            warn += u32::from(finding.level == Level::Warn);
+            assert_eq!(finding.level != Level::Ok, !finding.remedies.is_empty(), "{finding}");
+        }
+        assert_eq!((fail, warn), (3, 2));
     }
 }

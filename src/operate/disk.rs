@@ -78,7 +78,8 @@ impl Disk {
 }
 
 /// What a file or a folder takes on the disk. What goes while it is looked at counts nothing.
-fn taken(path: &Path) -> u64 {
+#[must_use]
+pub fn taken(path: &Path) -> u64 {
     let Ok(about) = fs::symlink_metadata(path) else { return 0 };
     let own = about.blocks() * BLOCK;
     if !about.is_dir() {

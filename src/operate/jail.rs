@@ -1,9 +1,9 @@
 //! The jail of a worker, looked at: which layers are in force on this machine, and how to get the others.
 
-use std::{fmt, path::PathBuf};
-
 use tollhouse_pool::{Pool, PoolConfig, PoolError};
 use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
+
+use super::finding::{Finding, Level};
 
 /// The error number of what cannot be here, whoever asks.
 const EINVAL: i32 = 22;
@@ -13,7 +13,6 @@ const EOPNOTSUPP: i32 = 95;
 /// What became of the jail of one worker.
 #[derive(Debug)]
 pub struct Examined {
-    worker: PathBuf,
     tier: Tier,
     report: JailReport,
 }
@@ -29,7 +28,7 @@ pub async fn examine(config: &PoolConfig) -> Result<Examined, PoolError> {
     let pool = Pool::start(alone)?;
     let report = pool.ready().await;
     pool.shutdown().await;
-    Ok(Examined { worker: config.worker.clone(), tier: config.tier, report: report? })
+    Ok(Examined { tier: config.tier, report: report? })
 }
 
 impl Examined {
@@ -45,20 +44,36 @@ impl Examined {
     }
 }
 
-impl fmt::Display for Examined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}, tier {}", self.worker.display(), self.tier)?;
-        for layer in &self.report.in_force {
-            writeln!(f, "  in force  {layer}")?;
+impl Examined {
+    /// What is told of it. Without a layer of `strict` a host does not start; without the list of system calls a worker is hardly held.
+    #[must_use]
+    pub fn finding(&self, engine: &str, strict: &[JailLayer]) -> Finding {
+        let in_force: Vec<_> = self.report.in_force.iter().map(ToString::to_string).collect();
+        let mut text = in_force.join(" ");
+        if !self.report.refused.is_empty() {
+            let refused: Vec<_> = self.report.refused.iter().map(ToString::to_string).collect();
+            text = format!("{text}   missing: {}", refused.join("; "));
         }
-        for refused in self.report.refused.chunk_by(|one, next| remedy(*one) == remedy(*next)) {
-            refused.iter().try_for_each(|refused| writeln!(f, "  missing   {refused}"))?;
-            writeln!(f, "            {}", remedy(refused[0]))?;
+        let others: Vec<_> = self.others().map(ToString::to_string).collect();
+        if !others.is_empty() {
+            text = format!("{text}   not of this tier: {}", others.join(" "));
         }
-        for layer in self.others() {
-            writeln!(f, "  left out  {layer}: not of this tier\n            {TIERS}")?;
-        }
-        Ok(())
+        let alike = self.report.refused.chunk_by(|one, next| remedy(*one) == remedy(*next));
+        let mut remedies: Vec<_> = alike
+            .map(|refused| {
+                let layers: Vec<_> = refused.iter().map(|refused| refused.layer.to_string()).collect();
+                format!("{}: {}", layers.join(", "), remedy(refused[0]))
+            })
+            .collect();
+        remedies.extend(others.first().map(|other| format!("{other}: {TIERS}")));
+        let level = if self.lacks(strict).next().is_some() {
+            Level::Fail
+        } else if self.lacks(&[JailLayer::Seccomp]).next().is_some() {
+            Level::Warn
+        } else {
+            Level::Ok
+        };
+        Finding { level, part: "engine", of: Some(format!("{engine}, tier {}, jail", self.tier)), text, remedies }
     }
 }
 
@@ -111,19 +126,18 @@ mod tests {
         const ALL: usize = JailLayer::ALL.len();
         let others = JailLayer::ALL[1..].iter().filter(|layer| **layer != JailLayer::NoExec);
         let refused: Vec<_> = others.map(|layer| Refused { layer: *layer, errno: 1 }).collect();
-        let examined =
-            Examined { worker: "w".into(), tier: Tier::Jit, report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
-        let text = examined.to_string();
-        assert!(
-            text.starts_with("w, tier jit\n  in force  descriptors\n  missing   parent_death_signal: Operation not permitted"),
-            "{text}"
-        );
-        assert!(text.contains("\n  left out  no_exec: not of this tier\n            the tier `jitless` has it"), "{text}");
-        assert_eq!(text.matches("\n  missing ").count(), ALL - 2);
+        let examined = Examined { tier: Tier::Jit, report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
+        let finding = examined.finding("v8", &[]);
+        assert_eq!((finding.level, finding.of.as_deref()), (Level::Warn, Some("v8, tier jit, jail")), "no list of system calls");
+        assert!(finding.text.starts_with("descriptors   missing: parent_death_signal: Operation not permitted"), "{finding}");
+        assert!(finding.text.ends_with("   not of this tier: no_exec"), "{finding}");
+        assert_eq!(finding.text.matches("Operation not permitted").count(), ALL - 2);
         let [in_a_row, others] = [1, EOPNOTSUPP].map(|errno| remedy(Refused { layer: JailLayer::PidsMax, errno }));
-        assert_eq!((text.matches(in_a_row).count(), text.matches(others).count()), (1, 0), "told once for all that it is for");
-        assert!(!text.contains(remedy(Refused { layer: JailLayer::OwnUser, errno: EINVAL })));
+        let told = |what: &str| finding.remedies.iter().filter(|remedy| remedy.ends_with(what)).count();
+        assert_eq!((told(in_a_row), told(others), told(TIERS)), (1, 0, 1), "told once for all that it is for");
+        assert_eq!(told(remedy(Refused { layer: JailLayer::OwnUser, errno: EINVAL })), 0);
         assert!(in_a_row.contains("Delegate=yes") && others.contains("cgroup.controllers"));
+        assert_eq!(examined.finding("v8", &[JailLayer::Landlock]).level, Level::Fail);
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }
 }

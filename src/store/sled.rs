@@ -199,6 +199,20 @@ impl SledStore {
 }
 
 impl SledStore {
+    /// Has another checkpoint take the place of the journal up to now, and another tree that of the tree; answers once they have. Killed at
+    /// any moment, the store is as it was, or as it is to be.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Away`] says why not; what there is goes on.
+    pub async fn compact(&self) -> Result<(), StoreError> {
+        let (ask, answer) = oneshot::channel();
+        if let Some(keeper) = &self.keeper {
+            keeper.compact(ask);
+        }
+        answer.await.unwrap_or_else(|_| Err(StoreError::Away("the store is closed".to_owned())))
+    }
+
     /// A walk through all rows, and what is written meanwhile. Another one waits for its end.
     pub(super) async fn feed(&self) -> Feed {
         let frames = Arc::clone(&self.frames).lock_owned().await;

@@ -59,17 +59,20 @@ async fn doctor_tells_whether_the_database_keeps_what_it_is_told_and_who_serves_
     };
     for _ in 0..2 {
         let (is_well, told, error) = doctor(&server);
-        assert!(is_well && told.contains("\n  left out  store: there is none yet"), "it makes none: {told}{error}");
-        assert!(told.contains("\n  in force  fsync\n") && told.contains("\n  missing   synchronous_standby_names: ``"), "{told}");
+        assert!(is_well && told.contains("\nok    database: there is no store yet"), "it makes none: {told}{error}");
+        assert!(
+            told.contains("\nok    database: fsync is on\n") && told.contains("\nwarn  database: synchronous_standby_names: ``"),
+            "{told}"
+        );
     }
     let host = Host::builder().env("TOLLHOUSE_STORE", server.url()).start().await;
     let id = host.get("/health").await.is(200).json()["replicas"][0]["id"].as_str().unwrap().to_owned();
     let (_, told, _) = doctor(&server);
-    assert!(told.contains(&format!("\n  host      {id} serves, version {}", env!("CARGO_PKG_VERSION"))), "{told}");
+    assert!(told.contains(&format!("\nok    database: host {id} serves, version {}", env!("CARGO_PKG_VERSION"))), "{told}");
     drop(host);
     server.stop();
     server.configure("postgresql.conf", "fsync = off");
     server.run();
     let (is_well, told, error) = doctor(&server);
-    assert!(!is_well && told.contains("\n  missing   fsync\n            ") && error.ends_with("needs fsync\n"), "{told}{error}");
+    assert!(!is_well && told.contains("\nfail  database: fsync is off → ") && error.ends_with("database\n"), "{told}{error}");
 }

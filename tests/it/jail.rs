@@ -8,24 +8,28 @@ use crate::harness::{Host, eventually, tollhouse, within};
 
 #[test]
 fn doctor_tells_each_layer_once_and_of_what_is_missing_why_and_how_to_get_it() {
-    let doctor = tollhouse().arg("doctor").output().unwrap();
+    let doctor = tollhouse().args(["doctor", "--json"]).output().unwrap();
     assert!(doctor.status.success(), "{doctor:?}");
-    let said = String::from_utf8(doctor.stdout).unwrap();
-    let kinds = ["  in force  ", "  missing   ", "  left out  "];
-    let layers: Vec<_> = said.lines().filter(|line| kinds.iter().any(|kind| line.starts_with(kind))).collect();
-    let named: BTreeSet<_> = layers.iter().map(|line| line[12..].split(':').next().unwrap()).collect();
-    assert_eq!(named, JailLayer::ALL.map(|layer| layer.to_string()).iter().map(String::as_str).collect());
-    let workers = said.lines().filter(|line| !line.starts_with(' ')).count();
-    assert_eq!(layers.len(), workers * JailLayer::ALL.len(), "{said}");
-    // Layers in a row that need the same are told it once, behind the last of them.
-    let (lacks, remedy) =
-        (|line: &str| kinds[1..].iter().any(|kind| line.starts_with(kind)), |line: &str| line.starts_with("            "));
-    let lines: Vec<_> = said.lines().chain([""]).collect();
-    for pair in lines.windows(2) {
-        assert_eq!(lacks(pair[0]), remedy(pair[1]) || lacks(pair[1]) && lacks(pair[0]), "{said}");
+    let told: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let findings =
+        told["findings"].as_array().unwrap().iter().filter(|found| found["of"].as_str().is_some_and(|of| of.ends_with(", jail")));
+    let findings: Vec<_> = findings.collect();
+    let of_tier = |tier: Tier| findings.iter().filter(|found| found["of"].as_str().unwrap().contains(&format!(", tier {tier}, "))).count();
+    assert!(of_tier(Tier::Jit) > 0 && of_tier(Tier::Jit) == of_tier(Tier::Jitless), "{told}");
+    for found in findings {
+        let text = found["text"].as_str().unwrap();
+        let words: Vec<_> = text.split([' ', ':', ';']).collect();
+        for layer in JailLayer::ALL.map(|layer| layer.to_string()) {
+            assert_eq!(words.iter().filter(|word| **word == layer).count(), 1, "{layer} in {text}");
+        }
+        // Layers that need the same are told it once.
+        let lacking = text.split_once("   ").map(|(_, lacking)| lacking).unwrap_or_default();
+        let remedies: Vec<_> = found["remedies"].as_array().unwrap().iter().map(|remedy| remedy.as_str().unwrap()).collect();
+        for layer in JailLayer::ALL.map(|layer| layer.to_string()) {
+            let told = remedies.iter().filter(|remedy| remedy.split_once(": ").is_some_and(|(of, _)| of.split(", ").any(|of| of == layer)));
+            assert_eq!(told.count(), usize::from(lacking.split([' ', ':', ';']).any(|word| word == layer)), "{layer}: {found}");
+        }
     }
-    let of_tier = |tier: Tier| said.lines().filter(|line| line.ends_with(&format!(", tier {tier}"))).count();
-    assert!(of_tier(Tier::Jit) > 0 && of_tier(Tier::Jit) == of_tier(Tier::Jitless), "{said}");
 }
 
 #[tokio::test]

@@ -22,11 +22,11 @@ pub(crate) struct Args {
     pub(crate) rounds: Option<u32>,
     /// How handlers run that `hostile` calls, as `--sandbox-tier` has it. Default: as the host has it.
     pub(crate) tier: Option<String>,
-    /// The short form of `soak`, whatever its minutes, and of `faces`.
+    /// The short form of `soak`, whatever its minutes, of `faces`, and of what `dist` tries.
     pub(crate) short: bool,
     /// The long form of `faces`.
     pub(crate) full: bool,
-    /// A host as tests have it, for `faces`.
+    /// A host as tests have it, for `faces` and `dist`.
     pub(crate) debug: bool,
     /// Whether `faces` writes what it would compare with.
     pub(crate) accept: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Args {
     pub(crate) tools: Option<u32>,
     /// Receipts of the longest history of `bench ledger`. Default there: 1,000,000.
     pub(crate) receipts: Option<u64>,
-    /// Whether `vendor` writes nothing.
+    /// Whether `vendor` writes nothing, and `dist` tries what it made.
     pub(crate) check: bool,
     /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
     pub(crate) words: Vec<String>,

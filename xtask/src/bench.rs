@@ -2,9 +2,8 @@
 
 use crate::{Failure, args::Args, clients, conformance, database, engine, shell, workers};
 
-const SUBJECTS: [&str; 13] = [
-    "call", "catalogue", "density", "fairness", "ledger", "many", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims",
-];
+const SUBJECTS: [&str; 13] =
+    ["call", "catalogue", "density", "fairness", "ledger", "many", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims"];
 const WHICH: &str = "there are thirteen measurements: `cargo xtask bench call`, `catalogue`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
 
 /// Measures; never fails by a clock. `fairness` fails where a victim was not served.

@@ -14,6 +14,7 @@ mod clients;
 mod conformance;
 mod database;
 mod deny;
+mod dist;
 mod docs;
 mod engine;
 mod faces;
@@ -64,6 +65,7 @@ cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real brows
 cargo xtask faces snapshots --accept                     keeps what pages are read out as; without, what has changed is told
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes
 cargo xtask vendor [--check]                             makes the editor of pages of the packages that xtask/vendor locks
+cargo xtask dist [--check] [--short] [--debug]           the tarball and the Debian package of a release; tried on a clean system, or unpacked
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code
 cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       bytes of strangers that break something, looked for by coverage
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Some("faces") => args::Args::parse(words).and_then(|args| faces::run(&args)),
         Some("vendor") => args::Args::parse(words).and_then(|args| vendor::run(&args)),
         Some("lint") => args::Args::parse(words).and_then(lint::run),
+        Some("dist") => args::Args::parse(words).and_then(|args| dist::run(&args)),
         Some("docs") => args::Args::parse(words).and_then(|args| docs::run(&args)),
         Some("fuzz") => args::Args::parse(words).and_then(|args| fuzz::run(&args)),
         Some("mutants") => args::Args::parse(words).and_then(|args| mutants::run(&args)),

@@ -1,8 +1,11 @@
 //! Where things are: the repository, cargo's home, the target folder.
 
-use std::path::PathBuf;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
-use crate::args::from_env;
+use crate::{Failure, args::from_env};
 
 /// The repository's root.
 pub(crate) fn root() -> PathBuf {
@@ -21,4 +24,13 @@ pub(crate) fn target() -> PathBuf {
 /// Cargo's home, as cargo finds it.
 pub(crate) fn cargo_home() -> PathBuf {
     from_env("CARGO_HOME").map(PathBuf::from).unwrap_or_else(|| PathBuf::from(from_env("HOME").unwrap_or_default()).join(".cargo"))
+}
+
+/// The text of a file.
+///
+/// # Errors
+///
+/// Names the file.
+pub(crate) fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|why| format!("cannot read {}: {why}", file.display()))
 }

@@ -58,6 +58,6 @@ pub(crate) fn cargo(engine: Engine, words: &[&str]) -> Result<Command, Failure> 
 }
 
 /// Where the worker of an engine lies once it is built.
-fn path(engine: Engine) -> PathBuf {
+pub(crate) fn path(engine: Engine) -> PathBuf {
     place::target().join("workers").join(engine.name()).join("tollhouse-worker")
 }

@@ -1,10 +1,14 @@
-//! How much of the processor a worker gets beside others.
+//! How much of the processor a worker gets beside others, and what the kernel says of its clock.
 //!
-//! A package of its own for its one system call: the pool, which reads what hostile processes say, has no unsafe code.
+//! A package of its own for its system calls: the pool, which reads what hostile processes say, and the host have no unsafe code.
+
+mod clock;
 
 use std::{fs, io};
 
 use rustix::process::{Pid, setpriority_process};
+
+pub use self::clock::{ClockState, clock};
 
 /// Nicenesses: what a slowed process takes is told apart by it in proc_stat(5), and has no other effect beside its policy.
 const SLOWED: i32 = 19;

@@ -61,6 +61,7 @@ pub use crate::{
     config::PoolConfig,
     error::PoolError,
     job::{Job, OpHost, Ran},
+    machine::Machine,
     pool::Pool,
     status::{RefusedLayer, Status, TierStatus, Totals},
     users::{NoRange, Users},

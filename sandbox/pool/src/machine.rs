@@ -9,15 +9,17 @@ const OWN: &str = "/proc/self/cgroup";
 
 /// What there is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Machine {
-    pub(crate) memory_bytes: u64,
+pub struct Machine {
+    /// Memory, in bytes.
+    pub memory_bytes: u64,
     /// Processes and threads, as far as anything bounds them.
-    pub(crate) tasks: u64,
+    pub tasks: u64,
 }
 
 impl Machine {
     /// This one, for this process.
-    pub(crate) fn this() -> Self {
+    #[must_use]
+    pub fn this() -> Self {
         let info = rustix::system::sysinfo();
         let machine = Self { memory_bytes: u64::from(info.mem_unit).saturating_mul(info.totalram), tasks: u64::MAX };
         machine.within(Path::new(GROUPS), &fs::read_to_string(OWN).unwrap_or_default())

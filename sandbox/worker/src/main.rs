@@ -46,6 +46,9 @@ use crate::{host::Gone, worker::Terms};
 type Begin = fn(Terms) -> Result<(), Gone>;
 
 fn main() -> ExitCode {
+    if std::env::args().skip(1).eq(["--about".to_owned()]) {
+        return about();
+    }
     let Some((begin, terms)) = arguments(std::env::args().skip(1)) else {
         return ExitCode::from(64);
     };
@@ -53,6 +56,17 @@ fn main() -> ExitCode {
     match begin(terms) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(tollhouse_protocol::exit::UNSAID),
+    }
+}
+
+/// Says which engine this is, and of which version, to whoever asks before it is used.
+fn about() -> ExitCode {
+    let engine = if cfg!(feature = "v8") { "v8" } else { "quickjs" };
+    let tiers = Tier::ALL.map(|tier| tier.to_string());
+    let about = serde_json::json!({ "engine": engine, "version": env!("CARGO_PKG_VERSION"), "tiers": tiers });
+    match std::io::Write::write_all(&mut std::io::stdout(), format!("{about}\n").as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
     }
 }
 

@@ -11,9 +11,9 @@ const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// A stored value: a format byte of its own, the expiry in milliseconds since 1970 (0: never), JSON text.
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(in crate::capability) struct Entry {
     pub(super) expires: Timestamp,
-    pub(super) json: Bytes,
+    pub(in crate::capability) json: Bytes,
 }
 
 impl Entry {

@@ -5,9 +5,8 @@ use std::{ops::Bound, sync::Arc};
 use imbl::OrdMap;
 
 use super::{
-    Slot, Text, length,
     segment::{Place, Places},
-    weighed,
+    text::{Slot, Text, length, weighed},
 };
 
 /// A value, as the index.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Slot, Text, length, weighed};
+use super::text::{Slot, Text, length, weighed};
 
 /// A stem in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

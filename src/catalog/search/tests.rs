@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use super::{corpus::Corpus, *};
 
 fn corpus() -> Corpus {

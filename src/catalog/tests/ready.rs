@@ -40,8 +40,10 @@ async fn a_start_reads_no_record() {
     let mut row = ENDPOINTS.row(&*store, &"tool".to_owned()).await.unwrap().unwrap().value;
     row.title = "Another".to_owned();
     // The record alone, as nobody writes it.
-    let alone: Table<String, Endpoint> = schema::ENDPOINTS.holding();
-    alone.put(&"tool".to_owned(), &row).commit(&*store, Durability::Buffered).await.unwrap();
+    let (key, card) = ("tool".to_owned(), CARDS.get(&*store, &"tool".to_owned()).await.unwrap().unwrap());
+    let mut alone = Batch::new();
+    alone.replace(&ENDPOINTS, &ENDPOINTS.row(&*store, &key).await.unwrap().unwrap(), &row).put(&CARDS, &key, &card);
+    alone.commit(&*store, Durability::Buffered).await.unwrap();
     let (again, _folder) = catalog_of(store).await;
     let words = search::Query::parse("another").unwrap();
     assert_eq!(again.all().len(), 1);

@@ -6,8 +6,8 @@ use std::{
 };
 
 use reqwest::header;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use tokio::io::{Interest, unix::AsyncFd};
 
 use super::{
     answer::Answer,
@@ -52,12 +52,19 @@ pub(crate) async fn follow<'c>(
     }
 }
 
+/// How often it is looked whether somebody reads standard output yet.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
 /// Waits until whoever reads standard output has gone, such as `head`: where nothing more happens, no writing would find that out.
 async fn nobody_reads() {
-    match AsyncFd::with_interest(io::stdout(), Interest::ERROR) {
-        Ok(stdout) => _ = stdout.ready(Interest::ERROR).await,
-        // A file is read by nobody in particular.
-        Err(_) => std::future::pending().await,
+    let stdout = io::stdout();
+    loop {
+        let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
+        // A file is read by nobody in particular, and never says so.
+        if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::ERR) {
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

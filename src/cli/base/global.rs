@@ -76,12 +76,21 @@ impl Global {
     /// Reads what was said, wherever it stands: what is behind the command's name counts before what is in front of it.
     pub(crate) fn of(given: &ArgMatches) -> Self {
         let levels: Vec<_> = std::iter::successors(Some(given), |level| level.subcommand().map(|(_, below)| below)).collect();
+        Self::at(&levels)
+    }
+
+    /// Reads what was said in front of a command's name alone: behind it a command that asks no host has flags of its own.
+    pub(crate) fn in_front(given: &ArgMatches) -> Self {
+        Self::at(&[given])
+    }
+
+    fn at(levels: &[&ArgMatches]) -> Self {
         Self {
-            profile: value(&levels, "profile"),
-            url: value(&levels, "url"),
-            json: is_set(&levels, "json"),
-            role: value::<String>(&levels, "role").and_then(|role| Role::named(&role.value)),
-            plain_http: is_set(&levels, "plain_http"),
+            profile: value(levels, "profile"),
+            url: value(levels, "url"),
+            json: is_set(levels, "json"),
+            role: value::<String>(levels, "role").and_then(|role| Role::named(&role.value)),
+            plain_http: is_set(levels, "plain_http"),
         }
     }
 

@@ -15,16 +15,7 @@ use crate::cli::{
         session::Session,
         words::text,
     },
-    pay::{
-        Chosen,
-        aim::Aim,
-        means::Means,
-        money::usd,
-        prove,
-        reply::Reply,
-        seller::Seller,
-        show, why,
-    },
+    pay::{Chosen, aim::Aim, means::Means, money::usd, prove, reply::Reply, seller::Seller, show, why},
 };
 
 /// What came without a payment: an answer, or why there is none.

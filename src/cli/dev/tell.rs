@@ -66,7 +66,8 @@ impl Teller {
         }
         let code = text(call, "code");
         let is_well = text(call, "outcome") == "succeeded";
-        let ended = if is_well { self.out.paint(Paint::Good, "call 200") } else { self.out.paint(Paint::Bad, &format!("call {}", line(code))) };
+        let ended =
+            if is_well { self.out.paint(Paint::Good, "call 200") } else { self.out.paint(Paint::Bad, &format!("call {}", line(code))) };
         let millis = |name: &str| call[name].as_f64().map(|millis| format!("{millis:.1} ms"));
         let mut parts = vec![ended];
         parts.extend(millis("durationMs"));

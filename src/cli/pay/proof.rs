@@ -11,11 +11,7 @@ use tollhouse::{
     tool::MicroUsd,
 };
 
-use super::{
-    record::Sent,
-    reply::Reply,
-    seller::Seller,
-};
+use super::{record::Sent, reply::Reply, seller::Seller};
 
 /// How long a receipt, or the keys for it, may take.
 const PATIENCE: Duration = Duration::from_secs(10);

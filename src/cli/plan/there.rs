@@ -37,7 +37,9 @@ impl There {
             Ok(mut answer) => {
                 let there = Self::of(answer.body["endpoint"].take());
                 if there.record["revision"].is_null() {
-                    return Err(Error::refused(format!("{slug} is somebody else's on {}", session.host())).hint("take another slug in tool.json"));
+                    return Err(
+                        Error::refused(format!("{slug} is somebody else's on {}", session.host())).hint("take another slug in tool.json")
+                    );
                 }
                 Ok(Some(there))
             }
@@ -96,7 +98,12 @@ async fn changed_by(session: &Session, slug: &Slug, record: &Value) -> Option<St
     if let Some(by) = published.and_then(|version| version["by"].as_str()) {
         return Some(by.to_owned());
     }
-    let asked = session.client.get(&["ai", "builders", "events"]).query("endpointSlug", slug.as_str()).query("kind", "endpoint.updated").query("limit", 1);
+    let asked = session
+        .client
+        .get(&["ai", "builders", "events"])
+        .query("endpointSlug", slug.as_str())
+        .query("kind", "endpoint.updated")
+        .query("limit", 1);
     let events = asked.send().await.ok()?;
     Some(match text(list(&events.body, "events").next()?, "data.by") {
         "builder" => "its owner".to_owned(),

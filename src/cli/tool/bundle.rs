@@ -62,7 +62,9 @@ impl Bundle {
                 let told = String::from_utf8_lossy(&output.stderr);
                 let problems = problems(&told);
                 if !output.status.success() || !problems.is_empty() {
-                    let why = || failed(format!("esbuild failed: {}", told.lines().find(|line| !line.is_empty()).unwrap_or("it does not say why")));
+                    let why = || {
+                        failed(format!("esbuild failed: {}", told.lines().find(|line| !line.is_empty()).unwrap_or("it does not say why")))
+                    };
                     return Err(if problems.is_empty() { why() } else { problems });
                 }
                 let (bundle, room) = made(tool, scratch.path()).ok_or_else(|| failed("esbuild made no bundle".to_owned()))?;

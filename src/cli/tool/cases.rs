@@ -70,7 +70,9 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Case>, Problem> {
 impl Case {
     fn of(said: Value) -> Result<Self, String> {
         let Value::Object(said) = said else { return Err("a case is an object".to_owned()) };
-        let Some(name) = said.get("name").and_then(Value::as_str).map(str::to_owned) else { return Err("a case has a `name`: what it claims".to_owned()) };
+        let Some(name) = said.get("name").and_then(Value::as_str).map(str::to_owned) else {
+            return Err("a case has a `name`: what it claims".to_owned());
+        };
         if let Some(odd) = said.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
             return Err(format!("a case has no `{odd}`; it has {}", MEMBERS.join(", ")));
         }
@@ -126,7 +128,9 @@ impl Case {
         let error = &reply.body["error"];
         let wanted = self.said.get("status").cloned().unwrap_or_else(|| json!(200));
         if !one_of(&wanted, &json!(reply.status)) {
-            let told = error["message"].as_str().map(|message| format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()));
+            let told = error["message"]
+                .as_str()
+                .map(|message| format!(": {} ({})", first(message, 200), error["code"].as_str().unwrap_or_default()));
             return Some(format!("expected {wanted}, got {}{}", reply.status, told.unwrap_or_default()));
         }
         if let Some(schema) = self.said.get("outputMatches") {
@@ -226,14 +230,30 @@ mod tests {
 
     #[test]
     fn each_member_of_a_case_is_heeded() {
-        assert!(wrong(json!({ "output": 1 }), 502, json!({ "error": { "code": "handler_failed", "message": "boom" } })).unwrap().contains("boom (handler_failed)"));
+        assert!(
+            wrong(json!({ "output": 1 }), 502, json!({ "error": { "code": "handler_failed", "message": "boom" } }))
+                .unwrap()
+                .contains("boom (handler_failed)")
+        );
         assert_eq!(wrong(json!({ "output": 1, "status": [201, 404] }), 404, json!(1)), None);
-        assert!(wrong(json!({ "outputMatches": { "properties": { "a": { "type": "string" } } } }), 200, json!({ "a": 1 })).unwrap().starts_with("/a "));
+        assert!(
+            wrong(json!({ "outputMatches": { "properties": { "a": { "type": "string" } } } }), 200, json!({ "a": 1 }))
+                .unwrap()
+                .starts_with("/a ")
+        );
         assert!(wrong(json!({ "outputMatches": { "type": 1 } }), 200, json!(1)).unwrap().contains("no schema"));
         let error = json!({ "error": { "code": ["a", "b"], "fault": "caller", "says": "no" } });
         assert_eq!(wrong(error.clone(), 422, json!({ "error": { "code": "b", "fault": "caller", "message": "no way" } })), None);
-        assert!(wrong(error.clone(), 422, json!({ "error": { "code": "c", "fault": "caller", "message": "x" } })).unwrap().contains("expected code"));
-        assert!(wrong(error.clone(), 422, json!({ "error": { "code": "a", "fault": "caller", "message": "x" } })).unwrap().contains("a message with"));
+        assert!(
+            wrong(error.clone(), 422, json!({ "error": { "code": "c", "fault": "caller", "message": "x" } }))
+                .unwrap()
+                .contains("expected code")
+        );
+        assert!(
+            wrong(error.clone(), 422, json!({ "error": { "code": "a", "fault": "caller", "message": "x" } }))
+                .unwrap()
+                .contains("a message with")
+        );
         assert!(wrong(error, 200, json!({ "text": 1 })).unwrap().contains("got 200"));
         assert!(wrong(json!({ "output": 1, "notHeaders": { "Set-Cookie": "a" } }), 200, json!(1)).unwrap().contains("carries"));
         assert!(wrong(json!({ "output": 1, "within_ms": 10 }), 200, json!(1)).unwrap().contains("took 40 ms"));
@@ -248,7 +268,10 @@ mod tests {
             read(folder.path()).unwrap_err().to_string()
         };
         assert!(problem("[\n // a comment\n { \"name\": \"a\", }\n]").starts_with("cases.jsonc:3:"));
-        assert!(problem("[\n {\"name\": \"a\", \"output\": 1},\n\n {\"name\": \"a\", \"output\": 1}\n]").starts_with("cases.jsonc:4:2  there are two"));
+        assert!(
+            problem("[\n {\"name\": \"a\", \"output\": 1},\n\n {\"name\": \"a\", \"output\": 1}\n]")
+                .starts_with("cases.jsonc:4:2  there are two")
+        );
         assert!(problem("[\n {\"name\": \"a\", \"ouput\": 1}]").starts_with("cases.jsonc:2:2  a case has no `ouput`"));
         assert!(problem("{}").starts_with("cases.jsonc:1:1"));
     }

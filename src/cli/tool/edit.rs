@@ -62,9 +62,16 @@ mod tests {
     #[test]
     fn a_change_leaves_the_rest_of_the_file_as_people_wrote_it() {
         let text = "{\n  \"slug\":   \"a\",\n  \"priceUsd\": 0.01,\n\n  \"tags\": [ \"x\" ]\n}\n";
-        let members = [("priceUsd".to_owned(), json!(0.02)), ("limits".to_owned(), json!({ "wallMs": 5000 })), ("tags".to_owned(), json!(["x", "y"]))];
+        let members = [
+            ("priceUsd".to_owned(), json!(0.02)),
+            ("limits".to_owned(), json!({ "wallMs": 5000 })),
+            ("tags".to_owned(), json!(["x", "y"])),
+        ];
         let changed = with(text, &members);
-        assert_eq!(changed, "{\n  \"slug\":   \"a\",\n  \"priceUsd\": 0.02,\n\n  \"tags\": [\"x\", \"y\"],\n  \"limits\": { \"wallMs\": 5000 }\n}\n");
+        assert_eq!(
+            changed,
+            "{\n  \"slug\":   \"a\",\n  \"priceUsd\": 0.02,\n\n  \"tags\": [\"x\", \"y\"],\n  \"limits\": { \"wallMs\": 5000 }\n}\n"
+        );
         let long = json!({ "properties": { "text": { "type": "string", "description": "x".repeat(80) } } });
         let changed: Value = serde_json::from_str(&with(&changed, &[("inputSchema".to_owned(), long.clone())])).unwrap();
         assert_eq!(changed["inputSchema"], long);

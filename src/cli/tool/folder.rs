@@ -69,12 +69,17 @@ impl Tool {
         let answers = body.remove("handler");
         body.remove("safetyAttestation");
         let at = |pointer: &str| Place::of_byte("tool.json", &text, find(&text, pointer).0);
-        let slug = body.get("slug").and_then(Value::as_str).ok_or_else(|| wrong(at(""), "`slug` is missing: what the tool is called by".to_owned()))?;
+        let slug = body
+            .get("slug")
+            .and_then(Value::as_str)
+            .ok_or_else(|| wrong(at(""), "`slug` is missing: what the tool is called by".to_owned()))?;
         let slug: Slug = slug.parse().map_err(|error| wrong(at("/slug"), format!("{error}")))?;
         let code = match (handlers.pop(), response, answers) {
             (Some((file, language, text)), ..) => Code::Source { file, language, text },
             (None, Some(_), Some(mut answers)) => Code::Response(answers["response"].take()),
-            (None, None, Some(_)) => return Err(wrong(at("/handler"), "the handler is a file beside: handler.ts or handler.js".to_owned())),
+            (None, None, Some(_)) => {
+                return Err(wrong(at("/handler"), "the handler is a file beside: handler.ts or handler.js".to_owned()));
+            }
             (None, _, None) if body.get("handlerType").and_then(Value::as_str) == Some("js_request_response") => {
                 return Err(wrong(Place::file("handler.ts"), "is not there, nor is handler.js".to_owned()));
             }
@@ -156,7 +161,9 @@ mod tests {
         assert!(problem(&[("tool.json", "[]"), js]).starts_with("tool.json:1:1  "));
         assert!(problem(&[("tool.json", "{\n \"title\": 1}"), js]).starts_with("tool.json:1:1  `slug` is missing"));
         assert!(problem(&[("tool.json", "{\n \"slug\": \"Not A Slug\"}"), js]).starts_with("tool.json:2:10  "));
-        assert!(problem(&[("tool.json", "{\"slug\": \"a\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  there is `handler.js` too"));
+        assert!(
+            problem(&[("tool.json", "{\"slug\": \"a\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  there is `handler.js` too")
+        );
         let bare = "{\"slug\": \"a\", \"handlerType\": \"js_request_response\"}";
         assert_eq!(problem(&[("tool.json", bare)]), "handler.ts  is not there, nor is handler.js");
         assert!(problem(&[("tool.json", "{\"slug\": \"a\"}"), ("response.json", "{")]).starts_with("response.json:1:"));

@@ -46,7 +46,9 @@ fn imported(source: &str, behind: &[Token]) -> Option<Token> {
         (Kind::Word, "type") => match second {
             // A default import that is called `type`.
             Some(token) if token.text(source) == "," => from(source, behind),
-            Some(token) if token.text(source) == "from" && behind.get(2).is_some_and(|token| token.kind == Kind::Str) => from(source, behind),
+            Some(token) if token.text(source) == "from" && behind.get(2).is_some_and(|token| token.kind == Kind::Str) => {
+                from(source, behind)
+            }
             _ => None,
         },
         (Kind::Word, _) => from(source, behind),

@@ -168,7 +168,9 @@ static FRAME: LazyLock<Regex> =
 
 /// A stack, or any words, with places of handlers told as those of the builder's own files, as far as the folder knows the version.
 pub(crate) fn told(folder: &Path, text: &str) -> String {
-    FRAME.replace_all(text, |frame: &Captures<'_>| placed(folder, frame).map_or_else(|| frame[0].to_owned(), |place| place.to_string())).into_owned()
+    FRAME
+        .replace_all(text, |frame: &Captures<'_>| placed(folder, frame).map_or_else(|| frame[0].to_owned(), |place| place.to_string()))
+        .into_owned()
 }
 
 /// The first place of the builder's own that a stack names, not of a package.
@@ -187,7 +189,8 @@ mod tests {
     use super::*;
 
     /// Of `esbuild`: a handler that imports `./lib/x.ts` and throws on its fourth line.
-    const MAPPINGS: &str = ";AAAO,IAAM,IAAY;;;ACEzB,eAAO,gBAAwB,KAAU;AACvC,QAAM,QAAY,UAAAA,SAAG,IAAI,MAAM,CAAC;AAChC,MAAI,IAAI,MAAM,KAAM,OAAM,IAAI,MAAM,MAAM";
+    const MAPPINGS: &str =
+        ";AAAO,IAAM,IAAY;;;ACEzB,eAAO,gBAAwB,KAAU;AACvC,QAAM,QAAY,UAAAA,SAAG,IAAI,MAAM,CAAC;AAChC,MAAI,IAAI,MAAM,KAAM,OAAM,IAAI,MAAM,MAAM";
 
     fn map() -> Map {
         let text = format!("{{\"version\":3,\"sources\":[\"../../lib/x.ts\",\"../../handler.ts\"],\"mappings\":\"{MAPPINGS}\"}}");

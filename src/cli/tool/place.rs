@@ -212,7 +212,8 @@ impl Scan<'_> {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "{\n  \"slug\": \"a\\\"b\",\n  \"limits\": { \"wallMs\" : 10, \"wallMs\": 20 },\n  \"tags\": [\"ü\", {\"x\": [1, 2]}, true]\n}";
+    const TEXT: &str =
+        "{\n  \"slug\": \"a\\\"b\",\n  \"limits\": { \"wallMs\" : 10, \"wallMs\": 20 },\n  \"tags\": [\"ü\", {\"x\": [1, 2]}, true]\n}";
 
     #[test]
     fn a_value_is_found_by_its_pointer_and_else_the_nearest_around_it() {

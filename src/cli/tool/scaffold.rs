@@ -47,7 +47,10 @@ impl Made {
 /// The types of `req` and `ctx`, and those of the globals that there are, and no more.
 pub(crate) fn types() -> [File; 2] {
     let (tool, globals) = CONTRACT.split_once(GLOBALS).unwrap_or((CONTRACT, ""));
-    let tool = tool.replace("The web's globals that there are stand at the end of this file, and no others", "The web's globals that there are stand in `globals.d.ts`, and no others");
+    let tool = tool.replace(
+        "The web's globals that there are stand at the end of this file, and no others",
+        "The web's globals that there are stand in `globals.d.ts`, and no others",
+    );
     let tool = tool.replace("tool.d.ts handler.ts", "tool.d.ts globals.d.ts handler.ts");
     let text = |text: &str| format!("{}\n", text.trim());
     [File { name: "tool.d.ts", text: text(&tool) }, File { name: "globals.d.ts", text: format!("{GLOBALS}\n\n{}", text(globals)) }]
@@ -72,7 +75,10 @@ fn surroundings(language: &str) -> [File; 2] {
         options["checkJs"] = json!(true);
     }
     let config = json!({ "compilerOptions": options, "include": ["*.d.ts", format!("handler.{language}")] });
-    [File { name: "tsconfig.json", text: pretty(&config) }, File { name: ".gitignore", text: "/.tollhouse/\n/node_modules/\n.env*\n".to_owned() }]
+    [
+        File { name: "tsconfig.json", text: pretty(&config) },
+        File { name: ".gitignore", text: "/.tollhouse/\n/node_modules/\n.env*\n".to_owned() },
+    ]
 }
 
 /// A new tool.
@@ -118,7 +124,8 @@ fn with_surroundings(mut files: Vec<File>, language: &str) -> Vec<File> {
 ///
 /// Where one cannot be written.
 pub(crate) fn write(folder: &Path, files: Vec<File>, anew: bool) -> Result<Vec<(File, Made)>> {
-    let failed = |name: &str, error: std::io::Error| Error::refused(format!("`{}` cannot be written: {error}", folder.join(name).display()));
+    let failed =
+        |name: &str, error: std::io::Error| Error::refused(format!("`{}` cannot be written: {error}", folder.join(name).display()));
     fs::create_dir_all(folder).map_err(|error| failed("", error))?;
     let mut written = vec![];
     for file in files {

@@ -28,7 +28,20 @@ pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
         ["--noEmit", "--pretty", "false", "-p", "tsconfig.json"].iter().map(Into::into).collect()
     } else if has("tool.d.ts") {
         let declared = ["tool.d.ts", "globals.d.ts"].into_iter().filter(|name| has(name));
-        let flags = ["--noEmit", "--pretty", "false", "--strict", "--target", "es2023", "--lib", "es2023", "--types", "", "--skipLibCheck", "--allowJs"];
+        let flags = [
+            "--noEmit",
+            "--pretty",
+            "false",
+            "--strict",
+            "--target",
+            "es2023",
+            "--lib",
+            "es2023",
+            "--types",
+            "",
+            "--skipLibCheck",
+            "--allowJs",
+        ];
         flags.into_iter().chain(declared).chain([*file]).map(Into::into).collect()
     } else {
         return Ok(Types::Unchecked("there is no tool.d.ts: `tollhouse types` writes it"));

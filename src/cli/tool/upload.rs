@@ -56,7 +56,9 @@ impl Upload {
     pub(crate) fn problems(&self, refused: &Error) -> Vec<Problem> {
         let said = Value::Object(refused.said.clone());
         let mut found: Vec<_> = list(&said, "problems").flat_map(|problem| self.found(problem)).collect();
-        if found.is_empty() && matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken") {
+        if found.is_empty()
+            && matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken")
+        {
             found = self.found(&said);
         }
         found
@@ -119,7 +121,9 @@ pub(crate) fn refused(problems: &[Problem]) -> Error {
 pub(crate) fn here() -> Result<std::path::PathBuf> {
     let here = std::env::current_dir()?;
     let found = here.ancestors().find(|folder| folder.join("tool.json").is_file());
-    found.map(Path::to_owned).ok_or_else(|| Error::usage("this is no folder of a tool: there is no tool.json").hint("tollhouse init NAME makes one"))
+    found
+        .map(Path::to_owned)
+        .ok_or_else(|| Error::usage("this is no folder of a tool: there is no tool.json").hint("tollhouse init NAME makes one"))
 }
 
 #[cfg(test)]
@@ -133,7 +137,8 @@ mod tests {
         std::fs::write(folder.path().join("tool.json"), "{\n  \"slug\": \"a\",\n  \"limits\": {\"wallMs\": 0}\n}").unwrap();
         std::fs::write(folder.path().join("handler.ts"), "x").unwrap();
         let tool = Tool::read(folder.path()).unwrap();
-        let bundle = Bundle { source: "x".to_owned(), language: "ts", map: SourceMap::Same("handler.ts".to_owned()), files: vec![], is_made: false };
+        let bundle =
+            Bundle { source: "x".to_owned(), language: "ts", map: SourceMap::Same("handler.ts".to_owned()), files: vec![], is_made: false };
         let upload = Upload { tool, bundle: Some(bundle) };
         let mut error = Error::refused("no");
         error.said = json!({ "code": "invalid_endpoint", "problems": [

@@ -76,10 +76,16 @@ pub(crate) fn changes(body: &Map<String, Value>, there: Option<&Map<String, Valu
 pub(crate) fn plain(field: &str, value: &Value) -> Value {
     match (field, value) {
         ("priceUsd" | "maxPriceUsd", value) => value.as_f64().map_or(value.clone(), |usd| json!((usd * 1e6).round() / 1e6)),
-        ("capabilities", Value::Object(named)) => named.iter().filter(|(_, granted)| **granted == json!(true)).map(|(name, granted)| (name.clone(), granted.clone())).collect(),
+        ("capabilities", Value::Object(named)) => {
+            named.iter().filter(|(_, granted)| **granted == json!(true)).map(|(name, granted)| (name.clone(), granted.clone())).collect()
+        }
         ("limits", Value::Object(named)) => {
             let defaults = Limits::default();
-            named.iter().filter(|(name, value)| defaults.get(name) != value.as_u64()).map(|(name, value)| (name.clone(), value.clone())).collect()
+            named
+                .iter()
+                .filter(|(name, value)| defaults.get(name) != value.as_u64())
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
         }
         ("allowedHosts", Value::Array(hosts)) => {
             let mut unique: Vec<Value> = vec![];

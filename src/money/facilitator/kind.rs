@@ -2,6 +2,7 @@
 
 pub(in crate::money) mod evm;
 pub(in crate::money) mod ledger;
+mod reach;
 pub(in crate::money) mod remote;
 pub(in crate::money) mod simulated;
 
@@ -10,13 +11,13 @@ use std::{fmt, sync::Arc};
 use clap::ValueEnum;
 use serde::Deserialize;
 
-pub use self::remote::FacilitatorAccess;
 use self::{
     evm::{EvmFacilitator, Patience},
     ledger::Ledger,
     remote::HttpFacilitator,
     simulated::SimulatedFacilitator,
 };
+pub use self::{reach::Reached, remote::FacilitatorAccess};
 use super::{Facilitator, by_network::Facilitators, chain::node::Node};
 use crate::{
     base::clock::Clock,

@@ -24,7 +24,7 @@ pub(in crate::money) const IN_ROW: usize = 64 * 1024;
 /// How long a bucket may take for a body. The row takes it then, as small ones: the payment waits, and may end.
 const PUT_WITHIN: Duration = Duration::from_secs(5);
 
-const PAYMENT_ANSWERS: Table<PaymentId, AnswerRow> = schema::PAYMENT_ANSWERS.holding();
+pub(super) const PAYMENT_ANSWERS: Table<PaymentId, AnswerRow> = schema::PAYMENT_ANSWERS.holding();
 
 /// Which object holds the body of an answer, and its SHA-256 in hex; `None` of a row without one.
 #[must_use]

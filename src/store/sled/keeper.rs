@@ -23,7 +23,7 @@ use super::{
     job::Job,
     kept::Kept,
     look,
-    renewals::{Ask, Renewals},
+    renewals::{Ask, Asked, Renewals},
     rows::walk_some,
     tree,
 };
@@ -44,7 +44,7 @@ const AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct Keeper {
     ended: Arc<AtomicBool>,
     /// Dropped, the threads look no more.
-    wake: Vec<Sender<Ask>>,
+    wake: Vec<Sender<Asked>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -56,7 +56,19 @@ impl Keeper {
         keeper.every("store-clock", move |_, _| clock.look_after_writer())?;
         let (mut counted, mut not_before) = (false, Instant::now());
         let mut renewals = Renewals::new(Arc::clone(&kept));
-        keeper.every("store-keeper", move |ended, ask| {
+        keeper.every("store-keeper", move |ended, asked| {
+            let ask = match asked {
+                Some(Asked::Compaction(ask)) => match kept.checkpoint_at_once(ended) {
+                    Ok(()) => Some(ask),
+                    // Whoever asked may have gone.
+                    Err(error) => {
+                        _ = ask.send(Err(error));
+                        return;
+                    }
+                },
+                Some(Asked::Renewal(ask)) => Some(ask),
+                None => None,
+            };
             if !std::mem::replace(&mut counted, true) {
                 kept.recount(ended, &kept.left.spaces);
                 kept.reread(ended);
@@ -74,13 +86,22 @@ impl Keeper {
 
     /// Has the tree renewed at once; whoever asks is told how that went.
     pub(super) fn renew(&self, ask: Ask) {
+        self.ask(Asked::Renewal(ask));
+    }
+
+    /// Has a checkpoint made, and then the tree renewed, at once.
+    pub(super) fn compact(&self, ask: Ask) {
+        self.ask(Asked::Compaction(ask));
+    }
+
+    fn ask(&self, asked: Asked) {
         if let Some(keeper) = self.wake.last() {
-            // Where the thread ended, `ask` is dropped, and that is told.
-            _ = keeper.send(ask);
+            // Where the thread ended, what is asked is dropped, and that is told.
+            _ = keeper.send(asked);
         }
     }
 
-    fn every(&mut self, name: &str, mut look: impl FnMut(&AtomicBool, Option<Ask>) + Send + 'static) -> std::io::Result<()> {
+    fn every(&mut self, name: &str, mut look: impl FnMut(&AtomicBool, Option<Asked>) + Send + 'static) -> std::io::Result<()> {
         let (wake, woken) = channel();
         let ended = Arc::clone(&self.ended);
         let run = move || {
@@ -197,6 +218,12 @@ impl Kept {
             }
         }
         Ok(())
+    }
+
+    /// A checkpoint whether it is due or not.
+    fn checkpoint_at_once(&self, ended: &AtomicBool) -> Result<(), StoreError> {
+        let cut_off = || StoreError::Away("the store is closed, or is being copied".to_owned());
+        self.checkpoint(ended)?.map(drop).ok_or_else(cut_off)
     }
 
     /// Walks the tree into a checkpoint, then lets go of what is before it. `None` if the store is closed first, or is being copied.

@@ -24,6 +24,14 @@ const GROWN: u64 = 2;
 /// Who asks for a renewal, and is told how it went.
 pub(super) type Ask = oneshot::Sender<Result<(), StoreError>>;
 
+/// What is asked for at once.
+pub(super) enum Asked {
+    /// Another tree.
+    Renewal(Ask),
+    /// Another checkpoint first, and let go of what is before it.
+    Compaction(Ask),
+}
+
 /// Renewals of a store's tree, one after the other.
 pub(super) struct Renewals {
     kept: Arc<Kept>,

@@ -37,7 +37,10 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", asks);
     let deploy = ["deploy", "--yes", "--attest"];
     let published = builder.run_in(&folder, &deploy).await.is(0);
-    assert!(published.stdout.contains("revision 1, in ") && published.stdout.contains("waiting for an admin: httpGetJson"), "{published:?}");
+    assert!(
+        published.stdout.contains("revision 1, in ") && published.stdout.contains("waiting for an admin: httpGetJson"),
+        "{published:?}"
+    );
     assert!(admin.run(&["reviews"]).await.is(0).stdout.contains("shout"));
     admin.run(&["reviews", "approve", "shout", "--yes"]).await.is(0);
     let granted = builder.json(&["show", "shout"]).await;

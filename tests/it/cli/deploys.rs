@@ -27,13 +27,21 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: say it with --attest");
     shell.run_in(&folder, &["deploy", "--dry-run"]).await.is(0).warned("nothing was published.");
     host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
-    let made = format!("shout → {}  (new)\n  handler…  …  +5\n…\n  priceUsd…  0.01…  you get 0.0095 a call\n…\npublished …, revision 1, in … ms", host.url);
+    let made = format!(
+        "shout → {}  (new)\n  handler…  …  +5\n…\n  priceUsd…  0.01…  you get 0.0095 a call\n…\npublished …, revision 1, in … ms",
+        host.url
+    );
     shell.run_in(&folder, &YES).await.is(0).said(&made);
     shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
     // What the folder does not say, and secrets, are not touched.
     host.as_builder(&key, Method::POST, "/ai/endpoints/shout/secrets", &json!({ "name": "TOKEN", "value": "abcdefghij" })).await.is(200);
     edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
-    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]");
+    edit(
+        &folder,
+        "tool.json",
+        "\"capabilities\": { \"logs\": true }",
+        "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
+    );
     edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + \"!\"");
     let plan = format!(
         "shout → {}  ({id}, revision 1)\n  handler       … → …  +1 −1\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
@@ -63,10 +71,18 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     shell.run_in(&folder, &YES).await.is(1).said("").warned(conflict);
     let price = async || host.get("/ai/endpoints/shout").await.is(200).json()["endpoint"]["priceUsd"].clone();
     assert_eq!(price().await, 0.01);
-    shell.run_in(&folder, &["diff"]).await.is(0).said(&format!("shout on {} (revision 2) → this folder\n…\n  limits.wallMs  5000 → 9000", host.url));
+    shell
+        .run_in(&folder, &["diff"])
+        .await
+        .is(0)
+        .said(&format!("shout on {} (revision 2) → this folder\n…\n  limits.wallMs  5000 → 9000", host.url));
     // What only they changed stays theirs.
     let onto = ["deploy", "--yes", "--attest", "--onto", "2"];
-    shell.run_in(&folder, &onto).await.is(0).said("shout → …\n  priceUsd  0.01 → 0.02  …\n  kept          limits.wallMs  9000 → 5000\npublished …, revision 3, in … ms");
+    shell
+        .run_in(&folder, &onto)
+        .await
+        .is(0)
+        .said("shout → …\n  priceUsd  0.01 → 0.02  …\n  kept          limits.wallMs  9000 → 5000\npublished …, revision 3, in … ms");
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
     assert_eq!((&record["endpoint"]["ownLimits"]["wallMs"], &record["endpoint"]["priceUsd"]), (&json!(5000), &json!(0.02)));
     shell.run_in(&folder, &["pull", "--yes"]).await.is(0).said("tool.json taken from revision 3 of shout");
@@ -75,7 +91,11 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
     // Another folder has never seen it.
     let other = Shell::builder(&host, &key);
     let strange = begun(&other, "shout").await;
-    other.run_in(&strange, &YES).await.is(1).warned("error: shout is on … already, at revision 3, and this folder was not published there\nnothing was published.  …--onto 3");
+    other
+        .run_in(&strange, &YES)
+        .await
+        .is(1)
+        .warned("error: shout is on … already, at revision 3, and this folder was not published there\nnothing was published.  …--onto 3");
 }
 
 #[tokio::test]

@@ -41,7 +41,11 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
     let folder = shell.home().join("shout");
     fs::write(folder.join("handler.ts"), "mine").unwrap();
     fs::write(folder.join("tool.d.ts"), "old").unwrap();
-    shell.run(&["init", "shout"]).await.is(0).said("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
+    shell
+        .run(&["init", "shout"])
+        .await
+        .is(0)
+        .said("…\nshout/handler.ts     kept: it was there\n…\nshout/tool.d.ts      kept: it was there\n…");
     assert_eq!(fs::read_to_string(folder.join("handler.ts")).unwrap(), "mine");
     shell.run(&["init", "shout", "--js"]).await.is(1).warned("error: `shout/handler.ts` is there already, and a tool has one handler");
     let told = "tool.d.ts     written anew: it said something else\nglobals.d.ts  unchanged";
@@ -82,7 +86,12 @@ async fn host_that_is_meant_is_asked_and_keeps_nothing() {
     let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let folder = begun(&shell, "shout").await;
-    edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]");
+    edit(
+        &folder,
+        "tool.json",
+        "\"capabilities\": { \"logs\": true }",
+        "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
+    );
     let told = format!("shout   …\nhost    ok  {}\n        asks an admin: httpGetJson api.example.com\n…\ncases   3/3", host.url);
     shell.run_in(&folder, &["check"]).await.is(0).said(&told);
     host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
@@ -98,7 +107,11 @@ async fn package_is_bundled_and_errors_name_the_builders_own_lines() {
     fs::create_dir(folder.join("lib")).unwrap();
     fs::write(folder.join("lib/twice.ts"), "export const twice = (text: string): string => text + text;\n").unwrap();
     fs::write(folder.join("cases.jsonc"), "[{\"name\": \"waits\", \"input\": {\"text\": \"2s\"}, \"output\": {\"text\": \"20002000\"}}, {\"name\": \"throws\", \"input\": {\"text\": \"boom\"}, \"output\": 1}]").unwrap();
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("handler.ts:5:40  ✗ \"throws\": expected 200, got 502: …boom (handler_failed)\n…\ncases   1/2");
+    shell
+        .run_in(&folder, &["check", "--no-types"])
+        .await
+        .is(1)
+        .said("handler.ts:5:40  ✗ \"throws\": expected 200, got 502: …boom (handler_failed)\n…\ncases   1/2");
     fs::write(folder.join("lib/twice.ts"), "export const twice = ;\n").unwrap();
     shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("lib/twice.ts:1:22  Unexpected \";\"");
     fs::remove_file(folder.join("lib/twice.ts")).unwrap();
@@ -110,15 +123,21 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
     let shell = Shell::new();
     shell.run(&["init", "wait"]).await.is(0);
     let folder = shell.home().join("wait");
-    let import = |from: &str| fs::write(folder.join("handler.ts"), format!("import x from \"{from}\";\nexport default () => x;\n")).unwrap();
+    let import =
+        |from: &str| fs::write(folder.join("handler.ts"), format!("import x from \"{from}\";\nexport default () => x;\n")).unwrap();
     import("needs-fs");
-    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:15  `needs-fs` is imported, and there is no bundler: npm i -D esbuild");
+    shell
+        .run_in(&folder, &["check"])
+        .await
+        .is(1)
+        .said("handler.ts:1:15  `needs-fs` is imported, and there is no bundler: npm i -D esbuild");
     let own = folder.join("node_modules");
     fs::create_dir_all(own.join("needs-fs")).unwrap();
     std::os::unix::fs::symlink(packages().join(".bin"), own.join(".bin")).unwrap();
     fs::write(own.join("needs-fs/index.js"), "const fs = require(\"fs\");\nmodule.exports = () => fs.readFileSync(\"x\");\n").unwrap();
     fs::write(own.join("needs-fs/package.json"), "{\"name\": \"needs-fs\", \"version\": \"1.0.0\", \"main\": \"index.js\"}").unwrap();
-    let refused = "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one";
+    let refused =
+        "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one";
     shell.run_in(&folder, &["check"]).await.is(1).said(refused);
     import("node:crypto");
     shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:16  `node:crypto` is Node's, and a tool has no Node");
@@ -126,5 +145,9 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
     shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:16  the package `not-there` is not installed: npm i not-there");
     fs::write(own.join("needs-fs/index.js"), format!("module.exports = {:?};\n", "x".repeat(300_000))).unwrap();
     import("needs-fs");
-    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 3000…");
+    shell
+        .run_in(&folder, &["check"])
+        .await
+        .is(1)
+        .said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 3000…");
 }

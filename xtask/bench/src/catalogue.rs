@@ -17,7 +17,7 @@ use tollhouse::store::{
 
 use crate::{
     Failure, Options, call,
-    client::{Client, Request},
+    client::Request,
     host::Host,
     load::{self, Figures, INPUT, Subject, latencies},
 };

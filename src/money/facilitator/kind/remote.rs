@@ -22,8 +22,8 @@ use serde_json::json;
 use tokio::time::Instant;
 
 pub use self::credentials::FacilitatorAccess;
+pub(super) use self::{line::Line, supported::read as read_supported};
 use self::{
-    line::Line,
     said::{Said, plain, settle_said, verdict},
     supported::Supported,
     tries::Tries,

@@ -9,7 +9,7 @@ use crate::store::{Formatted, Value, read_postcard, write_postcard};
 
 /// The row of an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum AnswerRow {
+pub(in crate::money::gate) enum AnswerRow {
     /// All of it.
     Whole(StoredAnswer),
     /// All but its body, and which object that is.
@@ -18,7 +18,7 @@ pub(super) enum AnswerRow {
 
 /// Where the body of an answer is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Object {
+pub(in crate::money::gate) struct Object {
     pub(super) name: String,
     /// In hex.
     pub(super) sha256: String,

@@ -36,7 +36,11 @@ pub(super) fn read(fetched: &Fetched, found: &mut Object, notes: &mut Notes) -> 
 fn recognise(document: &Object, url: &Url, found: &mut Object, notes: &mut Notes) -> Kind {
     let has = |key: &str| document.contains_key(key);
     let schema = document.get("$schema").and_then(Value::as_str).unwrap_or_default();
-    if has("openapi") || has("swagger") {
+    if !has("paths") && document.get("resources").is_some_and(Value::is_array) {
+        // It may name where an OpenAPI document is, and how one pays, and is neither.
+        well_known(document, url, found, notes);
+        Kind::X402WellKnown
+    } else if has("openapi") || has("swagger") {
         openapi(document, found, notes);
         Kind::Openapi
     } else if challenge::looks_like_one(document) {

@@ -15,14 +15,14 @@ use crate::{
 };
 
 /// A facilitator's address, and what is sent with every question.
-pub(super) struct Line {
+pub(in crate::money::facilitator::kind) struct Line {
     poster: Poster,
     pub(super) base: Url,
     credentials: Credentials,
 }
 
 impl Line {
-    pub(super) fn new(url: &str, access: &FacilitatorAccess, clock: Clock) -> Result<Self, ConfigError> {
+    pub(in crate::money::facilitator::kind) fn new(url: &str, access: &FacilitatorAccess, clock: Clock) -> Result<Self, ConfigError> {
         let base: Url = url.parse().ok().filter(|url: &Url| url.has_host()).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))?;
         Ok(Self { poster: Poster::new()?, base, credentials: Credentials::new(access, clock)? })
     }
@@ -32,7 +32,7 @@ impl Line {
         self.poster.post(url.as_str(), self.credentials.of(&Method::POST, &url), body, patience).await
     }
 
-    pub(super) async fn get(&self, path: &str, patience: Duration) -> Answer {
+    pub(in crate::money::facilitator::kind) async fn get(&self, path: &str, patience: Duration) -> Answer {
         let url = self.at(path);
         self.poster.get(url.as_str(), self.credentials.of(&Method::GET, &url), patience).await
     }

@@ -1,0 +1,336 @@
+//! Every setting, its value, and where that stands: what `serve --check` tells. Nothing is started, and secrets are shown to nobody.
+
+use std::{collections::BTreeMap, ffi::OsString, fs, io, net::SocketAddr, ops::Range, path::Path};
+
+use clap::{
+    Arg, ArgMatches, Args as _, Command, FromArgMatches as _,
+    builder::{OsStringValueParser, Resettable},
+    parser::ValueSource,
+};
+use serde::Serialize;
+use toml::{Spanned, Value};
+
+use super::{Flags, environment::misspelt, error::SettingsError};
+use crate::base::causes::in_full;
+
+/// What stands behind a default that holds where listening is on loopback alone, and behind one that a database changes.
+const NONE_ON_LOOPBACK: &str = ", and none when listening on loopback";
+const ON_A_DATABASE: &str = ", on a database ";
+
+/// Where a setting's value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "each is what it says")]
+pub enum Source {
+    Flag,
+    Environment,
+    File,
+    Default,
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// As a key of the file; as a flag with `--` before it.
+    pub name: String,
+    /// Its value. `None` where it has none, and of a secret.
+    pub value: Option<String>,
+    /// Whether it has a value that is shown to nobody.
+    pub hidden: bool,
+    /// Where that stands.
+    pub from: Source,
+    /// The flag, the variable, or the line of the file.
+    pub at: Option<String>,
+}
+
+/// A setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    /// Where it stands; several places, or none, where settings do not go together.
+    pub at: Vec<String>,
+    /// Why not.
+    pub why: String,
+}
+
+/// What was found.
+#[derive(Debug, Default, Serialize)]
+pub struct Looked {
+    /// Every setting, in the order of `--help`.
+    pub settings: Vec<Told>,
+    /// Those that cannot be used. A host would not start with them.
+    pub wrong: Vec<Wrong>,
+    /// Variables that are named as settings are, and are none: a host starts, and logs them.
+    pub unknown: Vec<String>,
+}
+
+/// `command` with settings below `serve` taken as they stand, so that each can be told where it does.
+#[must_use]
+pub fn as_they_stand(command: Command) -> Command {
+    let text = |arg: Arg| if is_setting(&arg) { arg.value_parser(OsStringValueParser::new()) } else { arg };
+    command.mut_subcommand("serve", |serve| serve.mut_args(text))
+}
+
+/// Looks at what was `given` to `serve`, by a command [as they stand](as_they_stand), and at the settings file.
+#[must_use]
+pub fn look(command: &Command, given: &ArgMatches, path: &Path) -> Looked {
+    let own = Flags::augment_args(Command::new("serve"));
+    let mut looked = Looked { unknown: misspelt(command), ..Looked::default() };
+    let file = match File::read(path) {
+        Ok(file) => file,
+        Err(wrong) => {
+            looked.wrong.push(wrong);
+            File::default()
+        }
+    };
+    looked.wrong.extend(file.unknown());
+    let mut words = vec![OsString::from("serve")];
+    for arg in own.get_arguments() {
+        let setting = Setting::of(arg, given, &file);
+        if let Some(why) = setting.refused(&own) {
+            looked.wrong.push(Wrong { at: setting.told.at.clone().into_iter().collect(), why });
+        }
+        words.extend(setting.words);
+        if !arg.is_hide_set() || setting.told.from != Source::Default {
+            looked.settings.push(setting.told);
+        }
+    }
+    if looked.wrong.is_empty() {
+        let refused = together(&own, words, path);
+        let wrong: Vec<_> = refused.iter().map(|error| looked.blame(&own, error)).collect();
+        looked.wrong = wrong;
+    }
+    looked.settle();
+    looked
+}
+
+/// Why settings that are well by themselves do not go together, or name what is not there.
+fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
+    let given = without_environment(own).try_get_matches_from(words).and_then(|given| Flags::from_arg_matches(&given));
+    let flags = match given {
+        Ok(flags) => flags,
+        Err(error) => return vec![first_line(&error)],
+    };
+    let flags = match flags.over_file(path) {
+        Ok(flags) => flags,
+        Err(error) => return vec![in_full(&error)],
+    };
+    let listen = flags.host.listen.unwrap_or(super::host::LISTEN);
+    let filter = flags.host.log.as_deref().map(tracing_subscriber::EnvFilter::try_new);
+    let filter = filter.and_then(Result::err).map(|error| format!("`TOLLHOUSE_LOG` does not read: {error}"));
+    let parts: [Result<(), SettingsError>; 9] = [
+        flags.host.base_url().map(drop),
+        flags.host.database().map(drop),
+        flags.host.bucket().map(drop),
+        flags.account.resolve().map(drop),
+        flags.secret.resolve().map(drop),
+        flags.money.resolve(listen).map(drop),
+        flags.sandbox.resolve().map(drop),
+        flags.mcp.resolve(listen).map(drop),
+        flags.catalog.resolve().map(drop),
+    ];
+    parts.into_iter().filter_map(Result::err).map(|error| in_full(&error)).chain(filter).collect()
+}
+
+impl Looked {
+    /// Whom an error names: each setting whose variable or flag stands in it, and that was set.
+    fn blame(&self, own: &Command, error: &str) -> Wrong {
+        let words: Vec<&str> = error.split(|c: char| !(c.is_ascii_alphanumeric() || "-_/.".contains(c))).collect();
+        let named = |arg: &Arg, told: &Told| {
+            let names =
+                [arg.get_env().and_then(|name| name.to_str()).map(str::to_owned), Some(format!("--{}", told.name)), told.value.clone()];
+            names.into_iter().flatten().any(|name| words.contains(&&*name))
+        };
+        let of = |name: &str| own.get_arguments().find(|arg| arg.get_long() == Some(name));
+        let blamed = self.settings.iter().filter(|told| of(&told.name).is_some_and(|arg| named(arg, told)));
+        Wrong { at: blamed.filter_map(|told| told.at.clone()).collect(), why: without_credentials(error) }
+    }
+
+    /// Defaults that hang on another setting, as they are with that.
+    fn settle(&mut self) {
+        let value = |name: &str| self.settings.iter().find(|told| told.name == name);
+        let listen = value("listen").and_then(|told| told.value.as_deref()?.parse::<SocketAddr>().ok());
+        let on_loopback = listen.is_none_or(|listen| listen.ip().is_loopback());
+        let on_a_database = value("store").is_some_and(|told| told.hidden);
+        for told in self.settings.iter_mut().filter(|told| told.from == Source::Default) {
+            let Some(text) = &told.value else { continue };
+            if let Some(most) = text.strip_suffix(NONE_ON_LOOPBACK) {
+                told.value = Some(if on_loopback { "none, listening on loopback".to_owned() } else { most.to_owned() });
+            } else if let Some((alone, shared)) = text.split_once(ON_A_DATABASE) {
+                told.value = Some(if on_a_database { shared } else { alone }.to_owned());
+            }
+        }
+    }
+}
+
+/// A setting with the words of a command line that say the same.
+struct Setting {
+    told: Told,
+    words: Vec<OsString>,
+    secret: bool,
+    in_file: Option<Value>,
+}
+
+impl Setting {
+    fn of(arg: &Arg, given: &ArgMatches, file: &File) -> Self {
+        let name = arg.get_long().unwrap_or_default().to_owned();
+        let secret = arg.is_hide_env_values_set();
+        let env = || arg.get_env().map(|name| name.to_string_lossy().into_owned());
+        let id = arg.get_id().as_str();
+        let raw: Vec<OsString> = given.get_raw(id).into_iter().flatten().map(OsString::from).collect();
+        let from = match given.value_source(id) {
+            Some(ValueSource::CommandLine) => Source::Flag,
+            Some(ValueSource::EnvVariable) => Source::Environment,
+            Some(_) | None if file.values.contains_key(&name) => Source::File,
+            Some(_) | None => Source::Default,
+        };
+        let told = |value: Option<String>, at| {
+            let hidden = secret && value.is_some() && from != Source::Default;
+            let value = value.filter(|_| !hidden).map(|value| without_credentials(&value));
+            Told { name: name.clone(), value, hidden, from, at }
+        };
+        let joined = || raw.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(",");
+        let words = |raw: &[OsString]| {
+            let word = |value: &OsString| {
+                let mut word = OsString::from(format!("--{name}="));
+                word.push(value);
+                word
+            };
+            raw.iter().map(word).collect()
+        };
+        match from {
+            Source::Flag => Self { told: told(Some(joined()), Some(format!("--{name}"))), words: words(&raw), secret, in_file: None },
+            Source::Environment => Self { told: told(Some(joined()), env()), words: words(&raw), secret, in_file: None },
+            Source::File => {
+                let spanned = &file.values[&name];
+                let value = spanned.get_ref();
+                Self { told: told(Some(shown(value)), Some(file.at(spanned.span()))), words: vec![], secret, in_file: Some(value.clone()) }
+            }
+            Source::Default => Self { told: told(default_of(arg), None), words: vec![], secret, in_file: None },
+        }
+    }
+
+    /// Why it is refused, whatever the others are.
+    fn refused(&self, own: &Command) -> Option<String> {
+        let why = match &self.in_file {
+            Some(value) => {
+                let alone = toml::Table::from_iter([(self.told.name.clone(), value.clone())]).to_string();
+                Flags::read(&alone).err().map(|error| error.message().to_owned())
+            }
+            None if self.words.is_empty() => None,
+            None => {
+                let words = std::iter::once(OsString::from("serve")).chain(self.words.iter().cloned());
+                let given = without_environment(own).try_get_matches_from(words).and_then(|given| Flags::from_arg_matches(&given));
+                given.err().map(|error| first_line(&error))
+            }
+        };
+        why.map(|why| if self.secret { format!("the value of `{}` does not read", self.told.name) } else { without_credentials(&why) })
+    }
+}
+
+/// A settings file.
+#[derive(Default)]
+struct File {
+    path: String,
+    text: String,
+    values: BTreeMap<String, Spanned<Value>>,
+}
+
+impl File {
+    /// One that is not there says nothing.
+    fn read(path: &Path) -> Result<Self, Wrong> {
+        let at = path.display().to_string();
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(Wrong { at: vec![at], why: format!("it cannot be read: {error}") }),
+        };
+        match toml::from_str(&text) {
+            Ok(values) => Ok(Self { path: at, text, values }),
+            // Its own words would show the line, which may have a secret.
+            Err(error) => {
+                let file = Self { path: at, text, values: BTreeMap::new() };
+                Err(Wrong { at: vec![file.at(error.span().unwrap_or_default())], why: format!("it does not read: {}", error.message()) })
+            }
+        }
+    }
+
+    fn at(&self, span: Range<usize>) -> String {
+        let before = self.text.as_bytes().iter().take(span.start);
+        format!("{}:{}", self.path, before.filter(|byte| **byte == b'\n').count() + 1)
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = Wrong> {
+        let unknown = self.values.iter().filter(|(key, _)| !Flags::has(key));
+        unknown.map(|(key, value)| Wrong { at: vec![self.at(value.span())], why: format!("`{key}` is no setting") })
+    }
+}
+
+/// What takes a value of a setting, below `serve`.
+fn is_setting(arg: &Arg) -> bool {
+    arg.get_env().is_some()
+}
+
+fn without_environment(own: &Command) -> Command {
+    own.clone().mut_args(|arg| arg.env(Resettable::Reset))
+}
+
+/// What `--help` tells of the value that is in force where nothing is set.
+fn default_of(arg: &Arg) -> Option<String> {
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    help.strip_suffix(']')?.split_once("[default: ").map(|(_, told)| told.to_owned())
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(shown).collect::<Vec<_>>().join(","),
+        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) | Value::Table(_) => value.to_string(),
+    }
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// `text` without what an address in it has of names and passwords, and without its query: keys stand there.
+fn without_credentials(text: &str) -> String {
+    let ends = |c: char| c.is_whitespace() || matches!(c, '`' | '\'' | '"' | ',');
+    let (mut clean, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        let (address, behind) = after.split_at(after.find(ends).unwrap_or(after.len()));
+        let authority = address.find(['/', '?', '#']).unwrap_or(address.len());
+        let host = address[..authority].rfind('@').map_or(0, |at| at + 1);
+        let query = address.find('?').unwrap_or(address.len());
+        clean.push_str(before);
+        if host > 0 {
+            clean.push_str("…@");
+        }
+        clean.push_str(&address[host..query.max(host)]);
+        if query < address.len() {
+            clean.push_str("?…");
+        }
+        rest = behind;
+    }
+    clean.push_str(rest);
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_shown_without_what_may_be_a_key() {
+        for (text, clean) in [
+            ("https://user:pass@a.example/b?key=1", "https://…@a.example/b?…"),
+            ("base=https://a.example/?k=1,polygon=https://b@c", "base=https://a.example/?…,polygon=https://…@c"),
+            ("`https://k@a.example` is none", "`https://…@a.example` is none"),
+            ("no address, https://", "no address, https://"),
+            ("https://a.example/p@q", "https://a.example/p@q"),
+        ] {
+            assert_eq!(without_credentials(text), clean);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The workers: which engine each is, whether it is of this host's version, and what its jail is made of here.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use serde::Deserialize;
+use tokio::process::Command;
+use tollhouse::{
+    app,
+    config::SandboxSettings,
+    operate::{
+        finding::{Finding, Level},
+        jail,
+    },
+};
+use tollhouse_protocol::Tier;
+
+use super::told::Told;
+
+/// Folders that hold the workers of different engines, beside each other.
+const ENGINES: [&str; 2] = ["v8", "quickjs"];
+
+/// How long a worker may take to say what it is.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a worker says of itself.
+#[derive(Deserialize)]
+struct About {
+    engine: String,
+    version: String,
+    tiers: Vec<String>,
+}
+
+/// Looks at each engine's worker, and starts one in each tier.
+pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> std::io::Result<()> {
+    for worker in of_each_engine(&settings.worker) {
+        let about = asked(&worker).await;
+        let name = about.as_ref().map_or_else(|| named(&worker), |about| about.engine.clone());
+        told.add([version(&worker, &name, about.as_ref())])?;
+        let mut config = app::pool_config(settings);
+        config.worker = worker;
+        for tier in Tier::ALL {
+            config.tier = tier;
+            let strict = if tier >= settings.tier { &settings.strict[..] } else { &[] };
+            let found = match jail::examine(&config).await {
+                Ok(examined) => examined.finding(&name, strict),
+                Err(error) => Finding::fail("engine", error.to_string(), UNSTARTED).of(format!("{name}, tier {tier}")),
+            };
+            told.add([found])?;
+        }
+    }
+    Ok(())
+}
+
+/// What to do about a worker that does not start.
+const UNSTARTED: &str = "look whether it is a `tollhouse-worker` of this host's version and for this machine, and whether limits on this process \
+    (`ulimit -a`: address space, processes, descriptors) leave room for an engine";
+
+fn version(worker: &Path, name: &str, about: Option<&About>) -> Finding {
+    let (own, path) = (env!("CARGO_PKG_VERSION"), worker.display());
+    let finding = match about {
+        Some(about) if about.version == own => Finding::ok("engine", format!("version {own}, tiers {}, `{path}`", about.tiers.join(" "))),
+        Some(about) => Finding {
+            level: Level::Fail,
+            ..Finding::warn("engine", format!("`{path}` is of version {}, the host of {own}", about.version), SAME)
+        },
+        None => Finding::warn("engine", format!("`{path}` does not tell its version"), SAME),
+    };
+    finding.of(name)
+}
+
+const SAME: &str = "install host and worker of one release: they speak a protocol of their own";
+
+/// What a worker says it is; `None` from one that does not say it.
+async fn asked(worker: &Path) -> Option<About> {
+    let mut command = Command::new(worker);
+    command.arg("--about").env_clear().stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await.ok()?.ok()?;
+    serde_json::from_slice(&output.stdout).ok()
+}
+
+/// The engine of a worker that does not say it, by the folder that it lies in.
+fn named(worker: &Path) -> String {
+    let folder = worker.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    folder.filter(|name| ENGINES.contains(name)).unwrap_or("of unknown kind").to_owned()
+}
+
+/// The worker, and those of other engines that lie beside it as `cargo xtask` puts them.
+fn of_each_engine(worker: &Path) -> Vec<PathBuf> {
+    let folder = worker.parent().filter(|folder| ENGINES.iter().any(|engine| folder.ends_with(engine)));
+    let beside =
+        folder.and_then(Path::parent).into_iter().flat_map(|folder| ENGINES.map(|engine| folder.join(engine).join("tollhouse-worker")));
+    let others = beside.filter(|other| other != worker && other.is_file());
+    std::iter::once(worker.to_owned()).chain(others).collect()
+}

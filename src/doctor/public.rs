@@ -1,0 +1,284 @@
+//! What those would say of a host who list such: indexers, agents, scripts in browsers. Its documents, and the challenge of a paid tool, are asked
+//! for as they do it. Nothing is paid.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use reqwest::{
+    Method, StatusCode, Url,
+    header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, HeaderValue, ORIGIN},
+};
+use serde_json::Value;
+use tollhouse::{
+    call::{ReadinessClient, check_readiness},
+    capability::{
+        Guard, GuardSettings,
+        guard::{Fetch, FetchError, Fetched},
+    },
+    operate::finding::{Finding, Level},
+};
+
+/// For each request.
+const WALL: Duration = Duration::from_secs(10);
+/// Largest document that is read.
+const BODY_BYTES: usize = 4 << 20;
+/// Longest description of what is paid for: facilitators refuse payments for longer ones.
+const DESCRIBED: usize = 500;
+/// Documents that are looked for: path, what it has to be, and who wants it.
+const DOCUMENTS: [(&str, &str, &str); 3] = [
+    ("/.well-known/x402", "x402_well_known", "older indexers list what stands there"),
+    ("/openapi.json", "openapi", "indexers take prices and schemas from there"),
+    ("/llms.txt", "llms_txt", "agents read it first"),
+];
+/// Notes of a check that are told once for all documents, or are of no document.
+const TOLD_ONCE: [&str; 3] = ["not_https", "own_host", "discovery_missing"];
+
+/// Asks the host whose public URL begins with `base`.
+pub(super) async fn examine(base: &str) -> Vec<Finding> {
+    let remedy = "name a URL that begins with `https://` and a host";
+    let url = match Url::parse(base) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
+        Ok(_) | Err(_) => return vec![Finding::fail("public", format!("`{base}` is no URL of a host"), remedy)],
+    };
+    let asker = match Asker::new(&url) {
+        Ok(asker) => asker,
+        Err(error) => return vec![Finding::error("public", &error, remedy)],
+    };
+    let mut found = vec![asker.reached(&url).await];
+    if found[0].level == Level::Fail {
+        return found;
+    }
+    found.push(whom(&url));
+    for (path, kind, wanted) in DOCUMENTS {
+        found.extend(asker.document(path, kind, wanted).await);
+    }
+    found.extend(asker.paid_tool().await);
+    found
+}
+
+/// Whether others may come to where the URL leads.
+fn whom(url: &Url) -> Finding {
+    let guard = Guard::new(GuardSettings::default()).and_then(|guard| Ok(guard.check(url.as_str(), None)));
+    match guard {
+        Ok(Err(FetchError::Forbidden(why))) if url.scheme() == "https" => {
+            Finding::warn("public", format!("others may not come there: {why}"), "name the host by a public name, on port 443")
+        }
+        _ if url.scheme() != "https" => Finding::warn(
+            "public",
+            "the URL is not https: indexers list no such, and prices and payments can be changed on the way",
+            "put a proxy with a certificate before the host, and its https URL into TOLLHOUSE_BASE_URL",
+        ),
+        _ => Finding::ok("public", "https, with a certificate that the system's authorities sign for"),
+    }
+}
+
+/// Asks one host, wherever that is.
+struct Asker {
+    guard: Guard,
+    client: ReadinessClient,
+    base: String,
+}
+
+impl Asker {
+    fn new(base: &Url) -> Result<Self, tollhouse::capability::guard::GuardError> {
+        let host = format!("{}:{}", base.host_str().unwrap_or_default(), base.port_or_known_default().unwrap_or_default());
+        let guard = Guard::new(GuardSettings { allow: vec![host], ..GuardSettings::default() })?;
+        let base = base.as_str().trim_end_matches('/').to_owned();
+        Ok(Self { client: ReadinessClient::new(guard.clone(), &base)?, guard, base })
+    }
+
+    fn at(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    async fn get(&self, path: &str) -> Result<Fetched, FetchError> {
+        self.guard.fetch(Fetch::get(&self.at(path), WALL, BODY_BYTES)).await
+    }
+
+    async fn reached(&self, url: &Url) -> Finding {
+        let remedy = match url.scheme() {
+            "https" => "look at its DNS, the proxy before it, and that its certificate is whole and not expired",
+            _ => "look whether the host runs, and listens where the URL says",
+        };
+        match self.get("/health/live").await {
+            Ok(answer) if answer.status.is_success() => Finding::ok("public", format!("{} answers", self.base)),
+            Ok(answer) => {
+                Finding::fail("public", format!("{} answers {}, and is no Tollhouse", self.at("/health/live"), answer.status), remedy)
+            }
+            Err(error) => Finding::error("public", &error, remedy),
+        }
+    }
+
+    /// What stands in a document, and what is wrong with it.
+    async fn document(&self, path: &str, kind: &str, wanted: &str) -> Vec<Finding> {
+        let report = check_readiness(&self.client, &self.at(path)).await;
+        let mut found = notes(path, &report);
+        if report["kind"] != kind && !found.iter().any(|finding| finding.level == Level::Fail) {
+            let status = report["status"].as_u64().map_or_else(|| "nothing".to_owned(), |status| status.to_string());
+            let remedy = format!("{wanted}: let the proxy before the host pass it on");
+            found.push(Finding::fail("public", format!("answers {status}, and is not what indexers look for"), remedy).of(path));
+        }
+        found
+    }
+
+    /// The challenge of the first paid tool that is listed.
+    async fn paid_tool(&self) -> Vec<Finding> {
+        const NONE: &str = "publish a tool with a price, and approve it: indexers list what is paid for";
+        let listed = match self.get("/ai/endpoints").await.map(|answer| serde_json::from_slice::<Value>(&answer.body)) {
+            Ok(Ok(listed)) => listed,
+            Ok(Err(_)) => return vec![Finding::fail("public", "/ai/endpoints is no list", "let the proxy before the host pass it on")],
+            Err(error) => return vec![Finding::error("public", &error, "let the proxy before the host pass /ai/endpoints on")],
+        };
+        let paid = |tool: &&Value| tool["priceUsd"].as_f64().is_some_and(|price| price > 0.0);
+        let tool = listed["endpoints"].as_array().into_iter().flatten().find(paid);
+        let Some((tool, slug)) = tool.and_then(|tool| Some((tool, tool["slug"].as_str()?))) else {
+            return vec![Finding::warn("public", "no paid tool is listed", NONE)];
+        };
+        let path = format!("/tools/{slug}");
+        let mut found = notes(&path, &check_readiness(&self.client, &self.at(&path)).await);
+        let listed_at = tool["url"].as_str().unwrap_or_default();
+        if !listed_at.starts_with(&self.base) {
+            let text = format!("it is listed at `{listed_at}`, which is not below `{}`", self.base);
+            found.push(Finding::fail("public", text, "set TOLLHOUSE_BASE_URL to the public URL: payments are bound to it").of(&path));
+        }
+        // Neither JSON nor what the tool takes: what is wrong with it is nobody's business before payment.
+        for body in ["", "[\"no input of this tool\"]", "{\"not\": \"json\""] {
+            found.push(self.before_validation(&path, body).await);
+        }
+        match self.challenge(&path).await {
+            Ok(answer) => found.extend(challenge(&path, &answer, tool)),
+            Err(error) => found.push(Finding::error("public", &error, "let the proxy before the host pass it on").of(&path)),
+        }
+        found
+    }
+
+    /// An unpaid call, as a script of another site makes it.
+    async fn challenge(&self, path: &str) -> Result<Fetched, FetchError> {
+        self.post(path, "{}").await
+    }
+
+    async fn post(&self, path: &str, body: &str) -> Result<Fetched, FetchError> {
+        let url = self.at(path);
+        let body = Some(Bytes::copy_from_slice(body.as_bytes()));
+        let mut asked = Fetch { method: Method::POST, body, ..Fetch::get(&url, WALL, BODY_BYTES) };
+        asked.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        asked.headers.insert(ORIGIN, HeaderValue::from_static("https://a-page-elsewhere.example"));
+        self.guard.fetch(asked).await
+    }
+
+    async fn before_validation(&self, path: &str, body: &str) -> Finding {
+        let what = if body.is_empty() { "no input".to_owned() } else { format!("`{body}`") };
+        match self.post(path, body).await {
+            Ok(answer) if answer.status == StatusCode::PAYMENT_REQUIRED => {
+                Finding::ok("public", format!("402 comes before a look at {what}")).of(path)
+            }
+            Ok(answer) => {
+                let text =
+                    format!("an unpaid call with {what} is answered {}: indexers want 402 first, and list nothing else", answer.status);
+                Finding::fail("public", text, "let the proxy before the host pass it on unchanged").of(path)
+            }
+            Err(error) => Finding::error("public", &error, "let the proxy before the host pass it on").of(path),
+        }
+    }
+}
+
+/// What a check noted, as findings.
+fn notes(path: &str, report: &Value) -> Vec<Finding> {
+    let text = |note: &Value, member: &str| note[member].as_str().unwrap_or_default().to_owned();
+    let notes = report["notes"].as_array().into_iter().flatten();
+    let told = notes.filter(|note| !TOLD_ONCE.contains(&text(note, "code").as_str())).map(|note| {
+        let (said, code) = (text(note, "message"), text(note, "code"));
+        let finding = match &*text(note, "severity") {
+            "error" => Finding::fail("public", said, remedy(&code)),
+            "warning" => Finding::warn("public", said, remedy(&code)),
+            _ => Finding::ok("public", said),
+        };
+        finding.of(path)
+    });
+    told.collect()
+}
+
+/// What to do about what a check noted.
+fn remedy(code: &str) -> &'static str {
+    match code {
+        "unreachable" | "status" | "slow" => "look whether the host runs, and whether the proxy before it passes this path on",
+        "well_known" => "set TOLLHOUSE_BASE_URL to the public https URL: what is listed begins with it",
+        "openapi_info" => "set TOLLHOUSE_CONTACT",
+        "openapi_price" | "openapi_402" | "openapi_security" => "serve the document that the host makes, unchanged",
+        "cache" | "cors" | "header_size" | "header_base64" => "let the proxy before the host pass its headers on unchanged",
+        "v1_absent" => "nothing, where the tool is paid in a way that version 1 does not know",
+        "content_type" | "json" | "not_json" | "empty" => "let the proxy before the host pass the document on unchanged",
+        _ => "compare with what the host answers without a proxy before it",
+    }
+}
+
+/// What a challenge says, held against what the catalogue says of the tool.
+fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut add = |is_so: bool, well: &str, ill: String, remedy: &str| {
+        found.push(if is_so { Finding::ok("public", well) } else { Finding::fail("public", ill, remedy) }.of(path));
+    };
+    let passed_on = "let the proxy before the host pass headers and bodies on unchanged";
+    let v2 = answer.headers.get("payment-required").and_then(|header| STANDARD.decode(header.as_bytes()).ok());
+    let v2 = v2.and_then(|json| serde_json::from_slice::<Value>(&json).ok()).filter(|challenge| challenge["x402Version"] == 2);
+    let v1 = serde_json::from_slice::<Value>(&answer.body).ok().filter(|challenge| challenge["x402Version"] == 1);
+    add(v2.is_some(), "asks in version 2, in its header", "has no challenge of version 2 in PAYMENT-REQUIRED".to_owned(), passed_on);
+    add(v1.is_some(), "asks in version 1, in its body", "has no challenge of version 1 in its body".to_owned(), passed_on);
+    let v2 = v2.unwrap_or_default();
+    let told = v1.iter().flat_map(|challenge| challenge["accepts"].as_array().into_iter().flatten().map(|terms| &terms["description"]));
+    let longest = told.chain([&v2["resource"]["description"]]).filter_map(Value::as_str).map(|text| text.chars().count()).max();
+    let longest = longest.unwrap_or_default();
+    let short = "shorten the tool's description: facilitators refuse to settle what is described at more length";
+    add(
+        longest <= DESCRIBED,
+        "is described in 500 characters at most",
+        format!("is described in {longest} characters, more than {DESCRIBED}"),
+        short,
+    );
+    found.extend(schema(path, &v2, tool));
+    found.extend(origins(path, answer));
+    found
+}
+
+/// Whether the schema that indexers read is that of the tool's input.
+fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
+    let named = |schema: &Value| schema["properties"].as_object().map(|of| of.keys().cloned().collect::<BTreeSet<_>>()).unwrap_or_default();
+    let input = &challenge["extensions"]["bazaar"]["schema"]["properties"]["input"]["properties"];
+    let told = ["body", "queryParams"].iter().map(|member| &input[member]).find(|schema| schema.is_object());
+    let finding = match told {
+        None => Finding::warn(
+            "public",
+            "its challenge has no schema of its input: indexers list it without, or not",
+            "give the tool an input schema; one that is too long for a header is left out",
+        ),
+        Some(told) if named(told) == named(&tool["inputSchema"]) => Finding::ok("public", "its challenge has the schema of its input"),
+        // Left out where it is too long.
+        Some(told) if named(told).is_empty() => {
+            Finding::warn("public", "its challenge leaves its input's schema out", "make the schema shorter")
+        }
+        Some(told) => {
+            let text = format!("its challenge has a schema of something else than its input: of {:?}", named(told));
+            Finding::fail("public", text, "let the proxy before the host pass headers on unchanged")
+        }
+    };
+    Some(finding.of(path))
+}
+
+/// Whether scripts of other sites may read a challenge.
+fn origins(path: &str, answer: &Fetched) -> Vec<Finding> {
+    const PASSED_ON: &str = "let the proxy before the host pass the headers of CORS on, and add none of its own";
+    let lists = |name, wanted: &[&str]| {
+        let values = answer.headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        let listed: Vec<_> = values.flat_map(|value| value.split(',')).map(|listed| listed.trim().to_ascii_lowercase()).collect();
+        listed.iter().any(|listed| wanted.contains(&listed.as_str()))
+    };
+    let may = lists(ACCESS_CONTROL_ALLOW_ORIGIN, &["*", "https://a-page-elsewhere.example"]);
+    let reads = lists(ACCESS_CONTROL_EXPOSE_HEADERS, &["*", "payment-required"]);
+    let finding = match (may, reads) {
+        (true, true) => Finding::ok("public", "scripts of any site may ask, and read what is to be paid"),
+        (false, _) => Finding::warn("public", "scripts of other sites may not ask: CORS names no origin", PASSED_ON),
+        (true, false) => Finding::warn("public", "scripts in browsers cannot read PAYMENT-REQUIRED", PASSED_ON),
+    };
+    vec![finding.of(path)]
+}

@@ -1,0 +1,49 @@
+//! Whether this machine's clock follows others: payments are judged, and receipts dated, by it.
+
+use std::{path::Path, time::Duration};
+
+use super::finding::Finding;
+
+/// How far off it may be by the kernel's own word: authorisations end to the second.
+const FAR_OFF: Duration = Duration::from_secs(1);
+
+/// There once systemd's client has set the clock since the machine started.
+const SET_BY_SYSTEMD: &str = "/run/systemd/timesync/synchronized";
+
+/// What the kernel says of its clock.
+#[must_use]
+pub fn examine() -> Finding {
+    told(tollhouse_pace::clock().map_err(|error| error.to_string()), Path::new(SET_BY_SYSTEMD).exists())
+}
+
+fn told(state: Result<tollhouse_pace::ClockState, String>, set_by_systemd: bool) -> Finding {
+    const REMEDY: &str = "run a client of NTP (systemd-timesyncd, chrony): payments are judged by this machine's clock";
+    match state {
+        Ok(state) if state.follows && state.off_by <= FAR_OFF => {
+            Finding::ok("clock", format!("follows a time server, off by {} ms at most", state.off_by.as_millis()))
+        }
+        Ok(state) if state.follows => {
+            Finding::warn("clock", format!("follows a time server, and may be off by {:.1} s", state.off_by.as_secs_f64()), REMEDY)
+        }
+        Ok(_) if set_by_systemd => Finding::ok("clock", "was set from a time server; the kernel does not say that it follows one"),
+        Ok(_) => Finding::warn("clock", "the kernel says that it follows no time server", REMEDY),
+        Err(error) => Finding::warn("clock", format!("the kernel does not say whether it follows a time server: {error}"), REMEDY),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollhouse_pace::ClockState;
+
+    use super::*;
+    use crate::operate::finding::Level;
+
+    #[test]
+    fn a_clock_is_right_that_follows_one_closely() {
+        let state = |follows, ms| Ok(ClockState { follows, off_by: Duration::from_millis(ms) });
+        let level = |state, set| told(state, set).level;
+        assert_eq!((level(state(true, 3), false), level(state(false, 3), true)), (Level::Ok, Level::Ok));
+        assert_eq!((level(state(true, 1_001), false), level(state(false, 3), false)), (Level::Warn, Level::Warn));
+        assert!(told(Err("no".to_owned()), true).text.ends_with(": no"));
+    }
+}

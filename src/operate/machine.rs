@@ -1,0 +1,104 @@
+//! What this machine, or the control group around the process, allows a host: descriptors, memory, processes.
+
+use std::fs;
+
+use rustix::process::{Resource, getrlimit};
+use tollhouse_pool::Machine;
+
+use super::finding::Finding;
+
+/// Descriptors without which a host does not start, and those for as many connections as it takes by default.
+const LEAST_DESCRIPTORS: u64 = 64;
+const USUAL_DESCRIPTORS: u64 = 4 * 4_096;
+/// Memory in which neither the store's cache nor more than a few workers have room.
+const LITTLE_MEMORY: u64 = 512 << 20;
+/// Memory in which a worker does not fit beside the host.
+const LEAST_MEMORY: u64 = 128 << 20;
+/// Processes and threads: those of the host, and of some tens of workers.
+const FEW_TASKS: u64 = 512;
+const LEAST_TASKS: u64 = 64;
+
+/// What there is.
+#[derive(Debug, Clone, Copy)]
+struct Has {
+    descriptors: u64,
+    memory: u64,
+    tasks: u64,
+}
+
+/// What a host would have here.
+#[must_use]
+pub fn examine() -> Vec<Finding> {
+    let machine = Machine::this();
+    let own = getrlimit(Resource::Nproc).current.unwrap_or(u64::MAX);
+    let descriptors = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let mut found = told(Has { descriptors, memory: machine.memory_bytes, tasks: machine.tasks.min(own) });
+    found.push(group(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default()));
+    found
+}
+
+fn told(has: Has) -> Vec<Finding> {
+    let graded = |has: u64, least: u64, usual: u64, text: String, remedy: &str| match has {
+        few if few < least => Finding::fail("limits", text, remedy),
+        some if some < usual => Finding::warn("limits", text, remedy),
+        _ => Finding::ok("limits", text),
+    };
+    let many = |number: u64| if number == u64::MAX { "any number of".to_owned() } else { number.to_string() };
+    let connections = (has.descriptors / 4).min(4_096);
+    vec![
+        graded(
+            has.descriptors,
+            LEAST_DESCRIPTORS,
+            USUAL_DESCRIPTORS,
+            format!("{} descriptors, for {connections} connections", many(has.descriptors)),
+            "raise the hard limit: `LimitNOFILE=1048576` in its service, `ulimit -Hn` in a shell",
+        ),
+        graded(
+            has.memory,
+            LEAST_MEMORY,
+            LITTLE_MEMORY,
+            format!("{} MiB of memory, half of it for workers unless TOLLHOUSE_SANDBOX_MEMORY says otherwise", has.memory >> 20),
+            "give the machine, or the control group, more (`MemoryMax=`, memory.max)",
+        ),
+        graded(
+            has.tasks,
+            LEAST_TASKS,
+            FEW_TASKS,
+            format!("{} processes and threads", many(has.tasks)),
+            "raise it: `TasksMax=infinity` in its service, pids.max of the control group, `ulimit -u`",
+        ),
+    ]
+}
+
+/// In which control group of version 2 the process is.
+fn group(own: &str) -> Finding {
+    let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
+        return Finding::ok("limits", "no control group of version 2: what workers take is bounded by the host alone");
+    };
+    let folder = format!("/sys/fs/cgroup{}", path.trim_end_matches('/'));
+    let controllers = fs::read_to_string(format!("{folder}/cgroup.controllers")).unwrap_or_default();
+    let controllers: Vec<_> = controllers.split_ascii_whitespace().collect();
+    let with = if controllers.is_empty() { "without controllers".to_owned() } else { format!("with {}", controllers.join(" ")) };
+    Finding::ok("limits", format!("control group `{path}`, {with}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operate::finding::Level;
+
+    #[test]
+    fn what_is_too_little_fails_and_what_is_little_is_told() {
+        let levels =
+            |descriptors, memory, tasks| told(Has { descriptors, memory, tasks }).into_iter().map(|found| found.level).collect::<Vec<_>>();
+        assert_eq!(levels(u64::MAX, 8 << 30, u64::MAX), [Level::Ok; 3]);
+        assert_eq!(levels(1_024, 511 << 20, 511), [Level::Warn; 3]);
+        assert_eq!(levels(63, 127 << 20, 63), [Level::Fail; 3]);
+    }
+
+    #[test]
+    fn a_machine_without_groups_of_version_2_is_well() {
+        assert!(group("9:pids:/a\n").text.starts_with("no control group"));
+        assert!(group("0::/a/b\n").text.contains("`/a/b`, without controllers"));
+    }
+}

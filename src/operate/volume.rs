@@ -1,0 +1,163 @@
+//! The disk that the data folder is on: what is free, what kind of a file system it is, and how long a commit waits for it.
+
+use std::{
+    fs::File,
+    io::{self, Write as _},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{Mode, OFlags, StatVfs, fdatasync, open, statfs, statvfs};
+
+use super::finding::Finding;
+
+/// Writes that are measured. The middle one is told.
+const WRITES: usize = 9;
+/// Bytes of each: about a commit.
+const WRITTEN: usize = 4_096;
+/// What a commit may take before those who pay notice.
+const SLOW: Duration = Duration::from_millis(20);
+
+/// File systems by their number (statfs(2)), and what is to be said of keeping a store on them.
+const KINDS: &[(u64, &str, Fit)] = &[
+    (0xef53, "ext4", Fit::Well),
+    (0x5846_5342, "xfs", Fit::Well),
+    (0x9123_683e, "btrfs", Fit::Well),
+    (0x2fc1_2fc1, "zfs", Fit::Well),
+    (0xf2f5_2010, "f2fs", Fit::Well),
+    (0xca45_1a4e, "bcachefs", Fit::Well),
+    (0x0102_1994, "tmpfs", Fit::Gone("it is memory: all that was paid for is gone when the machine stops")),
+    (0x8584_58f6, "ramfs", Fit::Gone("it is memory: all that was paid for is gone when the machine stops")),
+    (0x794c_7630, "overlayfs", Fit::Doubtful("it goes with its container, if it is of one: mount a volume there")),
+    (0x6969, "nfs", Fit::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
+    (0xff53_4d42, "cifs", Fit::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
+    (0xfe53_4d42, "smb2", Fit::Doubtful("a store wants a disk of its own: use a database, or a local disk")),
+    (0x6573_5546, "fuse", Fit::Doubtful("whether what it takes is on a disk is for its server to say")),
+    (0x0102_1997, "9p", Fit::Doubtful("whether what it takes is on a disk is for its server to say")),
+];
+
+#[derive(Debug, Clone, Copy)]
+enum Fit {
+    Well,
+    Doubtful(&'static str),
+    Gone(&'static str),
+}
+
+/// Looks at the disk of `data`, which need not be there yet. Commits are refused below `kept_free` bytes. Leaves nothing behind.
+#[must_use]
+pub fn examine(data: &Path, kept_free: u64) -> Vec<Finding> {
+    let folder = there(data);
+    let mut found = vec![match statfs(&folder) {
+        // Numbers of file systems are 32 bits wide, whatever the member is.
+        Ok(disk) => kind(&folder, disk.f_type.cast_unsigned() & 0xffff_ffff),
+        Err(error) => Finding::error("disk", &error, format!("look at `{}`", folder.display())),
+    }];
+    if let Ok(disk) = statvfs(&folder) {
+        found.push(free(&disk, kept_free));
+    }
+    found.push(match writes(&folder) {
+        Ok(took) => speed(took),
+        Err(error) => Finding::fail(
+            "disk",
+            format!("`{}` cannot be written to: {error}", folder.display()),
+            "let the user that runs the host write there, or name another folder in TOLLHOUSE_DATA",
+        ),
+    });
+    found
+}
+
+/// The folder, or the nearest above it that is there.
+fn there(data: &Path) -> PathBuf {
+    let whole = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    whole.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
+}
+
+fn kind(folder: &Path, number: u64) -> Finding {
+    let known = KINDS.iter().find(|(known, ..)| *known == number);
+    let name = known.map_or_else(|| format!("a file system of kind {number:#x}"), |(_, name, _)| (*name).to_owned());
+    let text = format!("`{}` is on {name}", folder.display());
+    match known {
+        Some((_, _, Fit::Well)) | None => Finding::ok("disk", text),
+        Some((_, _, Fit::Doubtful(remedy) | Fit::Gone(remedy))) => Finding::warn("disk", text, *remedy),
+    }
+}
+
+fn free(disk: &StatVfs, kept_free: u64) -> Finding {
+    let bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+    let text = format!("{} MiB are free", bytes >> 20);
+    let remedy = format!("make room: below {} MiB commits are refused (TOLLHOUSE_STORE_FREE_BYTES)", kept_free >> 20);
+    if bytes < kept_free {
+        return Finding::fail("disk", text, remedy);
+    }
+    // File systems that make them as they are wanted have none to tell.
+    if disk.f_files > 0 && disk.f_favail == 0 {
+        return Finding::fail(
+            "disk",
+            "no file can be made: there is no inode left",
+            "remove files, or make the file system anew with more",
+        );
+    }
+    if bytes < kept_free.saturating_mul(4) { Finding::warn("disk", text, remedy) } else { Finding::ok("disk", text) }
+}
+
+fn speed(took: Duration) -> Finding {
+    let text = format!("a write is on it after {:.2} ms", took.as_secs_f64() * 1_000.0);
+    if took > SLOW {
+        return Finding::warn(
+            "disk",
+            text,
+            "each commit waits for that, in groups: a disk of its own, or one that loses nothing in its cache, is quicker",
+        );
+    }
+    Finding::ok("disk", text)
+}
+
+/// How long the middle one of some writes takes to be on the disk.
+fn writes(folder: &Path) -> io::Result<Duration> {
+    let mut file = File::from(nameless(folder)?);
+    let mut took = Vec::with_capacity(WRITES);
+    for _ in 0..WRITES {
+        let begun = Instant::now();
+        file.write_all(&[0; WRITTEN])?;
+        fdatasync(&file)?;
+        took.push(begun.elapsed());
+    }
+    took.sort_unstable();
+    Ok(took[WRITES / 2])
+}
+
+/// A file that nobody sees, and that goes with this process however that ends. Where the file system has none such, it is removed at once.
+fn nameless(folder: &Path) -> io::Result<OwnedFd> {
+    let how = OFlags::WRONLY | OFlags::CLOEXEC;
+    if let Ok(file) = open(folder, how | OFlags::TMPFILE, Mode::RUSR | Mode::WUSR) {
+        return Ok(file);
+    }
+    let path = folder.join(format!(".doctor-{}", std::process::id()));
+    let file = open(&path, how | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR)?;
+    std::fs::remove_file(&path)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operate::finding::Level;
+
+    #[test]
+    fn a_folder_that_is_not_there_is_looked_at_where_it_would_be_and_nothing_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = examine(&folder.path().join("not/yet"), 1);
+        assert!(found.len() == 3 && found.iter().all(|finding| finding.level != Level::Fail), "{found:?}");
+        assert!(found[0].text.contains(&folder.path().display().to_string()), "{found:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert_eq!(examine(folder.path(), u64::MAX)[1].level, Level::Fail, "less is free than is kept free");
+    }
+
+    #[test]
+    fn memory_and_disks_of_others_are_told() {
+        let level = |number| kind(Path::new("/"), number).level;
+        assert_eq!([level(0xef53), level(0x0102_1994), level(0x6969), level(7)], [Level::Ok, Level::Warn, Level::Warn, Level::Ok]);
+        assert_eq!((speed(Duration::from_millis(21)).level, speed(SLOW).level), (Level::Warn, Level::Ok));
+    }
+}

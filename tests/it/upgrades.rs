@@ -1,0 +1,128 @@
+//! Data of the release before: opened by this one with all that was there; those of a later one are refused.
+//!
+//! `fixtures/data` has a data folder of a host with something sold, kept, sealed and logged, and what it answered. `TOLLHOUSE_DATA_KEPT=record` makes
+//! it anew, with the binary that is tested: once for each release, before that goes out.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tollhouse::store::{
+    Batch, Direction, Durability, KeyRange, Space, Store as _, Write,
+    sled::{SledConfig, SledStore},
+};
+
+use crate::harness::{Host, HostBuilder, Payer, js, tollhouse};
+
+/// Remembers, writes, logs, and has a secret.
+const TOOL: &str = "export default async (req, ctx) => {
+    const { set, guess } = req.input;
+    if (set) { await ctx.kv.set('kept', set); await ctx.files.write('kept.txt', `the content: ${set}`); ctx.log.info('kept', { set }); }
+    return { kept: await ctx.kv.get('kept'), file: await ctx.files.readText('kept.txt'), same: ctx.env.API_KEY === guess };
+};";
+const SECRET: &str = "sealed by a release before";
+
+fn kept() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/data/0.1.0.tar.xz")
+}
+
+/// What is kept for some days is kept for ever: the data are of one day.
+fn how() -> HostBuilder {
+    let days = ["TOLLHOUSE_LOG_DAYS", "TOLLHOUSE_EVENT_DAYS", "TOLLHOUSE_CALL_DAYS", "TOLLHOUSE_METRIC_DAYS", "TOLLHOUSE_AUDIT_DAYS"];
+    let how = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").env("TOLLHOUSE_FREE_RECEIPT_DAYS", 36_500);
+    days.into_iter().fold(how, |how, name| how.env(name, 36_500))
+}
+
+/// What a host answers of what it has kept.
+async fn answers(host: &Host, receipts: &[String], credit: &str) -> Value {
+    let of = async |path: String| host.manage(Method::GET, &path, &Value::Null).await.is(200).json();
+    let mut told = Vec::new();
+    for id in receipts {
+        told.push(host.receipt(id).await);
+    }
+    let balance = host.send(host.request(Method::GET, "/ai/credits").header("x-developer-credit", credit)).await.is(200).json();
+    let endpoint = of("/ai/endpoints/kept".to_owned()).await;
+    let logs = of("/ai/endpoints/kept/logs?limit=10".to_owned()).await;
+    let ledger = of("/ai/admin/ledger".to_owned()).await;
+    json!({
+        "receipts": told,
+        "balanceUsd": balance["balanceUsd"],
+        "endpoint": { "id": endpoint["endpoint"]["id"], "version": endpoint["endpoint"]["version"], "price": endpoint["endpoint"]["priceUsd"] },
+        "logs": logs["logs"].as_array().map(|lines| lines.iter().map(|line| line["message"].clone()).collect::<Vec<_>>()),
+        "ledger": ledger["accounts"],
+    })
+}
+
+/// Makes the folder anew, and says what it answers.
+async fn record() {
+    let mut host = how().start().await;
+    let mut tool = js("kept", 0.01, TOOL);
+    tool["capabilities"] = json!({ "kv": true, "files": true, "logs": true });
+    host.publish(&tool).await;
+    let secret = json!({ "name": "API_KEY", "value": SECRET, "visibility": "env" });
+    host.manage(Method::POST, "/ai/endpoints/kept/secrets", &secret).await.is(200);
+    host.register("Someone").await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let paid = host.call_paid("kept", &json!({ "set": "of the release" }), &payer.pay(&host.challenge("kept").await)).await.is(200);
+    let credit = host.mint(1.0).await;
+    let spent = host.call_credit("kept", &json!({ "guess": SECRET }), &credit).await.is(200);
+    let receipts = vec![paid.receipt_id(), spent.receipt_id()];
+    host.restart().await;
+    let told = json!({ "receipts": receipts, "credit": credit, "answers": answers(&host, &receipts, &credit).await });
+    host.kill9();
+    fs::write(host.folder().join("kept.json"), told.to_string()).unwrap();
+    fs::create_dir_all(kept().parent().unwrap()).unwrap();
+    let packed = Command::new("tar").args(["--xz", "-cf"]).arg(kept()).arg("-C").arg(host.folder()).args(["data", "kept.json"]).status();
+    assert!(packed.unwrap().success());
+}
+
+/// The folder, unpacked, and what it answered.
+fn unpack() -> (TempDir, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(Command::new("tar").arg("-xf").arg(kept()).arg("-C").arg(folder.path()).status().unwrap().success());
+    let told = serde_json::from_slice(&fs::read(folder.path().join("kept.json")).unwrap()).unwrap();
+    (folder, told)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_of_the_release_before_open_with_all_that_was_there() {
+    if std::env::var_os("TOLLHOUSE_DATA_KEPT").is_some_and(|asked| asked == "record") {
+        record().await;
+    }
+    let (folder, told) = unpack();
+    let data = folder.path().join("data");
+    let check = |data: &std::path::Path| tollhouse().args(["store", "check", "--data"]).arg(data).output().unwrap();
+    let checked = check(&data);
+    assert!(checked.status.success(), "{checked:?}");
+    let mut host = how().start_in(folder).await;
+    let credit = told["credit"].as_str().unwrap();
+    let receipts: Vec<_> = told["receipts"].as_array().unwrap().iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    assert_eq!(answers(&host, &receipts, credit).await, told["answers"]);
+    // It goes on: what was kept is read, the secret opens, money moves.
+    let spent = host.call_credit("kept", &json!({ "guess": SECRET }), credit).await.is(200);
+    let expected = json!({ "kept": "of the release", "file": "the content: of the release", "same": true });
+    assert_eq!(spent.json(), expected);
+    let payer = Payer::funded(&host, 1.0).await;
+    host.call_paid("kept", &json!({ "set": "of this one" }), &payer.pay(&host.challenge("kept").await)).await.is(200);
+    host.restart().await;
+    assert_eq!(host.receipt(&spent.receipt_id()).await["kind"], "credit");
+    host.kill9();
+    let checked = check(&host.folder().join("data"));
+    assert!(checked.status.success(), "{checked:?}");
+}
+
+#[tokio::test]
+async fn data_of_a_later_release_are_refused_in_a_clear_sentence_and_stay_as_they_are() {
+    let (folder, _) = unpack();
+    let store = SledStore::open(folder.path().join("data/store"), SledConfig::default()).unwrap();
+    let rows = store.scan(Space::Meta, KeyRange::prefix(b"formats-written"), 1, Direction::Forward).await.unwrap();
+    let (key, value) = rows.into_iter().next().unwrap();
+    let later: Vec<_> = value.iter().map(|byte| if byte.is_ascii_digit() { b'9' } else { *byte }).collect();
+    assert_ne!(value, later);
+    let put = Write { space: Space::Meta, key, value: Some(later) };
+    store.apply(Batch::of(vec![], vec![put]), Durability::Durable).await.unwrap();
+    drop(store);
+    let said = how().fails_in(folder).await;
+    assert!(said.contains("and this version reads them up to") && said.contains("start a later version"), "{said}");
+}

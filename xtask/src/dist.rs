@@ -1,0 +1,142 @@
+//! `cargo xtask dist`: what is released. A tarball and a Debian package with host, worker, unit, settings, manual pages, completions, what they are
+//! made of and under which licences, and checksums of both.
+//!
+//! The package is put together here and packed by `dpkg-deb`, which every Debian has: cargo-deb would be some two hundred crates to build first, and
+//! takes one package's binaries, where ours are of two, with features and a profile of their own. The same sources, tools and
+//! `SOURCE_DATE_EPOCH` (else the time of the newest commit) give the same bytes.
+
+mod check;
+mod crates;
+mod deb;
+mod licences;
+mod release;
+mod root;
+mod sbom;
+mod stage;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use self::release::Release;
+use crate::{
+    Failure,
+    args::{Args, from_env},
+    engine::{self, Engine},
+    place, shell, strip, workers,
+};
+
+/// Makes the release; with `--check` installs, starts, upgrades and removes it as well.
+///
+/// # Errors
+///
+/// What could not be built, packed or held.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let engine = engine::pick(args.engine)?;
+    let folder = place::target().join("dist");
+    fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+    let (host, worker) = match args.debug {
+        true => as_tests_have_them(engine, &folder)?,
+        false => in_release(engine, &folder)?,
+    };
+    let release = Release {
+        version: version()?,
+        arch: arch()?,
+        epoch: epoch()?,
+        host,
+        worker,
+        crates: crates::linked(engine)?,
+        folder,
+        quick: args.debug,
+    };
+    let tree = stage::stage(&release)?;
+    let made = [tarball(&release, &tree)?, deb::pack(&release, &tree, &release.version)?, beside(&release, &tree, "sbom.cdx.json")?];
+    let sums = checksums(&release.folder, &made)?;
+    for file in made.iter().chain([&sums]) {
+        println!("{}", file.display());
+    }
+    if args.check { check::run(&release, &tree, args.short) } else { Ok(()) }
+}
+
+/// The host that is built for tests, and the worker that they use: to look at everything but the bytes of a release.
+fn as_tests_have_them(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    shell::run_behind("building the host", &mut shell::cargo(&["build", "--package", "tollhouse", "--bin", "tollhouse"]))?;
+    let worker = from_env("TOLLHOUSE_WORKER").map_or_else(|| workers::path(engine), PathBuf::from);
+    if !worker.is_file() {
+        return Err("`--debug` takes the worker that `cargo xtask test` has built, or that TOLLHOUSE_WORKER names".to_owned());
+    }
+    stripped(&place::target().join("debug/tollhouse"), &worker, folder)
+}
+
+/// Built with no path of this machine in them.
+fn in_release(engine: Engine, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    let root = place::root();
+    let flags = [(root.as_path(), "/tollhouse"), (&place::cargo_home(), "/cargo")]
+        .map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    // As cargo takes them apart: paths may have spaces.
+    let flags = flags.join("\u{1f}");
+    let mut worker = workers::cargo(engine, &["build", "--release", "--locked", "--package", "tollhouse-worker"])?;
+    shell::run_behind(&format!("building the worker ({engine})"), worker.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
+    let mut host = shell::cargo(&["build", "--release", "--locked", "--package", "tollhouse", "--bin", "tollhouse"]);
+    shell::run_behind("building the host", host.env("CARGO_ENCODED_RUSTFLAGS", &flags))?;
+    let built = place::target().join("release");
+    stripped(&built.join("tollhouse"), &built.join("tollhouse-worker"), folder)
+}
+
+fn stripped(host: &Path, worker: &Path, folder: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+    let to = folder.join("stripped");
+    let (to_host, to_worker) = (to.join("tollhouse"), to.join("tollhouse-worker"));
+    strip::strip(host, &to_host)?;
+    strip::strip(worker, &to_worker)?;
+    Ok((to_host, to_worker))
+}
+
+/// That of the workspace.
+fn version() -> Result<String, Failure> {
+    let manifest = place::read(&place::root().join("Cargo.toml"))?;
+    let package = manifest.split_once("[workspace.package]").ok_or("no version of the workspace")?.1;
+    let line = package.lines().find_map(|line| line.strip_prefix("version = \"")?.strip_suffix('"'));
+    line.map(str::to_owned).ok_or_else(|| "no version of the workspace".to_owned())
+}
+
+fn arch() -> Result<String, Failure> {
+    let said =
+        shell::output(Command::new("dpkg").arg("--print-architecture")).ok_or("a Debian package is made on Debian: there is no dpkg")?;
+    Ok(said.trim().to_owned())
+}
+
+fn epoch() -> Result<u64, Failure> {
+    let given = from_env("SOURCE_DATE_EPOCH");
+    let of_commit = || shell::output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(place::root()));
+    let text = given.or_else(of_commit).ok_or("name the time of the release in SOURCE_DATE_EPOCH")?;
+    text.trim().parse().map_err(|_| format!("`{}` is no number of seconds", text.trim()))
+}
+
+/// The tree as a tarball below a folder of the release's name: the same bytes whenever it is made.
+fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
+    let name = format!("tollhouse-{}-linux-{}", release.version, release.arch);
+    let file = release.folder.join(format!("{name}.tar.xz"));
+    let (mtime, prefix) = (format!("--mtime=@{}", release.epoch), format!("--transform=flags=r;s,^\\.,{name},"));
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar", "--xz", "-cf"]).arg(&file);
+    tar.args([&mtime, &prefix]).arg("-C").arg(tree).arg(".").env("XZ_OPT", if release.quick { "-0 -T2" } else { "-6 -T2" });
+    shell::run_behind("packing the tarball", &mut tar)?;
+    Ok(file)
+}
+
+/// One of the tree's documents, beside what has it inside.
+fn beside(release: &Release, tree: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let to = release.folder.join(format!("tollhouse-{}.{name}", release.version));
+    fs::copy(tree.join(stage::DOC).join(name), &to).map_err(|why| format!("cannot write {}: {why}", to.display()))?;
+    Ok(to)
+}
+
+fn checksums(folder: &Path, files: &[PathBuf]) -> Result<PathBuf, Failure> {
+    let names: Vec<_> = files.iter().filter_map(|file| file.file_name()).collect();
+    let sums = shell::output(Command::new("sha256sum").args(names).current_dir(folder)).ok_or("sha256sum failed")?;
+    let to = folder.join("SHA256SUMS");
+    fs::write(&to, sums).map_err(|why| format!("cannot write {}: {why}", to.display()))?;
+    Ok(to)
+}

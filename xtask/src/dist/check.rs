@@ -1,0 +1,269 @@
+//! The package on a clean system: installed, started as its unit says, paid, upgraded with its data and settings kept, removed with its data kept, and
+//! purged. The short form unpacks it, and looks at the same but for what dpkg does.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use super::{deb, release::Release, root::Root};
+use crate::{Failure, clients, place, shell};
+
+/// What a host says once it answers.
+const READY: &str = "listening on ";
+/// How long a host may take to start, and to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Where the data are.
+const DATA: &str = "/var/lib/tollhouse";
+/// A tool of the shipped catalogue that costs something.
+const PAID: &str = "/tools/receipt-echo-paid";
+
+/// Tries the package.
+///
+/// # Errors
+///
+/// What of it does not hold.
+pub(crate) fn run(release: &Release, tree: &Path, short: bool) -> Result<(), Failure> {
+    let clients = clients::prepare();
+    reproducible(release, tree)?;
+    unit(tree)?;
+    let payers = clients.join().map_err(|_| "the payers could not be prepared".to_owned())??;
+    if short { unpacked(release, &payers) } else { installed(release, tree, &payers) }
+}
+
+/// Packed once more it is the same.
+fn reproducible(release: &Release, tree: &Path) -> Result<(), Failure> {
+    let sum = |file: &Path| shell::output(Command::new("sha256sum").arg(file)).and_then(|told| Some(told.split(' ').next()?.to_owned()));
+    let before = sum(&package(release, &release.version));
+    let again = deb::pack(release, tree, &release.version)?;
+    holds(before.is_some() && before == sum(&again), "the package is another one when it is packed again")?;
+    said("packed again it is the same");
+    Ok(())
+}
+
+/// What systemd says of the unit.
+fn unit(tree: &Path) -> Result<(), Failure> {
+    if shell::find("systemd-analyze").is_none() {
+        said("no systemd-analyze: the unit is not verified");
+        return Ok(());
+    }
+    // It looks whether what the unit starts is there: in the tree, in place of this machine's own.
+    let text = place::read(&tree.join("usr/lib/systemd/system/tollhouse.service"))?;
+    let at_hand = text.replace("ExecStart=/usr/bin/", &format!("ExecStart={}/usr/bin/", tree.display()));
+    let unit = tree.with_file_name("tollhouse.service");
+    fs::write(&unit, at_hand).map_err(|why| why.to_string())?;
+    let done = Command::new("systemd-analyze").args(["verify", "--man=no", "--recursive-errors=no"]).arg(&unit).output();
+    let done = done.map_err(|why| why.to_string())?;
+    let complained = String::from_utf8_lossy(&done.stderr).lines().filter(|line| line.contains("tollhouse")).collect::<Vec<_>>().join("\n");
+    holds(done.status.success() && complained.is_empty(), &format!("systemd-analyze complains of the unit: {complained}"))?;
+    said("systemd-analyze says nothing against the unit");
+    Ok(())
+}
+
+/// Without root: the package's files, where they are unpacked.
+fn unpacked(release: &Release, payers: &Path) -> Result<(), Failure> {
+    let folder = release.folder.join(format!("unpacked-{}", std::process::id()));
+    let gone = Gone(folder.clone());
+    shell::run(Command::new("dpkg-deb").arg("-x").arg(package(release, &release.version)).arg(&folder))?;
+    let data = folder.join("data");
+    let settings = folder.join("etc/tollhouse/tollhouse.toml");
+    let mut serve = Command::new(folder.join("usr/bin/tollhouse"));
+    serve.env_clear().args(["serve", "--config"]).arg(settings).arg("--data").arg(&data).args(["--listen", "127.0.0.1:0"]);
+    let host = Host::start(serve)?;
+    let receipt = host.pay(payers)?;
+    host.receipt(&receipt)?;
+    host.end()?;
+    mode(&data.join("admin-token"), 0o600)?;
+    drop(gone);
+    said("unpacked, started and paid");
+    Ok(())
+}
+
+/// As root, on a clean Debian.
+fn installed(release: &Release, tree: &Path, payers: &Path) -> Result<(), Failure> {
+    let root = Root::unpack(&release.folder)?;
+    let newer = format!("{}+upgraded", release.version);
+    let [first, second] = [package(release, &release.version), deb::pack(release, tree, &newer)?];
+    for file in [&first, &second] {
+        fs::copy(file, root.at("/tmp").join(file.file_name().unwrap_or_default())).map_err(|why| why.to_string())?;
+    }
+    fs::remove_file(&second).map_err(|why| why.to_string())?;
+    let in_root = |file: &Path| format!("/tmp/{}", file.file_name().unwrap_or_default().display());
+
+    root.run(&["dpkg", "--install", &in_root(&first)])?;
+    let (owner, data) = (user(&root)?, root.at(DATA));
+    mode(&data, 0o700)?;
+    holds(fs::metadata(&data).is_ok_and(|about| about.uid() == owner), "the data folder is not its user's")?;
+    root.run(&["dpkg", "--verify", "tollhouse"])?;
+    let check =
+        as_service(&root, &["serve", "--check", "--config", "/etc/tollhouse/tollhouse.toml"]).output().map_err(|why| why.to_string())?;
+    holds(check.status.success(), &format!("its settings are wrong: {}", String::from_utf8_lossy(&check.stderr)))?;
+    said("installed: a user and a data folder of its own, and settings that are right");
+
+    let host = Host::start(service(&root)?)?;
+    let receipt = host.pay(payers)?;
+    let told = host.receipt(&receipt)?;
+    holds(fs::metadata(data.join("admin-token")).is_ok_and(|about| about.uid() == owner), "the host does not run as its user")?;
+    mode(&data.join("admin-token"), 0o600)?;
+    host.end()?;
+    said("started as its unit says, and paid");
+
+    let settings = root.at("/etc/tollhouse/tollhouse.toml");
+    let changed = format!("{}\ncontact = \"operator@example.com\"\n", place::read(&settings)?);
+    fs::write(&settings, &changed).map_err(|why| why.to_string())?;
+    root.run(&["dpkg", "--install", &in_root(&second)])?;
+    let version = root.run(&["dpkg-query", "--show", "--showformat=${Version}", "tollhouse"])?;
+    holds(version == newer, &format!("it is of version {version} after the upgrade"))?;
+    holds(place::read(&settings)? == changed, "the upgrade has changed settings of the operator")?;
+    let host = Host::start(service(&root)?)?;
+    holds(host.receipt(&receipt)? == told, "the receipt from before the upgrade is another one")?;
+    host.pay(payers)?;
+    host.end()?;
+    said("upgraded, with its data and settings kept, and paid");
+
+    root.run(&["dpkg", "--remove", "tollhouse"])?;
+    holds(!root.at("/usr/bin/tollhouse").exists(), "the host is there once it is removed")?;
+    holds(data.join("store").is_dir() && data.join("master-key").is_file(), "the data went with the package")?;
+    holds(settings.is_file(), "the settings went with the package")?;
+    said("removed, with its data and settings kept");
+
+    root.run(&["dpkg", "--install", &in_root(&second)])?;
+    let host = Host::start(service(&root)?)?;
+    holds(host.receipt(&receipt)? == told, "the receipt is another one once the package is installed again")?;
+    host.end()?;
+    fs::write(root.at("/etc/tollhouse/environment"), "").map_err(|why| why.to_string())?;
+    // What an operator has put in the place of the folder is not the package's to remove.
+    root.run(&["sh", "-c", "mv /var/lib/tollhouse /srv/tollhouse && ln -s /srv/tollhouse /var/lib/tollhouse"])?;
+    root.run(&["dpkg", "--purge", "tollhouse"])?;
+    holds(root.at("/srv/tollhouse/store").is_dir(), "purging has followed a link")?;
+    root.run(&["sh", "-c", "rm /var/lib/tollhouse && mv /srv/tollhouse /var/lib/tollhouse"])?;
+    root.run(&["dpkg", "--install", &in_root(&second)])?;
+    root.run(&["dpkg", "--purge", "tollhouse"])?;
+    holds(!data.exists() && !root.at("/etc/tollhouse").exists(), "something stays once the package is purged")?;
+    said("purged: its data, and nothing that a link led to");
+    Ok(())
+}
+
+fn package(release: &Release, version: &str) -> PathBuf {
+    release.folder.join(format!("tollhouse_{version}_{}.deb", release.arch))
+}
+
+/// The number of the package's user.
+fn user(root: &Root) -> Result<u32, Failure> {
+    let told = root.run(&["id", "-u", "tollhouse"])?;
+    told.trim().parse().map_err(|_| format!("`{}` is no number of a user", told.trim()))
+}
+
+/// The host as the installed unit starts it, on a free port.
+fn service(root: &Root) -> Result<Command, Failure> {
+    let unit = place::read(&root.at("/usr/lib/systemd/system/tollhouse.service"))?;
+    let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).ok_or_else(|| format!("no `{key}` in the unit"));
+    let (start, user) = (value("ExecStart=")?, value("User=")?);
+    holds(user == "tollhouse" && start.starts_with("/usr/bin/tollhouse "), "the unit starts something else")?;
+    let words: Vec<_> = start.split_ascii_whitespace().skip(1).chain(["--listen", "127.0.0.1:0"]).collect();
+    Ok(as_service(root, &words))
+}
+
+/// The host's program, as the unit's user and with what the unit leaves it.
+fn as_service(root: &Root, words: &[&str]) -> Command {
+    const AS: [&str; 8] = [
+        "env",
+        "--chdir=/var/lib/tollhouse",
+        "setpriv",
+        "--reuid=tollhouse",
+        "--regid=tollhouse",
+        "--clear-groups",
+        "--no-new-privs",
+        "--bounding-set=-all",
+    ];
+    let mut all = AS.to_vec();
+    all.push("/usr/bin/tollhouse");
+    all.extend(words);
+    root.within(&all)
+}
+
+fn mode(path: &Path, wanted: u32) -> Result<(), Failure> {
+    let is = fs::metadata(path).map_err(|why| format!("{}: {why}", path.display()))?.permissions().mode() & 0o7777;
+    holds(is == wanted, &format!("{} has mode {is:o}, not {wanted:o}", path.display()))
+}
+
+fn holds(is_so: bool, otherwise: &str) -> Result<(), Failure> {
+    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+fn said(what: &str) {
+    println!("  {what}");
+}
+
+/// A host that runs.
+struct Host {
+    child: Child,
+    url: String,
+}
+
+impl Host {
+    fn start(mut command: Command) -> Result<Self, Failure> {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().map_err(|why| why.to_string())?;
+        let stdout = child.stdout.take();
+        let mut host = Self { child, url: String::new() };
+        let mut line = String::new();
+        if let Some(stdout) = stdout {
+            BufReader::new(stdout).read_line(&mut line).map_err(|why| why.to_string())?;
+        }
+        let url = line.trim().strip_prefix(READY).ok_or_else(|| format!("the host did not start: {line}"))?;
+        host.url = url.to_owned();
+        Ok(host)
+    }
+
+    /// Pays for a call with the stock client; answers the receipt's id.
+    fn pay(&self, payers: &Path) -> Result<String, Failure> {
+        let mut pay = Command::new("node");
+        pay.arg(payers.join("pay.mjs")).arg(format!("{}{PAID}", self.url)).arg("{\"hello\":\"world\"}").env("NO_PROXY", "127.0.0.1");
+        let done = pay.output().map_err(|why| format!("cannot start `node`: {why}"))?;
+        let said = String::from_utf8_lossy(&done.stdout);
+        let receipt = said.split_once("\"receiptId\":\"rcpt_").and_then(|(_, rest)| rest.split('"').next());
+        let paid = said.contains("\"status\":200") && said.contains("\"success\":true");
+        match receipt.filter(|_| paid) {
+            Some(receipt) => Ok(format!("rcpt_{receipt}")),
+            None => Err(format!("the call was not paid: {said}{}", String::from_utf8_lossy(&done.stderr))),
+        }
+    }
+
+    fn receipt(&self, id: &str) -> Result<String, Failure> {
+        let url = format!("{}/ai/receipts/{id}", self.url);
+        shell::output(Command::new("curl").args(["-sf", "--noproxy", "*", &url])).ok_or_else(|| format!("no receipt at {url}"))
+    }
+
+    /// Ends it as systemd does, and waits.
+    fn end(mut self) -> Result<(), Failure> {
+        shell::run(Command::new("kill").args(["-TERM", &self.child.id().to_string()]))?;
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if let Some(status) = self.child.try_wait().map_err(|why| why.to_string())? {
+                return holds(status.success(), &format!("the host ended with {status}"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Err("the host does not end".to_owned())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).ok();
+    }
+}
+
+/// A folder that goes.
+struct Gone(PathBuf);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}

@@ -1,0 +1,99 @@
+//! A clean Debian in a folder, and programs that run in it as if it were the machine.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{Failure, packages, shell};
+
+/// What a system has beside its base: what the package depends on is installed with it.
+const INCLUDED: &str = "adduser,ca-certificates,util-linux";
+
+/// A folder with a Debian in it. It goes when it is dropped.
+pub(crate) struct Root {
+    pub(crate) folder: PathBuf,
+}
+
+impl Root {
+    /// Unpacks one, of the same release as this machine. It is fetched from Debian's mirror once.
+    ///
+    /// # Errors
+    ///
+    /// Where this is not run as root, or nothing can be fetched.
+    pub(crate) fn unpack(kept_in: &Path) -> Result<Self, Failure> {
+        if shell::output(Command::new("id").arg("-u")).is_none_or(|id| id.trim() != "0") {
+            return Err("a package is installed into a system of its own as root; `--short` needs none".to_owned());
+        }
+        if shell::find("mmdebstrap").is_none() {
+            packages::install(&["mmdebstrap"])?;
+        }
+        let suite = suite().ok_or("this is no Debian: a package of it cannot be tried here")?;
+        let archive = kept_in.join(format!("root-{suite}.tar"));
+        if !archive.is_file() {
+            let fresh = archive.with_extension("new.tar");
+            let mut fetch = Command::new("mmdebstrap");
+            fetch.args(["--variant=minbase", &format!("--include={INCLUDED}"), &suite]).arg(&fresh);
+            shell::run_behind(&format!("fetching a clean Debian ({suite})"), &mut fetch)?;
+            fs::rename(&fresh, &archive).map_err(|why| why.to_string())?;
+        }
+        let folder = kept_in.join(format!("root-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        let root = Self { folder };
+        shell::run(Command::new("tar").arg("-xpf").arg(&archive).arg("-C").arg(&root.folder))?;
+        Ok(root)
+    }
+
+    /// A program in it, as root: with its own `/proc`, the devices of this machine and its network. It becomes the root of a mount namespace, and not
+    /// of a process alone, which could make no namespaces of its own then.
+    pub(crate) fn within(&self, words: &[&str]) -> Command {
+        const ENTER: &str = "mount --bind \"$0\" \"$0\"
+            mount --rbind /dev \"$0/dev\"
+            mount --rbind /sys \"$0/sys\"
+            mount -t proc proc \"$0/proc\"
+            cd \"$0\"
+            pivot_root . mnt
+            cd /
+            umount -l /mnt
+            exec \"$@\"";
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-ec", ENTER]).arg(&self.folder).args(words);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
+        command
+    }
+
+    /// Runs one, and answers what it wrote.
+    ///
+    /// # Errors
+    ///
+    /// That, where it fails.
+    pub(crate) fn run(&self, words: &[&str]) -> Result<String, Failure> {
+        let done = self.within(words).output().map_err(|why| format!("cannot start `unshare`: {why}"))?;
+        let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        if done.status.success() {
+            Ok(out.into_owned())
+        } else {
+            Err(format!("in the clean Debian `{}` failed: {out}{err}", words.join(" ")))
+        }
+    }
+
+    /// A path in it.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.folder.join(path.trim_start_matches('/'))
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        // Nothing is mounted there outside of the namespaces, which have ended.
+        shell::succeeds(Command::new("rm").args(["-rf", "--one-file-system", "--"]).arg(&self.folder));
+    }
+}
+
+fn suite() -> Option<String> {
+    let about = fs::read_to_string("/etc/os-release").ok()?;
+    let debian = about.lines().any(|line| line == "ID=debian");
+    let named = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="))?;
+    debian.then(|| named.trim_matches('"').to_owned())
+}

@@ -1,0 +1,75 @@
+//! What a release is made of, as CycloneDX 1.5 in JSON.
+
+use std::fmt::Write as _;
+
+use super::{crates::Crate, release::Release};
+
+/// The document.
+pub(crate) fn write(release: &Release) -> String {
+    let components: Vec<_> = release.crates.iter().map(component).collect();
+    let purls: Vec<_> = release.crates.iter().map(|one| text(&purl(one))).collect();
+    format!(
+        "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\n    \"timestamp\": {time},\n    \"component\": {{ \"type\": \"application\", \"bom-ref\": \"tollhouse\", \"name\": \"tollhouse\", \"version\": {version}, \"licenses\": [{{ \"expression\": \"Apache-2.0\" }}] }}\n  }},\n  \"components\": [\n{components}\n  ],\n  \"dependencies\": [\n    {{ \"ref\": \"tollhouse\", \"dependsOn\": [{depends}] }}\n  ]\n}}\n",
+        time = text(&utc(release.epoch)),
+        version = text(&release.version),
+        components = components.join(",\n"),
+        depends = purls.join(", "),
+    )
+}
+
+fn purl(one: &Crate) -> String {
+    format!("pkg:cargo/{}@{}", one.name, one.version.replace('+', "%2B"))
+}
+
+fn component(one: &Crate) -> String {
+    let purl = text(&purl(one));
+    let hash = one.sha256.as_ref().map(|sha256| format!(", \"hashes\": [{{ \"alg\": \"SHA-256\", \"content\": {} }}]", text(sha256)));
+    let licence = (!one.licence.is_empty()).then(|| format!(", \"licenses\": [{{ \"expression\": {} }}]", text(&one.licence)));
+    format!(
+        "    {{ \"type\": \"library\", \"bom-ref\": {purl}, \"name\": {}, \"version\": {}, \"purl\": {purl}{}{} }}",
+        text(&one.name),
+        text(&one.version),
+        hash.unwrap_or_default(),
+        licence.unwrap_or_default()
+    )
+}
+
+/// A text of JSON.
+pub(crate) fn text(of: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in of.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if u32::from(c) < 0x20 => _ = write!(quoted, "\\u{:04x}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Seconds since 1970 as RFC 3339 has them (days from the civil calendar, as Howard Hinnant's algorithm counts them).
+fn utc(epoch: u64) -> String {
+    let (days, seconds) = (epoch / 86_400 + 719_468, epoch % 86_400);
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let part = (5 * day_of_year + 2) / 153;
+    let (day, month) = (day_of_year - (153 * part + 2) / 5 + 1, if part < 10 { part + 3 } else { part - 9 });
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", seconds / 3_600, seconds / 60 % 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_and_texts_are_written_as_others_read_them() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_399), "2000-02-28T23:59:59Z");
+        assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(utc(1_795_550_400), "2026-11-24T20:00:00Z");
+        assert_eq!(text("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
+    }
+}

@@ -1,0 +1,109 @@
+//! The tree of a release, as it lies below `/`.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use super::{licences, release::Release, sbom};
+use crate::{Failure, place, shell};
+
+/// Where documents lie.
+pub(crate) const DOC: &str = "usr/share/doc/tollhouse";
+
+/// Completions of each shell: where they lie, below a name of their own.
+const COMPLETIONS: [(&str, &str); 3] = [
+    ("bash", "usr/share/bash-completion/completions/tollhouse"),
+    ("zsh", "usr/share/zsh/vendor-completions/_tollhouse"),
+    ("fish", "usr/share/fish/vendor_completions.d/tollhouse.fish"),
+];
+
+/// Puts everything in its place. Answers the folder.
+///
+/// # Errors
+///
+/// What cannot be written, or made by the host itself.
+pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
+    let tree = release.folder.join("tree");
+    if tree.exists() {
+        fs::remove_dir_all(&tree).map_err(|why| format!("cannot remove {}: {why}", tree.display()))?;
+    }
+    let (root, packaging) = (place::root(), place::root().join("packaging"));
+    copy(&release.host, &tree.join("usr/bin/tollhouse"), 0o755)?;
+    copy(&release.worker, &tree.join("usr/bin/tollhouse-worker"), 0o755)?;
+    copy(&packaging.join("tollhouse.service"), &tree.join("usr/lib/systemd/system/tollhouse.service"), 0o644)?;
+    copy(&packaging.join("tollhouse.toml"), &tree.join("etc/tollhouse/tollhouse.toml"), 0o644)?;
+    for name in ["admins", "agents", "builders", "limits", "operators", "scale", "security", "settings"] {
+        copy(&root.join(format!("docs/{name}.md")), &tree.join(DOC).join(format!("{name}.md")), 0o644)?;
+    }
+    for example in fs::read_dir(root.join("docs/examples")).into_iter().flatten().flatten() {
+        copy(&example.path(), &tree.join(DOC).join("examples").join(example.file_name()), 0o644)?;
+    }
+    copy(&packaging.join("Containerfile"), &tree.join(DOC).join("examples/Containerfile"), 0o644)?;
+    copy(&root.join("LICENSE"), &tree.join(DOC).join("copyright"), 0o644)?;
+    write(&tree.join(DOC).join("changelog"), &place::read(&root.join("CHANGELOG.md"))?)?;
+    gzip(&tree.join(DOC).join("changelog"))?;
+    write(&tree.join(DOC).join("sbom.cdx.json"), &sbom::write(release))?;
+    write(&tree.join(DOC).join("licences.txt"), &licences::write(&release.crates)?)?;
+    gzip(&tree.join(DOC).join("licences.txt"))?;
+    by_the_host(&release.host, &tree)?;
+    settle(&tree, release.epoch)?;
+    Ok(tree)
+}
+
+/// Manual pages and completions, which the host writes itself.
+fn by_the_host(host: &Path, tree: &Path) -> Result<(), Failure> {
+    for (name, path) in COMPLETIONS {
+        match shell::output(Command::new(host).args(["completions", name])) {
+            Some(script) => write(&tree.join(path), &script)?,
+            None => eprintln!("the host writes no completions for {name}: they are left out"),
+        }
+    }
+    let pages = tree.join("usr/share/man/man1");
+    fs::create_dir_all(&pages).map_err(|why| why.to_string())?;
+    if !shell::succeeds(Command::new(host).arg("man").arg(&pages)) {
+        match shell::output(Command::new(host).arg("man")) {
+            Some(page) => write(&pages.join("tollhouse.1"), &page)?,
+            None => eprintln!("the host writes no manual pages: they are left out"),
+        }
+    }
+    for page in fs::read_dir(&pages).into_iter().flatten().flatten() {
+        gzip(&page.path())?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path, mode: u32) -> Result<(), Failure> {
+    let failed = |why: std::io::Error| format!("cannot put {} at {}: {why}", from.display(), to.display());
+    to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
+    fs::copy(from, to).map_err(failed)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode)).map_err(failed)
+}
+
+fn write(to: &Path, text: &str) -> Result<(), Failure> {
+    let failed = |why: std::io::Error| format!("cannot write {}: {why}", to.display());
+    to.parent().map(fs::create_dir_all).transpose().map_err(failed)?;
+    fs::write(to, text).map_err(failed)?;
+    fs::set_permissions(to, fs::Permissions::from_mode(0o644)).map_err(failed)
+}
+
+/// Without name and time in it.
+fn gzip(file: &Path) -> Result<(), Failure> {
+    shell::run(Command::new("gzip").args(["-9", "-n", "-f"]).arg(file))
+}
+
+/// Has every folder the same mode, and everything the same time.
+fn settle(path: &Path, epoch: u64) -> Result<(), Failure> {
+    let failed = |why: std::io::Error| format!("cannot settle {}: {why}", path.display());
+    let about = fs::symlink_metadata(path).map_err(failed)?;
+    if about.is_dir() {
+        for entry in fs::read_dir(path).map_err(failed)? {
+            settle(&entry.map_err(failed)?.path(), epoch)?;
+        }
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+    }
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(epoch);
+    fs::File::open(path).and_then(|file| file.set_modified(time)).map_err(failed)
+}
