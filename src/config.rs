@@ -207,14 +207,14 @@ mod tests {
             let Some((_, told)) = help.strip_suffix(']').and_then(|help| help.split_once("[default: ")) else { continue };
             let (value, condition) = told.split_once(", ").unwrap_or((told, ""));
             let flag = format!("--{}", flag.get_long().unwrap());
-            // In words, or the pool's own.
-            if value.contains(' ') || flag.starts_with("--sandbox-") {
+            // In words, the pool's own, or another setting's.
+            if value.contains([' ', '`']) || flag.starts_with("--sandbox-") {
                 continue;
             }
-            let elsewhere: &[&str] = if condition.contains("loopback") {
-                &["--listen", "192.0.2.1:4020", "--base-url", "https://a.test", "--allow-simulated-public"]
-            } else {
-                &[]
+            let elsewhere: &[&str] = match condition.contains("loopback") {
+                true => &["--listen", "192.0.2.1:4020", "--base-url", "https://a.test", "--allow-simulated-public"],
+                false if flag.starts_with("--otlp-") => &["--otlp-endpoint", "http://127.0.0.1:4318"],
+                false => &[],
             };
             assert_eq!(with(elsewhere), with(&[elsewhere, &[&flag, value]].concat()), "{flag} says {told}");
             compared += 1;

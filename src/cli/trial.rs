@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use jiff::Timestamp;
 use reqwest::header;
 use serde_json::{Value, json};
 use tollhouse::config::Hidden;
@@ -24,6 +25,10 @@ use super::{
 const SLUG: &str = "cases-of-this-folder";
 /// Most bytes of an answer that are read.
 const MOST_BYTES: usize = 64 << 20;
+
+/// How often a log is looked at for what was thrown, and how long it is waited between two looks.
+const LOOKS: u32 = 20;
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What came of the cases.
 #[derive(Debug, Default)]
@@ -74,6 +79,7 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
             tried.skipped += 1;
             continue;
         }
+        let begun = Timestamp::now();
         let reply = match (&published, case.is_of_publishing()) {
             (Ok(_), false) => call(&host.client, case).await?,
             (Ok(_), true) => Reply { status: 200, headers: vec![], body: json!({}), took: Duration::ZERO },
@@ -82,7 +88,7 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
         match case.wrong(&reply) {
             None => tried.passed += 1,
             Some(wrong) => {
-                let place = thrown_at(host, &upload.tool.folder, &reply).await.unwrap_or_else(|| Place::file(FILE));
+                let place = thrown_at(host, &upload.tool.folder, &reply, begun).await.unwrap_or_else(|| Place::file(FILE));
                 tried.problems.push(Problem::new("cases", place, format!("✗ {:?}: {wrong}", case.name)));
             }
         }
@@ -106,13 +112,22 @@ async fn call(client: &Client, case: &Case) -> Result<Reply> {
     Ok(Reply { status, headers, body, took: began.elapsed() })
 }
 
-/// Where a handler threw, by its log, which has the stack.
-async fn thrown_at(host: &Local, folder: &Path, reply: &Reply) -> Option<Place> {
+/// Where a handler threw that was called no earlier than `begun`, by its log, which has the stack. The log is written behind the answer.
+async fn thrown_at(host: &Local, folder: &Path, reply: &Reply, begun: Timestamp) -> Option<Place> {
     if reply.body["error"]["code"] != "handler_failed" {
         return None;
     }
-    let logs = host.client.get(&["ai", "endpoints", SLUG, "logs"]).query("level", "error").query("limit", 1).send().await.ok()?;
-    map::first_own(folder, &stack(&logs.body["logs"][0])?)
+    for _ in 0..LOOKS {
+        let logs = host.client.get(&["ai", "endpoints", SLUG, "logs"]).query("level", "error").query("limit", 1).send().await.ok()?;
+        let entry = &logs.body["logs"][0];
+        let at = entry["at"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+        // The log has whole milliseconds.
+        if at.is_some_and(|at| at.as_millisecond() >= begun.as_millisecond()) {
+            return map::first_own(folder, &stack(entry)?);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    None
 }
 
 /// The stack of a line of the log, where it has one.

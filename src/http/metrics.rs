@@ -23,7 +23,7 @@ use crate::{
 pub(super) fn routes() -> Vec<Route> {
     let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, and where the settings let \
                 it for who asks from the host's own machine";
-    let route = open::get("/metrics", "getMetrics", what, metrics).told(Answers::Text(Format::Text.media_type()));
+    let route = open::get("/metrics", "scrapeMetrics", what, metrics).told(Answers::Text(Format::Text.media_type()));
     vec![route.fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner])]
 }
 

@@ -106,8 +106,9 @@ impl Teller {
         let message = block(text(entry, "message"), MARGIN);
         let level = self.out.paint(paint, &format!("{:>6}", line(level)));
         let mut told_lines = format!("{}  {level}  {message}{fields}\n", clock(entry, "at"));
-        for frame in told.iter().flat_map(|told| told.lines()).filter(|frame| frame.trim_start().starts_with("at ")) {
-            told_lines += &format!("{MARGIN}{}\n", line(frame.trim()));
+        // A log has its texts on one line.
+        for frame in told.iter().flat_map(|told| told.split("    at ").skip(1)) {
+            told_lines += &format!("{MARGIN}at {}\n", line(frame.trim()));
         }
         self.out.text(&told_lines)
     }

@@ -162,11 +162,11 @@ mod tests {
         assert!(problem(&[("tool.json", "{\n \"title\": 1}"), js]).starts_with("tool.json:1:1  `slug` is missing"));
         assert!(problem(&[("tool.json", "{\n \"slug\": \"Not A Slug\"}"), js]).starts_with("tool.json:2:10  "));
         assert!(
-            problem(&[("tool.json", "{\"slug\": \"a\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  there is `handler.js` too")
+            problem(&[("tool.json", "{\"slug\": \"abc\"}"), js, ("handler.ts", "")]).starts_with("handler.ts  there is `handler.js` too")
         );
-        let bare = "{\"slug\": \"a\", \"handlerType\": \"js_request_response\"}";
+        let bare = "{\"slug\": \"abc\", \"handlerType\": \"js_request_response\"}";
         assert_eq!(problem(&[("tool.json", bare)]), "handler.ts  is not there, nor is handler.js");
-        assert!(problem(&[("tool.json", "{\"slug\": \"a\"}"), ("response.json", "{")]).starts_with("response.json:1:"));
+        assert!(problem(&[("tool.json", "{\"slug\": \"abc\"}"), ("response.json", "{")]).starts_with("response.json:1:"));
     }
 
     #[test]

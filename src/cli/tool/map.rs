@@ -201,7 +201,8 @@ mod tests {
     fn a_place_of_a_bundle_is_one_of_the_builders_files() {
         let told = |line, column| map().place(line, column).map(|place| place.to_string());
         assert_eq!(told(2, 1).as_deref(), Some("lib/x.ts:1:8"));
-        assert_eq!(told(5, 7).as_deref(), Some("handler.ts:3:8"));
+        assert_eq!(told(5, 7).as_deref(), Some("handler.ts:3:1"));
+        assert_eq!(told(5, 16).as_deref(), Some("handler.ts:3:8"));
         assert_eq!(told(7, 3).as_deref(), Some("handler.ts:5:3"));
         assert_eq!(told(7, 27).as_deref(), Some("handler.ts:5:23"));
         assert_eq!((told(1, 1), told(99, 1), told(0, 0)), (None, None, None));

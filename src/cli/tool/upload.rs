@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_a_host_finds_wrong_is_told_by_the_folders_files() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("tool.json"), "{\n  \"slug\": \"a\",\n  \"limits\": {\"wallMs\": 0}\n}").unwrap();
+        std::fs::write(folder.path().join("tool.json"), "{\n  \"slug\": \"abc\",\n  \"limits\": {\"wallMs\": 0}\n}").unwrap();
         std::fs::write(folder.path().join("handler.ts"), "x").unwrap();
         let tool = Tool::read(folder.path()).unwrap();
         let bundle =

@@ -92,6 +92,8 @@ async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
     dev.says("handler.ts  is not there").await;
     fs::write(folder.join("handler.ts"), "x".repeat(9 << 20)).unwrap();
     dev.says("are more than any host takes").await;
+    // Back to what the host takes before the next thing is wrong: what is wrong with the handler is told first.
+    fs::write(folder.join("handler.ts"), "export default async (req: any) => ({ text: req.input.text + '?' });").unwrap();
     edit(&folder, "tool.json", "\"title\"", "\"title");
     dev.says("tool.json:").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "hi?");

@@ -28,7 +28,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "listToolsAsText",
         ],
     ),
-    ("for what keeps the process running", &["isLive"]),
+    ("for what keeps the process running, and what measures it", &["isLive", "scrapeMetrics"]),
     ("MCP is another way in, for clients of its own", &["speakMcp", "getServerCard"]),
     (
         "`call` and `key`: what is paid, and by whom",

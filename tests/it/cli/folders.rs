@@ -52,9 +52,9 @@ async fn folder_is_begun_and_nothing_in_it_is_written_over() {
     shell.run_in(&folder, &["types"]).await.is(0).said(told);
     shell.run(&["init", "sum", "--from", "text-summary"]).await.is(0);
     assert!(fs::read_to_string(shell.home().join("sum/tool.json")).unwrap().contains("\"slug\": \"sum\""));
-    shell.run(&["init", "x", "--from", "none"]).await.is(2).warned("error: there is no tool `none` to begin from\nhint: there are: …");
+    shell.run(&["init", "other", "--from", "none"]).await.is(2).warned("error: there is no tool `none` to begin from\nhint: there are: …");
     shell.run(&["init", "Not A Name"]).await.is(2);
-    shell.run(&["init", "a", "--url", "http://127.0.0.1:1"]).await.is(2);
+    shell.run(&["init", "other", "--url", "http://127.0.0.1:1"]).await.is(2);
     shell.run(&["types"]).await.is(2).warned("error: this is no folder of a tool: there is no tool.json\nhint: …");
 }
 
@@ -140,14 +140,14 @@ async fn what_needs_node_or_is_not_there_is_refused_with_its_name() {
         "node_modules/needs-fs/index.js:1:20  the package `needs-fs` needs Node's `fs`, and a tool has no Node: it needs another one";
     shell.run_in(&folder, &["check"]).await.is(1).said(refused);
     import("node:crypto");
-    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:16  `node:crypto` is Node's, and a tool has no Node");
+    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:15  `node:crypto` is Node's, and a tool has no Node");
     import("not-there");
-    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:16  the package `not-there` is not installed: npm i not-there");
+    shell.run_in(&folder, &["check"]).await.is(1).said("handler.ts:1:15  the package `not-there` is not installed: npm i not-there");
     fs::write(own.join("needs-fs/index.js"), format!("module.exports = {:?};\n", "x".repeat(300_000))).unwrap();
     import("needs-fs");
     shell
         .run_in(&folder, &["check"])
         .await
         .is(1)
-        .said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 3000…");
+        .said("handler.ts  the bundle has 30…, and a host takes 262144; `limits.sourceBytes` may ask for 1048576: needs-fs 300…");
 }

@@ -50,7 +50,7 @@ pub(super) fn lives(pid: i32) -> bool {
 }
 
 /// Sends a signal.
-pub(crate) fn signal(pid: i32, signal: Signal) {
+pub fn signal(pid: i32, signal: Signal) {
     // One that is gone already is what was wanted.
     _ = kill_process(Pid::from_raw(pid).unwrap(), signal);
 }

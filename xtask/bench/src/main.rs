@@ -29,6 +29,7 @@ mod paid;
 #[path = "../../../tests/it/harness/postgres.rs"]
 mod postgres;
 #[allow(clippy::unwrap_used, dead_code, reason = "tests look at more of a process, and may panic")]
+#[allow(unreachable_pub, reason = "the tests say it to others")]
 #[path = "../../../tests/it/harness/process.rs"]
 mod process;
 mod revenue;
