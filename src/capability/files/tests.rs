@@ -262,7 +262,8 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
         }
     }
     let usage = host.usage(&[&endpoint]).await[0];
-    assert!(refused > 0 && usage.items <= 6 && usage.bytes <= 100 && usage.bytes > 50, "{usage:?}");
+    // Beside two of them any other has room.
+    assert!(refused > 0 && (3..=6).contains(&usage.items) && usage.bytes <= 100, "{usage:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
