@@ -97,10 +97,10 @@ async fn largest_idle_worker_makes_room_for_what_does_not_fit() {
     }
     house.until(|pool| (65 * MIB..100 * MIB).contains(&pool.status().process_bytes)).await;
     // Without more in it the budget holds another one.
-    let mut filler = Tool::new("filler", &holding(25 * MIB));
+    let mut filler = Tool::new("filler", &holding(19 * MIB));
     filler.limits.buffer_bytes = 80 * MIB;
     assert_eq!(json(house.call(&filler).await), "1");
-    house.until(|pool| pool.status().process_bytes > 90 * MIB).await;
+    house.until(|pool| pool.status().process_bytes > 86 * MIB).await;
     assert_eq!(json(house.call(&next).await), "1");
     assert_eq!(house.pool.status().processes, 3);
     assert_eq!(json(house.call(&small).await), "2", "it holds next to nothing");
