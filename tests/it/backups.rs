@@ -10,7 +10,7 @@ use std::{
     process::Stdio,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -56,6 +56,8 @@ struct Scene {
     owner: String,
     payers: Vec<Payer>,
     challenge: Value,
+    /// How many payments were answered.
+    sold: AtomicUsize,
 }
 
 fn how() -> HostBuilder {
@@ -73,7 +75,13 @@ impl Scene {
         host.manage(Method::POST, "/ai/admin/reviews/pay", &grant).await.is(200);
         let payers = join_all((0..PAYERS).map(|_| Payer::funded(&host, FUNDS as f64 / 1e6))).await;
         let challenge = host.challenge("pay").await;
-        Self { host, owner, payers, challenge }
+        Self { host, owner, payers, challenge, sold: AtomicUsize::new(0) }
+    }
+
+    /// Waits until so many more payments were answered.
+    async fn sells_more(&self, payments: usize) {
+        let enough = self.sold.load(Ordering::SeqCst) + payments;
+        eventually("more is sold", Duration::from_secs(60), async || (self.sold.load(Ordering::SeqCst) >= enough).then_some(())).await;
     }
 
     /// Every payer sends one payment after the other, as long as `meanwhile` takes; none may fail.
@@ -95,6 +103,7 @@ impl Scene {
                     let receipt = answer.receipt_id();
                     let body = answer.body.to_vec();
                     paid.lock().unwrap().push(Paid { payer: number, payment, input, body, receipt, sent, answered: Instant::now() });
+                    self.sold.fetch_add(1, Ordering::SeqCst);
                 }
             }
         }));
@@ -207,13 +216,14 @@ async fn a_backup_under_paid_load_is_of_one_moment_in_a_folder_and_in_a_database
         .sells(async {
             let mut times = vec![];
             for _ in 0..2 {
-                tokio::time::sleep(Duration::from_millis(700)).await;
+                scene.sells_more(25).await;
                 let begun = Instant::now();
                 let said = back_up(&data, &to).await.unwrap();
                 println!("{}", said.trim());
                 times.push((begun, Instant::now()));
             }
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            // Those under way may be in the last one; of more, some are not.
+            scene.sells_more(2 * PAYERS).await;
             times
         })
         .await;

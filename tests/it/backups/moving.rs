@@ -54,9 +54,9 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     let (data, url) = (scene.data(), server.url());
     let (said, paid) = scene
         .sells(async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            scene.sells_more(10).await;
             let said = migrate(&data, &url).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            scene.sells_more(10).await;
             said
         })
         .await;
