@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    num::NonZeroU64,
     sync::Arc,
 };
 
@@ -42,13 +43,13 @@ pub struct Entry {
     /// What one call costs at most.
     pub most_usd: MicroUsd,
     /// Since when an admin has something to decide about it; `None` where there is nothing.
-    pub(super) waits_since: Option<Timestamp>,
+    waits_since: Option<NonZeroU64>,
     /// In lower case, each once.
     pub(super) tags: Box<[Arc<str>]>,
     /// Where its words are.
     pub(super) words: Slot,
     /// What is asked of its limits and its tier; `None` where nothing is.
-    pub(super) asked: Option<Arc<str>>,
+    pub(super) asked: Option<Arc<String>>,
     status: Status,
     taken_down: bool,
     held: bool,
@@ -57,6 +58,9 @@ pub struct Entry {
     /// Whether an admin suspended its owner.
     pub(super) owner_suspended: bool,
 }
+
+/// There are a million of them.
+const _: () = assert!(size_of::<Entry>() <= 112, "with its two counts an entry is 128 bytes");
 
 /// What is stored of an endpoint beside its record: what is in memory, and what is searched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,10 +146,11 @@ impl Card {
             revision: self.revision,
             created_at: Timestamp(self.created_at),
             most_usd: MicroUsd(self.most_usd),
-            waits_since: self.waits_since.map(Timestamp),
+            // What waits since ever waits longest.
+            waits_since: self.waits_since.map(|since| NonZeroU64::new(since).unwrap_or(NonZeroU64::MIN)),
             tags: tags.into_iter().map(Arc::from).collect(),
             words: Slot::MAX,
-            asked: self.asked.as_deref().map(Arc::from),
+            asked: self.asked.clone().map(Arc::new),
             status: if self.paused { Status::Paused } else { Status::Active },
             taken_down: self.taken_down,
             held: self.held,
@@ -163,6 +168,12 @@ impl Item for Arc<Entry> {
 }
 
 impl Entry {
+    /// Since when an admin has something to decide about it; `None` where there is nothing.
+    #[must_use]
+    pub fn waits_since(&self) -> Option<Timestamp> {
+        self.waits_since.map(|since| Timestamp(since.get()))
+    }
+
     /// Whether this is the endpoint with that id.
     #[must_use]
     pub fn is(&self, id: &EndpointId) -> bool {
@@ -213,7 +224,7 @@ impl Entry {
 
     /// What is asked of its limits and its tier.
     pub(super) fn asked(&self) -> Asked {
-        self.asked.as_deref().and_then(|asked| serde_json::from_str(asked).ok()).unwrap_or_default()
+        self.asked.as_ref().and_then(|asked| serde_json::from_str(asked).ok()).unwrap_or_default()
     }
 }
 

@@ -43,7 +43,7 @@ impl Catalog {
         let mut found = Narrowing::default();
         let (all, before) = (self.all(), self.policy());
         // Many ask for the same.
-        let mut known: HashMap<Option<Arc<str>>, Asked> = HashMap::new();
+        let mut known: HashMap<Option<Arc<String>>, Asked> = HashMap::new();
         for (number, entry) in all.values().enumerate() {
             if number % SLICE == SLICE - 1 {
                 tokio::task::yield_now().await;

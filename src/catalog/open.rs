@@ -7,8 +7,9 @@ use tokio::sync::watch;
 use tollhouse_fair::{Fair, Share};
 
 use super::{
-    Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS, Snapshot,
+    Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS,
     entry::{CARDS, Card, ENDPOINTS},
+    gathered::Gathered,
     ready::Ready,
     version::uses,
 };
@@ -64,17 +65,16 @@ impl Catalog {
             changes: watch::Sender::new(0),
         };
         catalog.write_cards().await?;
-        let (mut entries, mut range) = (Vec::new(), CARDS.all());
+        let (mut gathered, mut range) = (Gathered::default(), CARDS.all());
         while let Some(page) = CARDS.next(&*catalog.store, &mut range, CARDS_AT_ONCE).await? {
             for row in page {
                 let row = row?;
                 let slug = row.key.parse().map_err(|_| PublishError::Corrupt(format!("no slug: `{}`", row.key)))?;
-                entries.push(row.value.entry(slug, catalog.judged(&row.value.owner()).suspended));
+                gathered.add(row.value.entry(slug, catalog.judged(&row.value.owner()).suspended));
             }
         }
-        let few = entries.len() <= SEARCHED_AT_ONCE;
-        catalog.snapshot.store(Arc::new(Snapshot::of(entries)));
-        if few {
+        catalog.snapshot.store(Arc::new(gathered.done()));
+        if catalog.all().len() <= SEARCHED_AT_ONCE {
             catalog.read_words().await?;
         }
         Ok(catalog)

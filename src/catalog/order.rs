@@ -1,11 +1,10 @@
 //! The orders that endpoints are found in: kept with each change, so that a page costs what stands on it.
 
-use std::{cmp::Ordering, marker::PhantomData, ops::Bound, sync::Arc};
+use std::{cmp::Ordering, marker::PhantomData, sync::Arc};
 
 use equivalent::{Comparable, Equivalent};
-use imbl::OrdSet;
 
-use super::Entry;
+use super::{Entry, sorted::Sorted};
 use crate::{
     base::id::EndpointId,
     tool::{EndpointState, Owner, Slug},
@@ -92,7 +91,7 @@ orders! {
     /// By where they stand, then by name.
     Standing(state: EndpointState, slug: &'k str) of entry: (entry.state(), entry.slug.as_str());
     /// By since when an admin has something to decide, then by name.
-    Waiting(since: u64, slug: &'k str) of entry: (entry.waits_since.map_or(0, |since| since.0), entry.slug.as_str());
+    Waiting(since: u64, slug: &'k str) of entry: (entry.waits_since().map_or(0, |since| since.0), entry.slug.as_str());
 }
 
 /// An entry in an order.
@@ -140,7 +139,7 @@ impl<O: By> Comparable<In<O>> for At<'_, O> {
 }
 
 /// Entries in an order. A clone costs nothing, and a change the same however many there are.
-pub(super) struct Ordered<O: By>(OrdSet<In<O>>);
+pub(super) struct Ordered<O: By>(Sorted<In<O>>);
 
 impl<O: By> Clone for Ordered<O> {
     fn clone(&self) -> Self {
@@ -150,15 +149,19 @@ impl<O: By> Clone for Ordered<O> {
 
 impl<O: By> Default for Ordered<O> {
     fn default() -> Self {
-        Self(OrdSet::new())
+        Self(Sorted::default())
     }
 }
 
 impl<O: By> Ordered<O> {
-    pub(super) fn of<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Self {
-        let mut all: Vec<_> = entries.map(|entry| In::<O>(Arc::clone(entry), PhantomData)).collect();
-        all.sort_unstable();
-        Self(all.into_iter().collect())
+    /// Of entries by name, of which `rank` is what the order goes by before the name.
+    pub(super) fn of<'e, R: Ord>(entries: impl Iterator<Item = &'e Arc<Entry>>, rank: impl Fn(&'e Entry) -> R) -> Self {
+        let mut all: Vec<_> = entries.map(|entry| (rank(entry), entry)).collect();
+        // Those of one rank stay as they are.
+        all.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let set = Self(all.into_iter().map(|(_, entry)| In::<O>(Arc::clone(entry), PhantomData)).collect());
+        debug_assert!(set.0.iter().is_sorted(), "entries that do not come by name");
+        set
     }
 
     pub(super) fn get(&self, key: O::Key<'_>) -> Option<&Arc<Entry>> {
@@ -183,7 +186,7 @@ impl<O: By> Ordered<O> {
 
     /// Those behind a place.
     pub(super) fn behind(&self, key: O::Key<'_>) -> impl Iterator<Item = &Arc<Entry>> + use<'_, O> {
-        self.0.range((Bound::Excluded(At::<O>(key)), Bound::Unbounded)).map(|found| &found.0)
+        self.0.behind(&At::<O>(key)).map(|found| &found.0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The endpoints as they are at one moment: where each stands, how many there are of each kind, in every order, and the index of their words.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fmt,
     sync::Arc,
 };
@@ -37,28 +37,28 @@ pub struct Reading;
 /// A value: its clone costs nothing, and a change of one endpoint costs the same however many there are.
 #[derive(Clone, Default)]
 pub struct Snapshot {
-    all: Ordered<Name>,
-    ids: Ordered<Id>,
-    owned: Ordered<Owned>,
+    pub(super) all: Ordered<Name>,
+    pub(super) ids: Ordered<Id>,
+    pub(super) owned: Ordered<Owned>,
     /// Those that are not active.
-    others: Ordered<Standing>,
+    pub(super) others: Ordered<Standing>,
     /// Those of which an admin has something to decide.
-    waiting: Ordered<Waiting>,
+    pub(super) waiting: Ordered<Waiting>,
     /// Of those that are [`Entry::listed`].
-    by_price: Ordered<Price>,
-    newest: Ordered<Newest>,
+    pub(super) by_price: Ordered<Price>,
+    pub(super) newest: Ordered<Newest>,
     /// How many of them cost so much at most.
-    prices: OrdMap<u64, usize>,
+    pub(super) prices: OrdMap<u64, usize>,
     /// How many each owner has.
-    owners: OrdMap<Arc<Owner>, usize>,
+    pub(super) owners: OrdMap<Arc<Owner>, usize>,
     /// What is asked of limits, and by how many.
-    asked: OrdMap<Arc<str>, usize>,
+    pub(super) asked: OrdMap<Arc<String>, usize>,
     /// Of those that are [`Entry::listed`].
-    tags: Tags,
-    words: Index<Arc<Entry>>,
+    pub(super) tags: Tags,
+    pub(super) words: Index<Arc<Entry>>,
     /// How many there were at the start, whose words are not all in.
-    wordless: Option<u32>,
-    counts: Counts,
+    pub(super) wordless: Option<u32>,
+    pub(super) counts: Counts,
 }
 
 /// How many endpoints there are of each kind.
@@ -276,43 +276,6 @@ impl Snapshot {
         near.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// All of these, by slug, without their words: [`Snapshot::add_words`] has them.
-    pub(super) fn of(entries: Vec<Entry>) -> Self {
-        let (mut owners, mut asked, mut prices) = (HashMap::new(), HashMap::new(), HashMap::<u64, usize>::new());
-        let mut tags = HashMap::<Arc<str>, Arc<str>>::new();
-        let mut counts = Counts::default();
-        let mut all = Vec::with_capacity(entries.len());
-        for (slot, mut entry) in entries.into_iter().enumerate() {
-            // Written once, however many name it.
-            entry.owner = once(&mut owners, &entry.owner);
-            entry.asked = entry.asked.as_ref().map(|what| once(&mut asked, what));
-            entry.tags.iter_mut().for_each(|tag| *tag = Arc::clone(tags.entry(Arc::clone(tag)).or_insert_with_key(Arc::clone)));
-            entry.words = u32::try_from(slot).expect("a host has fewer endpoints than 2^32");
-            counts.add(&entry);
-            if entry.listed() {
-                *prices.entry(entry.most_usd.0).or_default() += 1;
-            }
-            all.push(Arc::new(entry));
-        }
-        let listed = || all.iter().filter(|entry| entry.listed());
-        Self {
-            all: Ordered::of(all.iter()),
-            ids: Ordered::of(all.iter()),
-            owned: Ordered::of(all.iter()),
-            others: Ordered::of(all.iter().filter(|entry| !entry.is_active())),
-            waiting: Ordered::of(all.iter().filter(|entry| entry.waits_since.is_some())),
-            by_price: Ordered::of(listed()),
-            newest: Ordered::of(listed()),
-            prices: prices.into(),
-            owners: owners.into(),
-            asked: asked.into(),
-            tags: Tags::of(listed()),
-            wordless: u32::try_from(all.len()).ok(),
-            words: Index::of(all),
-            counts,
-        }
-    }
-
     /// Where the words of an endpoint belong that was there at the start.
     pub(super) fn wordless(&self, slug: &str) -> Option<u32> {
         let at_start = self.wordless?;
@@ -385,7 +348,7 @@ impl Snapshot {
         if !entry.is_active() {
             self.others.put(&entry);
         }
-        if entry.waits_since.is_some() {
+        if entry.waits_since().is_some() {
             self.waiting.put(&entry);
         }
         if entry.listed() {
@@ -421,19 +384,12 @@ impl Snapshot {
     }
 }
 
-/// What is known already that is the same, counted.
-fn once<T: Eq + std::hash::Hash + ?Sized>(known: &mut HashMap<Arc<T>, usize>, value: &Arc<T>) -> Arc<T> {
-    let value = known.get_key_value(value).map_or_else(|| Arc::clone(value), |(known, _)| Arc::clone(known));
-    *known.entry(Arc::clone(&value)).or_default() += 1;
-    value
-}
-
 impl Counts {
     fn kinds(entry: &Entry) -> [usize; 3] {
         [entry.listed(), entry.listed() && entry.is_paid(), entry.is_tool()].map(usize::from)
     }
 
-    fn add(&mut self, entry: &Entry) {
+    pub(super) fn add(&mut self, entry: &Entry) {
         let [listed, paid, tools] = Self::kinds(entry);
         *self = Self { listed: self.listed + listed, paid: self.paid + paid, tools: self.tools + tools };
     }

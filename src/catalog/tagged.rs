@@ -1,18 +1,22 @@
 //! The tags of endpoints: how many have each, and which, by name.
 
-use std::{cmp::Ordering, ops::Bound, sync::Arc};
+use std::{
+    cmp::Ordering,
+    collections::HashMap,
+    sync::Arc,
+};
 
 use equivalent::{Comparable, Equivalent};
-use imbl::{OrdMap, OrdSet};
+use imbl::OrdMap;
 
-use super::Entry;
+use super::{Entry, sorted::Sorted};
 
 /// A value: its clone costs nothing, and a change of one endpoint what its tags cost.
 #[derive(Clone, Default)]
 pub(super) struct Tags {
     /// How many have it.
     counts: OrdMap<Arc<str>, usize>,
-    all: OrdSet<Tagged>,
+    all: Sorted<Tagged>,
 }
 
 /// An entry, and which of its tags this is.
@@ -61,18 +65,22 @@ impl Comparable<Tagged> for At<'_> {
 }
 
 impl Tags {
-    /// The tags of all of these.
+    /// The tags of all of these, which come by name.
     pub(super) fn of<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Self {
-        let mut all: Vec<_> = entries.flat_map(tagged).collect();
-        all.sort_unstable();
-        let mut counts = Vec::<(Arc<str>, usize)>::new();
-        for tagged in &all {
-            match counts.last_mut() {
-                Some((tag, count)) if **tag == *tagged.key().0 => *count += 1,
-                _ => counts.push((Arc::clone(&tagged.0.tags[tagged.1 as usize]), 1)),
+        let mut kinds = HashMap::<Arc<str>, Vec<Tagged>>::new();
+        for tagged in entries.flat_map(tagged) {
+            let tag = &tagged.0.tags[tagged.1 as usize];
+            match kinds.get_mut(tag) {
+                Some(all) => all.push(tagged),
+                None => _ = kinds.insert(Arc::clone(tag), vec![tagged]),
             }
         }
-        Self { counts: counts.into(), all: all.into_iter().collect() }
+        let mut kinds: Vec<_> = kinds.into_iter().collect();
+        kinds.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let counts = kinds.iter().map(|(tag, all)| (Arc::clone(tag), all.len())).collect();
+        let all: Sorted<_> = kinds.into_iter().flat_map(|(_, all)| all).collect();
+        debug_assert!(all.iter().is_sorted(), "entries that do not come by name");
+        Self { counts, all }
     }
 
     /// The tag as it is written already, so that it is in memory once.
@@ -102,9 +110,8 @@ impl Tags {
     /// Those that have a tag, in any case, behind a name, by name.
     pub(super) fn having<'a>(&'a self, tag: &str, after: &str) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
         let tag: Arc<str> = tag.to_ascii_lowercase().into();
-        let behind = (Bound::Excluded(At(&tag, after)), Bound::Unbounded);
         self.all
-            .range::<_, At<'_>>(behind)
+            .behind(&At(&tag, after))
             .take_while({
                 let tag = Arc::clone(&tag);
                 move |tagged| *tagged.key().0 == *tag

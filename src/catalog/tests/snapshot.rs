@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{super::entry::Card, *};
+use super::{
+    super::{entry::Card, gathered::Gathered},
+    *,
+};
 use crate::{
     base::id::EndpointId,
     tool::{PricingMode, Slug},
@@ -39,7 +42,9 @@ fn put(snapshot: &mut Snapshot, endpoint: &Endpoint) {
 }
 
 fn of(endpoints: &BTreeMap<Slug, Endpoint>) -> Snapshot {
-    Snapshot::of(endpoints.values().map(|endpoint| Card::of(endpoint).entry(endpoint.slug.clone(), false)).collect())
+    let mut gathered = Gathered::default();
+    endpoints.values().for_each(|endpoint| gathered.add(Card::of(endpoint).entry(endpoint.slug.clone(), false)));
+    gathered.done()
 }
 
 fn slugs<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Vec<String> {

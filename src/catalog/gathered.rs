@@ -1,0 +1,78 @@
+//! A snapshot of all endpoints that are there, made at once: in the time that it takes to read them, about.
+
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+    sync::Arc,
+};
+
+use super::{
+    Entry, Snapshot,
+    order::{Order, Ordered},
+    snapshot::Counts,
+    tagged::Tags,
+};
+use crate::{catalog::search::Index, tool::Owner};
+
+/// Entries on their way into a snapshot, which come by name.
+#[derive(Default)]
+pub(super) struct Gathered {
+    all: Vec<Arc<Entry>>,
+    owners: HashMap<Arc<Owner>, usize>,
+    asked: HashMap<Arc<String>, usize>,
+    tags: HashSet<Arc<str>>,
+    prices: HashMap<u64, usize>,
+    counts: Counts,
+}
+
+impl Gathered {
+    pub(super) fn add(&mut self, mut entry: Entry) {
+        // Written once, however many name it.
+        entry.owner = once(&mut self.owners, entry.owner);
+        entry.asked = entry.asked.map(|asked| once(&mut self.asked, asked));
+        for tag in &mut entry.tags {
+            match self.tags.get(tag) {
+                Some(known) => *tag = Arc::clone(known),
+                None => _ = self.tags.insert(Arc::clone(tag)),
+            }
+        }
+        entry.words = u32::try_from(self.all.len()).expect("a host has fewer endpoints than 2^32");
+        self.counts.add(&entry);
+        if entry.listed() {
+            *self.prices.entry(entry.most_usd.0).or_default() += 1;
+        }
+        self.all.push(Arc::new(entry));
+    }
+
+    /// All of them, without their words: [`Snapshot::add_words`] has them.
+    pub(super) fn done(self) -> Snapshot {
+        let Self { all, owners, asked, tags: _, prices, counts } = self;
+        let mut by_share: Vec<_> = owners.keys().map(|owner| owner.share()).collect();
+        by_share.sort_unstable();
+        let shares: HashMap<&str, usize> = by_share.into_iter().enumerate().map(|(rank, share)| (share, rank)).collect();
+        let listed = || all.iter().filter(|entry| entry.listed());
+        Snapshot {
+            all: Ordered::of(all.iter(), |_| ()),
+            ids: Ordered::of(all.iter(), |entry| entry.id),
+            owned: Ordered::of(all.iter(), |entry| shares[entry.owner.share()]),
+            others: Ordered::of(all.iter().filter(|entry| !entry.is_active()), Entry::state),
+            waiting: Ordered::of(all.iter().filter(|entry| entry.waits_since().is_some()), Entry::waits_since),
+            by_price: Ordered::of(listed(), |entry| Order::Price.rank(entry)),
+            newest: Ordered::of(listed(), |entry| Order::Newest.rank(entry)),
+            prices: prices.into(),
+            tags: Tags::of(listed()),
+            wordless: u32::try_from(all.len()).ok(),
+            counts,
+            owners: owners.into(),
+            asked: asked.into(),
+            words: Index::of(all),
+        }
+    }
+}
+
+/// What is known already that is the same, counted.
+fn once<T: Eq + Hash>(known: &mut HashMap<Arc<T>, usize>, value: Arc<T>) -> Arc<T> {
+    let value = known.get_key_value(&value).map_or(value, |(known, _)| Arc::clone(known));
+    *known.entry(Arc::clone(&value)).or_default() += 1;
+    value
+}

@@ -1,0 +1,203 @@
+//! A sorted set that is a value: a clone costs nothing, a change the same however many there are, and each item as much memory as it is large.
+
+use std::{cmp::Ordering, sync::Arc};
+
+use equivalent::Comparable;
+use imbl::Vector;
+
+/// Items of a piece, at most: a change copies the piece that it is in.
+const PIECE: usize = 64;
+
+/// Items in their order, each once, in pieces none of which is empty.
+pub(super) struct Sorted<T> {
+    pieces: Vector<Arc<[T]>>,
+    len: usize,
+}
+
+impl<T> Clone for Sorted<T> {
+    fn clone(&self) -> Self {
+        Self { pieces: self.pieces.clone(), len: self.len }
+    }
+}
+
+impl<T> Default for Sorted<T> {
+    fn default() -> Self {
+        Self { pieces: Vector::new(), len: 0 }
+    }
+}
+
+/// Of items in their order, each once: all pieces are full.
+impl<T> FromIterator<T> for Sorted<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let (mut sorted, mut items) = (Self::default(), items.into_iter());
+        loop {
+            let piece: Arc<[T]> = items.by_ref().take(PIECE).collect();
+            if piece.is_empty() {
+                return sorted;
+            }
+            sorted.len += piece.len();
+            sorted.pieces.push_back(piece);
+        }
+    }
+}
+
+impl<T: Clone + Ord> Sorted<T> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn get(&self, wanted: &impl Comparable<T>) -> Option<&T> {
+        let (piece, place) = self.find(wanted);
+        Some(&self.pieces.get(piece)?[place.ok()?])
+    }
+
+    /// Puts an item in, in place of the one that is the same.
+    pub(super) fn insert(&mut self, item: T) {
+        match self.find(&item) {
+            (piece, Ok(place)) => self.set(piece, |all| all[place] = item),
+            (piece, Err(place)) => {
+                self.len += 1;
+                // Behind all others: the last piece is continued.
+                let (piece, place) = match self.pieces.last() {
+                    None => return self.pieces.push_back(Arc::new([item])),
+                    Some(last) if piece == self.pieces.len() => (piece - 1, last.len()),
+                    Some(_) => (piece, place),
+                };
+                self.set(piece, |all| all.insert(place, item));
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, wanted: &impl Comparable<T>) {
+        let (piece, Ok(place)) = self.find(wanted) else { return };
+        self.len -= 1;
+        self.set(piece, |all| _ = all.remove(place));
+    }
+
+    pub(super) fn iter(&self) -> Items<'_, T> {
+        self.from(0, 0)
+    }
+
+    /// Those behind a place, whether or not anything is there.
+    pub(super) fn behind(&self, wanted: &impl Comparable<T>) -> Items<'_, T> {
+        let (piece, place) = self.find(wanted);
+        self.from(piece, place.map_or_else(|place| place, |place| place + 1))
+    }
+
+    fn from(&self, piece: usize, place: usize) -> Items<'_, T> {
+        let first = self.pieces.get(piece).map_or(&[][..], |first| &first[place..]);
+        Items { piece: first.iter(), pieces: &self.pieces, next: piece + 1 }
+    }
+
+    /// The first piece that ends with what is wanted or behind it, and where there it is, or would be.
+    fn find(&self, wanted: &impl Comparable<T>) -> (usize, Result<usize, usize>) {
+        let order = |item: &T| wanted.compare(item).reverse();
+        let ends = |piece: &Arc<[T]>| piece.last().map_or(Ordering::Less, order);
+        let piece = match self.pieces.binary_search_by(ends) {
+            Ok(piece) | Err(piece) => piece,
+        };
+        (piece, self.pieces.get(piece).map_or(Err(0), |piece| piece.binary_search_by(order)))
+    }
+
+    /// Changes a piece: it is halved where it grows too long, goes where nothing is left, and is one with the next where both are short.
+    fn set(&mut self, piece: usize, change: impl FnOnce(&mut Vec<T>)) {
+        let mut all = self.pieces[piece].to_vec();
+        change(&mut all);
+        if let Some(next) = self.pieces.get(piece + 1)
+            && all.len() + next.len() <= PIECE / 2
+        {
+            all.extend_from_slice(next);
+            self.pieces.remove(piece + 1);
+        }
+        match all.len() {
+            0 => _ = self.pieces.remove(piece),
+            1..=PIECE => _ = self.pieces.set(piece, all.into()),
+            // What is put in by its order fills the pieces before.
+            _ if piece + 1 == self.pieces.len() => {
+                let last = all.split_off(PIECE);
+                self.pieces.set(piece, all.into());
+                self.pieces.push_back(last.into());
+            }
+            len => {
+                let second = all.split_off(len / 2);
+                self.pieces.set(piece, all.into());
+                self.pieces.insert(piece + 1, second.into());
+            }
+        }
+    }
+}
+
+/// Items from one on, in their order.
+pub(super) struct Items<'s, T> {
+    piece: std::slice::Iter<'s, T>,
+    pieces: &'s Vector<Arc<[T]>>,
+    next: usize,
+}
+
+impl<'s, T> Iterator for Items<'s, T> {
+    type Item = &'s T;
+
+    fn next(&mut self) -> Option<&'s T> {
+        loop {
+            if let Some(item) = self.piece.next() {
+                return Some(item);
+            }
+            self.piece = self.pieces.get(self.next)?.iter();
+            self.next += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A set of the standard library, and one of ours that has seen the same.
+    fn agree(sorted: &Sorted<u32>, set: &BTreeSet<u32>) {
+        assert!(sorted.iter().eq(set));
+        assert_eq!(sorted.len(), set.len());
+        assert!(sorted.pieces.iter().all(|piece| (1..=PIECE).contains(&piece.len())));
+    }
+
+    #[test]
+    fn a_sorted_set_holds_what_a_set_of_the_standard_library_holds() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for many in [0, 1, 63, 64, 65, 1_000] {
+            let mut set: BTreeSet<u32> = (0..many).map(|n| n * 3).collect();
+            let mut sorted: Sorted<u32> = set.iter().copied().collect();
+            agree(&sorted, &set);
+            for turn in 0..4_000 {
+                let (before, held) = (sorted.clone(), set.clone());
+                let n = random.u32(..3_500);
+                // First mostly more, then mostly less.
+                if random.u32(..4) < if turn < 2_000 { 3 } else { 1 } {
+                    set.insert(n);
+                    sorted.insert(n);
+                } else {
+                    set.remove(&n);
+                    sorted.remove(&n);
+                }
+                assert_eq!(sorted.get(&n).is_some(), set.contains(&n));
+                if turn % 100 == 0 {
+                    agree(&sorted, &set);
+                    agree(&before, &held);
+                    let n = random.u32(..3_600);
+                    assert!(sorted.behind(&n).eq(set.range(n + 1..)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_are_full_where_items_come_in_their_order_and_few_where_most_are_gone() {
+        let mut sorted: Sorted<u32> = (0..6_400).collect();
+        assert_eq!(sorted.pieces.len(), 100);
+        (6_400..12_800).for_each(|n| sorted.insert(n));
+        assert_eq!(sorted.pieces.len(), 200);
+        (0..12_800).filter(|n| n % 64 != 0).for_each(|n| sorted.remove(&n));
+        assert_eq!(sorted.len(), 200);
+        assert!(sorted.pieces.len() <= 20, "{}", sorted.pieces.len());
+    }
+}
