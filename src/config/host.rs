@@ -44,10 +44,10 @@ pub struct HostFlags {
     /// Bucket that what is too large for the store is in, as `s3://BUCKET/PREFIX`; region, endpoint and credentials as `AWS_*` in the environment say [default: the folder `files` in the data folder]
     #[arg(long, env = "TOLLHOUSE_OBJECTS")]
     pub objects: Option<String>,
-    /// Memory that the store caches, in bytes [default: 67108864]
+    /// Memory that the store caches, in bytes [default: 33554432]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
-    /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 67108864]
+    /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 33554432]
     #[arg(long, env = "TOLLHOUSE_STORE_SEGMENT_BYTES")]
     pub store_segment_bytes: Option<u64>,
     /// Length of the store's journal at which older segments go, in bytes; it may be as long as all rows together [default: 268435456]

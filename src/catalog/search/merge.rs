@@ -97,7 +97,7 @@ impl<T: Item> Merge<T> {
     #[must_use]
     pub fn run(self) -> Merged {
         let Self { items, recent, segments, retired, whole } = self;
-        let (mut packed, mut left_out) = (Packer::default(), Vec::new());
+        let (mut packed, mut left_out) = (Packer::for_all_of(&segments), Vec::new());
         // For each part the number that each of its texts has in the segment.
         let mut numbers = Vec::new();
         for segment in &segments {

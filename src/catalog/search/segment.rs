@@ -1,6 +1,6 @@
 //! Texts that are packed: stems in one string, the places of each as differences, in as few bytes as they take. Nothing of it changes.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use super::text::{Slot, Text, length, weighed};
 
@@ -185,6 +185,19 @@ pub(super) struct Packer {
 }
 
 impl Packer {
+    /// One with room for all that these have, so that it grows no more.
+    pub(super) fn for_all_of(segments: &[Arc<Segment>]) -> Self {
+        let sum = |bytes: fn(&Segment) -> usize| segments.iter().map(|segment| bytes(segment)).sum();
+        let texts = sum(|segment| segment.slots.len());
+        Self {
+            slots: Vec::with_capacity(texts),
+            lengths: Vec::with_capacity(texts),
+            // A text that has come later is further from the one before, by some bytes.
+            places: Vec::with_capacity(sum(|segment| segment.places.len() + segment.ends.len())),
+            ..Self::default()
+        }
+    }
+
     /// Takes a text; answers its number.
     pub(super) fn text(&mut self, slot: Slot, length: u16) -> u32 {
         self.slots.push(slot);

@@ -64,13 +64,21 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         "calls/s",
         "ratio"
     );
-    let (mut first, mut there) = (None, 0);
+    // What all are held against stands beside them: a machine is not as quick at one time as at another.
+    let fewest = tempfile::tempdir()?;
+    let beside = Host::start(options, fewest.path(), &[])?;
+    call::publish(&beside, "bench-echo", "")?;
+    publish(&beside)?;
+    beside.stop()?;
+    fill(fewest.path(), &rows, &id, 0..SIZES[0])?;
+    let beside = Host::start(options, fewest.path(), &[])?;
+    let mut there = 0;
     for size in SIZES {
         fill(data.path(), &rows, &id, there..size)?;
         there = size;
-        one(options, data.path(), size, &mut first)?;
+        one(options, data.path(), size, &beside)?;
     }
-    Ok(())
+    beside.stop()
 }
 
 /// Publishes the endpoint whose rows are written again; answers its id.
@@ -191,7 +199,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 /// One line of the table.
-fn one(options: &Options, data: &Path, size: usize, first: &mut Option<f64>) -> Result<(), Failure> {
+fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(), Failure> {
     let began = Instant::now();
     let host = Host::start(options, data, &[])?;
     let (start, memory) = (began.elapsed(), host.memory_mb()?);
@@ -213,8 +221,9 @@ fn one(options: &Options, data: &Path, size: usize, first: &mut Option<f64>) -> 
     let searches = timed(&host, |_| {
         Request::get(&format!("/ai/endpoints?limit=10&q={}%20{}", spelt(random.u64(..9)), spelt(random.u64(..VOCABULARY))))
     })?;
-    let subject = Subject { what: "calls", address: host.address(), request: Request::post("/tools/bench-echo", INPUT) };
-    let calls = load::in_turns(&[subject], CONNECTIONS, options.seconds)?[0].per_second();
+    let subject = |of: &Host| Subject { what: "calls", address: of.address(), request: Request::post("/tools/bench-echo", INPUT) };
+    let taken = load::in_turns(&[subject(beside), subject(&host)], CONNECTIONS, options.seconds)?;
+    let (few, calls) = (taken[0].per_second(), taken[1].per_second());
     let then = host.memory_mb()?;
     let disk = std::process::Command::new("du").arg("-sm").arg(data).output()?;
     let disk = String::from_utf8_lossy(&disk.stdout).split_whitespace().next().unwrap_or_default().to_owned();
@@ -226,7 +235,7 @@ fn one(options: &Options, data: &Path, size: usize, first: &mut Option<f64>) -> 
         latencies(&pages),
         latencies(&tagged),
         latencies(&searches),
-        calls / *first.get_or_insert(calls),
+        calls / few,
     );
     host.stop()
 }
