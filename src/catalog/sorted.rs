@@ -99,8 +99,8 @@ impl<T: Clone + Ord> Sorted<T> {
         (piece, self.pieces.get(piece).map_or(Err(0), |piece| piece.binary_search_by(order)))
     }
 
-    /// Changes a piece: it is halved where it grows too long, goes where nothing is left, and is one with the next where both are short.
-    fn set(&mut self, piece: usize, change: impl FnOnce(&mut Vec<T>)) {
+    /// Changes a piece: it is halved where it grows too long, goes where nothing is left, and is one with those beside it where they are short.
+    fn set(&mut self, mut piece: usize, change: impl FnOnce(&mut Vec<T>)) {
         let mut all = self.pieces[piece].to_vec();
         change(&mut all);
         if let Some(next) = self.pieces.get(piece + 1)
@@ -108,6 +108,13 @@ impl<T: Clone + Ord> Sorted<T> {
         {
             all.extend_from_slice(next);
             self.pieces.remove(piece + 1);
+        }
+        if let Some(before) = piece.checked_sub(1).map(|before| &self.pieces[before])
+            && before.len() + all.len() <= PIECE / 2
+        {
+            all = [before, &all[..]].concat();
+            self.pieces.remove(piece);
+            piece -= 1;
         }
         match all.len() {
             0 => _ = self.pieces.remove(piece),
@@ -198,6 +205,6 @@ mod tests {
         assert_eq!(sorted.pieces.len(), 200);
         (0..12_800).filter(|n| n % 64 != 0).for_each(|n| sorted.remove(&n));
         assert_eq!(sorted.len(), 200);
-        assert!(sorted.pieces.len() <= 20, "{}", sorted.pieces.len());
+        assert!(sorted.pieces.len() <= 13, "{}", sorted.pieces.len());
     }
 }

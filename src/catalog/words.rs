@@ -8,7 +8,7 @@ use super::{Catalog, entry::CARDS, search::Segment};
 use crate::store::{StoreError, keep_up};
 
 /// Endpoints whose words are read at once.
-const READ_AT_ONCE: usize = 10_000;
+const READ_AT_ONCE: usize = 2_500;
 
 /// How often it is looked whether the index is to be brought in order.
 const KEPT_EVERY: Duration = Duration::from_secs(1);
