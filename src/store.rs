@@ -66,6 +66,7 @@ mod plan;
 pub mod postgres;
 mod range;
 mod room;
+pub mod round;
 pub mod schema;
 pub mod sled;
 mod space;

@@ -120,6 +120,9 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
+    /// What the store calls the round of [`Sessions::sweep`].
+    pub const ROUND: &str = "sessions";
+
     /// Sessions of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: SessionSettings) -> Self {
@@ -261,17 +264,14 @@ impl Sessions {
         SESSIONS.clear(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), u64::MAX).await.map(|_| ())
     }
 
-    /// Removes those that ended.
+    /// Removes those that ended, of [some](crate::store::round): those behind the ones that the last sweep looked at.
     ///
     /// # Errors
     ///
     /// The store's; the rest is tried again the next time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        let mut range = SESSIONS.all();
-        loop {
-            let rows = SESSIONS.page(&*self.store, &range, PAGE, Direction::Forward).await?;
-            let Some(last) = rows.last() else { return Ok(()) };
-            range = SESSIONS.all().after(&last.key);
+        let mut round = SESSIONS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
+        while let Some(rows) = round.rows(PAGE).await? {
             for row in rows.iter().filter(|row| self.has_ended(row)) {
                 let mut batch = Batch::new();
                 batch.remove(&SESSIONS, row);
@@ -281,6 +281,7 @@ impl Sessions {
                 }
             }
         }
+        round.end().await
     }
 
     fn has_ended(&self, row: &Row<SessionKey, Session>) -> bool {

@@ -4,8 +4,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use super::rooms::Rooms;
 use crate::{
+    account::session::Sessions,
+    call::{History, Metrics},
+    capability::Logs,
     catalog::PublishError,
-    store::{StoreError, keep_up},
+    event::Events,
+    money::sale::Sales,
+    store::{StoreError, keep_up, round},
     telemetry::counted::JOBS,
 };
 
@@ -30,12 +35,12 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
         ledger.forget(rooms.gate.settling_since().await?).await
     });
     job(rooms, "audit", MINUTE, "sweeping the audit trail", |rooms| async move { rooms.audit.sweep().await });
-    job(rooms, "sales", 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_all().await });
-    job(rooms, "events", HOUR, "sweeping events", |rooms| async move { rooms.events.sweep().await });
-    job(rooms, "calls", HOUR, "removing old calls", |rooms| async move { rooms.history.sweep().await });
-    job(rooms, "call-metrics", HOUR, "removing old metrics of calls", |rooms| async move { rooms.metrics.sweep().await });
-    job(rooms, "logs", HOUR, "sweeping logs", |rooms| async move { rooms.capabilities.logs().sweep().await });
-    job(rooms, "sessions", HOUR, "removing sessions that ended", |rooms| async move { rooms.sessions.sweep().await });
+    rounds(rooms, Sales::ROUND, 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_left(rooms.clock.now()).await });
+    rounds(rooms, Events::ROUND, HOUR, "sweeping events", |rooms| async move { rooms.events.sweep().await });
+    rounds(rooms, History::ROUND, HOUR, "removing old calls", |rooms| async move { rooms.history.sweep().await });
+    rounds(rooms, Metrics::ROUND, HOUR, "removing old metrics of calls", |rooms| async move { rooms.metrics.sweep().await });
+    rounds(rooms, Logs::ROUND, HOUR, "sweeping logs", |rooms| async move { rooms.capabilities.logs().sweep().await });
+    rounds(rooms, Sessions::ROUND, HOUR, "removing sessions that ended", |rooms| async move { rooms.sessions.sweep().await });
     if rooms.store.is_shared() {
         job(rooms, "versions", HOUR, "removing versions that nobody has", |rooms| async move {
             rooms.catalog.forget_versions().await.map_err(|error| StoreError::Away(error.to_string()))
@@ -66,6 +71,19 @@ where
             }
             done.map(drop)
         }
+    });
+}
+
+/// Has a turn of the [round](round) with this name done every minute while one is under way; another one begins `every` so often.
+fn rounds<Work, Doing>(rooms: &Arc<Rooms>, name: &'static str, every: Duration, what: &'static str, work: Work)
+where
+    Work: Fn(Arc<Rooms>) -> Doing + Send + Sync + 'static,
+    Doing: Future<Output = Result<(), StoreError>> + Send,
+{
+    let work = Arc::new(work);
+    job(rooms, name, MINUTE, what, move |rooms| {
+        let work = Arc::clone(&work);
+        async move { if round::is_due(&*rooms.store, name, every, rooms.clock.now()).await? { work(rooms).await } else { Ok(()) } }
     });
 }
 

@@ -29,7 +29,7 @@ use crate::{
         clock::{Clock, Timestamp},
         id::{EndpointId, RequestId},
     },
-    store::{Batch, Durability, Ended, Store, StoreError, Table, keep_up, schema},
+    store::{Batch, Direction, Durability, Ended, Store, StoreError, Table, keep_up, schema},
 };
 
 /// Endpoint, span, start, and the process that wrote it.
@@ -135,6 +135,9 @@ impl Span {
 }
 
 impl Metrics {
+    /// What the store calls the round of [`Metrics::sweep`].
+    pub const ROUND: &str = "call-metrics";
+
     /// Metrics in this store, kept as `settings` say.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: MetricsSettings) -> Arc<Self> {
@@ -241,21 +244,23 @@ impl Metrics {
         self.adding().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
     }
 
-    /// Removes buckets that are too old.
+    /// Removes buckets that are too old of [some endpoints](crate::store::round), those behind which the last sweep had.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        let mut rest = CALL_METRICS.all();
-        while let Some((own, ..)) = CALL_METRICS.first(&*self.store, &rest).await? {
-            rest = rest.behind(&own);
-            for span in Span::ALL {
-                let old = CALL_METRICS.under(&(own.clone(), span as u8)).before(&(own.clone(), span as u8, self.oldest(span).0));
+        let mut round = CALL_METRICS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
+        while let Some((own, number, start, _)) = round.next().await? {
+            let part = (own.clone(), number);
+            let span = Span::ALL.into_iter().find(|span| *span as u8 == number);
+            if let Some(oldest) = span.map(|span| self.oldest(span).0).filter(|oldest| start < *oldest) {
+                let old = CALL_METRICS.under(&part).before(&(own, number, oldest));
                 CALL_METRICS.clear(&*self.store, &old, u64::MAX).await?;
             }
+            round.past(&part);
         }
-        Ok(())
+        round.end().await
     }
 
     /// Has calls weigh less, once an hour; what is called no more is forgotten after days.

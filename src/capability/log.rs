@@ -93,6 +93,9 @@ pub struct Logs {
 }
 
 impl Logs {
+    /// What the store calls the round of [`Logs::sweep`].
+    pub const ROUND: &str = "logs";
+
     /// Starts the writing task, which ends when the value is dropped and all is written, and the one that tells what other hosts write.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, clock: Clock, settings: LogSettings) -> Self {
@@ -193,18 +196,21 @@ impl Logs {
         }
     }
 
-    /// Removes the lines of all endpoints that are too old.
+    /// Removes the lines that are too old of [some endpoints](crate::store::round), those behind which the last sweep had.
     ///
     /// # Errors
     ///
     /// The store's; the rest is tried again the next time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        let mut rest = LOGS.all();
-        while let Some((own, ..)) = LOGS.first(&*self.store, &rest).await? {
-            rest = rest.behind(&own);
-            remove_until(&*self.store, &own.0, self.settings.oldest(&self.clock)).await?;
+        let mut round = LOGS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
+        let oldest = self.settings.oldest(&self.clock);
+        while let Some((own, first, _)) = round.next().await? {
+            if first < oldest {
+                remove_until(&*self.store, &own.0, oldest).await?;
+            }
+            round.past(&own);
         }
-        Ok(())
+        round.end().await
     }
 
     /// Removes every line of `endpoint`.

@@ -3,12 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{EVENTS, EventPlace, Events, feed::Position as _, of, read::stored_after};
-use crate::store::{StoreError, Trimmed, keep_up};
+use crate::store::{Direction, StoreError, Trimmed, keep_up};
 
 /// How often events that are too many are looked for.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 impl Events {
+    /// What the store calls the round of [`Events::sweep`].
+    pub const ROUND: &str = "events";
+
     /// Starts the tasks that remove what are too many, and tell what other hosts store; they end when nobody holds the events any more. Must
     /// be called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
@@ -58,20 +61,25 @@ impl Events {
         Ok(())
     }
 
-    /// Removes what is too old. Counts from before are wrong after.
+    /// Removes what is too old of [some owners](crate::store::round), those behind whom the last sweep had. Counts from before are wrong after.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        self.counts().clear();
-        let oldest = EventPlace::start_of(self.oldest());
-        let mut rest = EVENTS.all();
-        while let Some((owner, _)) = EVENTS.first(&*self.store, &rest).await? {
-            rest = rest.behind(&owner);
-            let old = EVENTS.under(&owner).before(&(owner, oldest.0.clone()));
-            EVENTS.clear(&*self.store, &old, u64::MAX).await?;
+        let mut round = EVENTS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
+        if round.begins() {
+            self.counts().clear();
         }
-        Ok(())
+        let oldest = EventPlace::start_of(self.oldest());
+        while let Some((owner, first)) = round.next().await? {
+            if first < oldest.0 {
+                let old = EVENTS.under(&owner).before(&(owner.clone(), oldest.0.clone()));
+                EVENTS.clear(&*self.store, &old, u64::MAX).await?;
+                self.counts().remove(&owner.0);
+            }
+            round.past(&owner);
+        }
+        round.end().await
     }
 }

@@ -6,7 +6,11 @@ use super::*;
 use crate::{
     base::id::BuilderId,
     event::feed::{FeedItem, Position as _},
-    store::{around::Meanwhile, memory::MemoryStore},
+    store::{
+        around::{Meanwhile, Reading},
+        memory::MemoryStore,
+        round::TURN,
+    },
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -86,6 +90,27 @@ async fn events_go_when_they_are_too_old_or_too_many() {
     assert_eq!(numbers(&events, &owner, EventQuery::default()).await, (40..80).rev().collect::<Vec<_>>(), "old ones are not shown");
     events.sweep().await.unwrap();
     assert_eq!(stored().await, 40);
+}
+
+#[tokio::test]
+async fn a_sweep_reads_no_more_than_a_turn_however_many_owners_have_nothing_to_remove() {
+    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(NOW));
+    let settings = EventSettings { age_ms: 1_000, ..EventSettings::default() };
+    let events = Events::new(Arc::clone(&store) as _, clock.clone(), settings);
+    let mut owners: Vec<_> = (0..TURN + 20).map(|_| Owner::Builder(BuilderId::generate())).collect();
+    owners.sort_by_key(|owner| owner.share().to_owned());
+    record(&events, owners.last().unwrap(), 2).await;
+    clock.set(NOW.plus_millis(1_001));
+    for owner in &owners {
+        record(&events, owner, 2).await;
+    }
+    let all = 2 * owners.len();
+    store.rows();
+    events.sweep().await.unwrap();
+    assert!(store.rows() <= TURN + 1);
+    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all + 2, "what is old is further on");
+    events.sweep().await.unwrap();
+    assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all);
 }
 
 /// Of a store that two hosts share, as many events as are kept, and thirty more.

@@ -76,6 +76,8 @@ tables! {
     USED: Meta "used/", (u64, String) => "a sum", Until("some stretches of ten seconds have gone by");
     /// What one of those does at a time: when it is due, and who has it.
     JOBS: Meta "jobs/", String => "Job", Forever;
+    /// How far those are with what they go through part by part, by its name.
+    ROUNDS: Meta "rounds/", String => "Standing", Forever;
     /// Which keys all of those have, by what they are for: their ids, never the keys.
     KEYS: Meta "keys/", String => "Agreed", Forever;
     /// Public keys that sign, or signed, receipts of hosts that share a store, by id.

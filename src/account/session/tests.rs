@@ -1,7 +1,7 @@
 //! What sessions open, when they end, and how many there are.
 
 use super::*;
-use crate::store::memory::MemoryStore;
+use crate::store::{around::Reading, memory::MemoryStore, round::TURN};
 
 const HOUR: u64 = 3_600 * 1_000;
 
@@ -73,6 +73,23 @@ async fn a_session_ends_unused_or_of_age() {
         _ = sessions.open(&used).await.unwrap();
     }
     assert!(sessions.open(&used).await.unwrap().is_none(), "however much it was used");
+}
+
+#[tokio::test]
+async fn a_sweep_looks_at_no_more_than_a_turn_and_the_next_one_at_those_behind() {
+    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(Timestamp(1_000 * HOUR)));
+    let sessions = Sessions::new(Arc::clone(&store) as _, clock.clone(), SessionSettings::default());
+    for n in 0..TURN + 20 {
+        sessions.begin(&format!("bld_{n:06}"), Kind::Builder, "a key", "").await.unwrap();
+    }
+    later(&clock, 12 * HOUR);
+    let left = async || SESSIONS.count(&*store, &SESSIONS.all(), usize::MAX).await.unwrap();
+    store.rows();
+    sessions.sweep().await.unwrap();
+    assert!(store.rows() <= TURN + 1);
+    assert_eq!(left().await, 20);
+    sessions.sweep().await.unwrap();
+    assert_eq!(left().await, 0);
 }
 
 #[tokio::test]

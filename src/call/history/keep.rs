@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{CALLS, History, Key, Placed, all_of, read::stored_after};
 use crate::{
     base::id::EndpointId,
-    store::{Batch, Direction, Durability, Ended, StoreError, keep_up},
+    store::{Batch, Direction, Durability, StoreError, keep_up},
 };
 
 /// How often calls that are too many are looked for.
@@ -14,6 +14,9 @@ const TRIM_EVERY: Duration = Duration::from_secs(1);
 const SOME: usize = 256;
 
 impl History {
+    /// What the store calls the round of [`History::sweep`].
+    pub const ROUND: &str = "calls";
+
     /// Starts the tasks that remove what are too many, and tell what other hosts store; they end when nobody holds the history any more. Must be
     /// called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
@@ -104,20 +107,25 @@ impl History {
         Ok(Some(removed))
     }
 
-    /// Removes what is too old. Counts from before are wrong after.
+    /// Removes what is too old of [some endpoints](crate::store::round), those behind which the last sweep had. Counts from before are wrong
+    /// after.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        self.counts().clear();
-        let oldest = self.oldest();
-        let mut rest = CALLS.all();
-        while let Some((Ended(endpoint), ..)) = CALLS.first(&*self.store, &rest).await? {
-            let own = Ended(endpoint);
-            rest = rest.behind(&own);
-            CALLS.clear(&*self.store, &CALLS.under(&own).before(&(own, oldest)), u64::MAX).await?;
+        let mut round = CALLS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
+        if round.begins() {
+            self.counts().clear();
         }
-        Ok(())
+        let oldest = self.oldest();
+        while let Some((own, first, ..)) = round.next().await? {
+            if first < oldest {
+                CALLS.clear(&*self.store, &CALLS.under(&own).before(&(own.clone(), oldest)), u64::MAX).await?;
+                self.counts().remove(&own.0);
+            }
+            round.past(&own);
+        }
+        round.end().await
     }
 }

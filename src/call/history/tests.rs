@@ -1,7 +1,12 @@
 use super::*;
 use crate::{
     event::feed::Position as _,
-    store::{Durability, around::Meanwhile, memory::MemoryStore},
+    store::{
+        Durability,
+        around::{Meanwhile, Reading},
+        memory::MemoryStore,
+        round::TURN,
+    },
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -301,6 +306,25 @@ async fn old_calls_go_and_are_not_shown_before_they_do() {
     assert_eq!(bench.packs().await, 2);
     bench.history.sweep().await.unwrap();
     assert_eq!(bench.packs().await, 1);
+}
+
+#[tokio::test]
+async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_to_remove() {
+    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(NOW));
+    let history = History::new(Arc::clone(&store) as _, clock.clone(), HistorySettings::default());
+    let mut endpoints: Vec<_> = (0..TURN + 20).map(|_| EndpointId::generate()).collect();
+    endpoints.sort();
+    let later = NOW.plus_millis(30 * DAY + 1);
+    let calls = [(endpoints.last().unwrap().clone(), call(NOW, None))].into_iter();
+    let calls = calls.chain(endpoints.iter().map(|endpoint| (endpoint.clone(), call(later, None))));
+    History::stored(calls.collect()).0.commit(&*store, Durability::Buffered).await.unwrap();
+    clock.set(later);
+    store.rows();
+    history.sweep().await.unwrap();
+    assert!(store.rows() <= TURN + 1);
+    assert_eq!(CALLS.count(&*store, &CALLS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "what is old is further on");
+    history.sweep().await.unwrap();
+    assert_eq!(CALLS.count(&*store, &CALLS.all(), usize::MAX).await.unwrap(), endpoints.len());
 }
 
 #[test]

@@ -6,8 +6,10 @@ use crate::{
     call::history::CallOutcome,
     money::receipt,
     store::{
+        around::Reading,
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
+        round::TURN,
     },
     tool::MicroUsd,
 };
@@ -217,6 +219,27 @@ async fn old_buckets_go_those_of_minutes_first() {
         bench.metrics.sweep().await.unwrap();
         assert_eq!(bench.rows().await, left, "after {later} ms");
     }
+}
+
+#[tokio::test]
+async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_to_remove() {
+    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(NOW));
+    let metrics = Metrics::new(Arc::clone(&store) as _, clock.clone(), MetricsSettings::default());
+    for _ in 0..TURN {
+        metrics.add(&EndpointId::generate(), &Bench::record(NOW, 1.0, 0, None));
+    }
+    metrics.write().await.unwrap();
+    clock.set(NOW.plus_millis(2 * DAY));
+    store.rows();
+    metrics.sweep().await.unwrap();
+    assert!(store.rows() <= TURN + 1);
+    let rows = async || CALL_METRICS.count(&*store, &CALL_METRICS.all(), usize::MAX).await.unwrap();
+    assert_eq!(rows().await, 2 * (TURN + 1), "of each, and of all of them");
+    clock.set(NOW.plus_millis(2 * DAY + 1));
+    for _ in 0..3 {
+        metrics.sweep().await.unwrap();
+    }
+    assert_eq!(rows().await, TURN + 1, "the hours stay");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::{
         testing::Stuck,
     },
     event::feed::FeedItem,
-    store::memory::MemoryStore,
+    store::{Durability, around::Reading, memory::MemoryStore, round::TURN},
 };
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;
@@ -112,6 +112,30 @@ async fn lines_that_have_grown_too_old_go_also_where_nobody_writes_any_more() {
     let stored = async |endpoint: &EndpointId| LOGS.count(&*store, &LOGS.under(&Counted(endpoint.clone())), 10).await.unwrap();
     logs.sweep().await.unwrap();
     assert_eq!((stored(&silent).await, stored(&other).await), (0, 1));
+}
+
+#[tokio::test]
+async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_to_remove() {
+    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(Timestamp(100 * DAY_MS)));
+    let logs = Logs::start(Arc::clone(&store) as _, clock.clone(), LogSettings { age_ms: DAY_MS, ..LogSettings::default() });
+    let mut endpoints: Vec<_> = (0..TURN + 20).map(|_| EndpointId::generate()).collect();
+    endpoints.sort();
+    let put = async |endpoint: &EndpointId| {
+        let line = line(&logs, LogLevel::Info, "a line", &CallId::generate());
+        let put = LOGS.put(&(Counted(endpoint.clone()), clock.now(), 0), &line);
+        put.commit(&*store, Durability::Buffered).await.unwrap();
+    };
+    put(endpoints.last().unwrap()).await;
+    clock.set(Timestamp(101 * DAY_MS + 1));
+    for endpoint in &endpoints {
+        put(endpoint).await;
+    }
+    store.rows();
+    logs.sweep().await.unwrap();
+    assert!(store.rows() <= TURN + 1);
+    assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len() + 1, "what is old is further on");
+    logs.sweep().await.unwrap();
+    assert_eq!(LOGS.count(&*store, &LOGS.all(), usize::MAX).await.unwrap(), endpoints.len());
 }
 
 #[tokio::test]

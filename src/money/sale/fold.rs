@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::{Key, SALES, Sale, Sales, day_of, of};
-use crate::store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, update};
+use crate::{
+    base::clock::Timestamp,
+    store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, update},
+};
 
 /// Rows folded in one commit.
 const FOLD: usize = 1_000;
@@ -15,6 +18,9 @@ const FOLD: usize = 1_000;
 const GATHER: Duration = Duration::from_millis(500);
 
 impl Sales {
+    /// What the store calls the round of [`Sales::fold_left`].
+    pub const ROUND: &str = "sales";
+
     /// Starts the task that folds what was sold here; it ends when nobody holds the sales any more. Must be called inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         let sales = Arc::downgrade(self);
@@ -46,18 +52,21 @@ impl Sales {
         Ok(())
     }
 
-    /// Folds the rows of all owners: also those that nobody announced, of a crash.
+    /// Folds the rows that nobody announced, of a crash, of [some owners](crate::store::round): those before whom the last time had. An owner's
+    /// last row tells whether there are any.
     ///
     /// # Errors
     ///
     /// The store's.
-    pub async fn fold_all(&self) -> Result<(), StoreError> {
-        let mut rest = SALES.all();
-        while let Some((owner, _)) = SALES.first(&*self.store, &rest).await? {
-            self.fold(&owner.0).await?;
-            rest = rest.behind(&owner);
+    pub async fn fold_left(&self, now: Timestamp) -> Result<(), StoreError> {
+        let mut round = SALES.round(&*self.store, Self::ROUND, Direction::Backward, now).await?;
+        while let Some((owner, last)) = round.next().await? {
+            if matches!(last, SaleKey::Row(..)) {
+                self.fold(&owner.0).await?;
+            }
+            round.past(&owner);
         }
-        Ok(())
+        round.end().await
     }
 
     /// Folds the rows of one owner.

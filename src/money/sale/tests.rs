@@ -60,7 +60,7 @@ async fn a_report_has_totals_endpoints_and_days_from_the_first_day_on() {
     };
     sell(NOW.0 - 2 * DAY, slug(1), Totals::paid(MicroUsd(1_000_000), MicroUsd(50_000)), "a").await;
     sell(NOW.0 - DAY, slug(1), Totals::paid(MicroUsd(10_001), MicroUsd(500)), "b").await;
-    sales.fold_all().await.unwrap();
+    sales.fold_left(NOW).await.unwrap();
     sell(NOW.0, slug(1), Totals::FAILED, "c").await;
     sell(NOW.0, slug(2), Totals::FREE, "d").await;
     let report = serde_json::to_value(sales.report(&owner, Timestamp(NOW.0 - DAY), Detail::Sums).await.unwrap()).unwrap();
@@ -198,7 +198,7 @@ async fn every_report_equals_what_was_sold() {
                     _ = sales.fold(owners[random.usize(..3)].share()).await;
                     store.heal();
                 }
-                1 => sales.fold_all().await.unwrap(),
+                1 => sales.fold_left(NOW).await.unwrap(),
                 _ => {
                     let (who, which, ago) = (random.usize(..3), random.u64(..3), random.u64(..4));
                     let price = MicroUsd(random.u64(..100_000));
@@ -236,7 +236,7 @@ async fn every_report_equals_what_was_sold() {
                 }
             }
         }
-        sales.fold_all().await.unwrap();
+        sales.fold_left(NOW).await.unwrap();
         let left = SALES.count(&*store, &SALES.all(), 10_000).await.unwrap();
         assert!(left <= 3 * 3 * 4, "seed {seed}: {left} roll-ups and rows");
     }

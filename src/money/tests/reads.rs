@@ -7,7 +7,7 @@ use crate::{
         payout::{Payouts, SettingsDraft},
         sale::{Detail, Sale, Totals, Unpaid},
     },
-    store::around::Reading,
+    store::{around::Reading, round::TURN},
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -39,7 +39,7 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
     for day in 0..days {
         sells(Timestamp(NOW.0 - (40 + day) * DAY), each).await;
     }
-    sales.fold_all().await.unwrap();
+    sales.fold_left(NOW).await.unwrap();
     payouts.pay_out(&builder).await.unwrap().unwrap();
     sells(NOW, NEW).await;
 
@@ -58,9 +58,9 @@ async fn reads(days: u64, each: u64) -> Vec<(&'static str, usize)> {
     told.push(("a payout", store.rows()));
     payouts.resume().await.unwrap();
     told.push(("payouts that were cut off", store.rows()));
-    sales.fold_all().await.unwrap();
+    sales.fold_left(NOW).await.unwrap();
     told.push(("a fold", store.rows()));
-    sales.fold_all().await.unwrap();
+    sales.fold_left(NOW).await.unwrap();
     told.push(("a fold of nothing", store.rows()));
     told
 }
@@ -71,4 +71,35 @@ async fn what_is_read_does_not_grow_with_what_was_folded_and_paid_out() {
     assert_eq!(short, long);
     let most = long.iter().max_by_key(|(_, rows)| rows).unwrap();
     assert!(most.1 < 10 * NEW as usize, "{long:?}");
+}
+
+#[tokio::test]
+async fn what_a_crash_left_is_folded_by_turns_that_read_no_more_of_owners_without_any() {
+    let store = Reading::of(MemoryStore::new());
+    let sales = Sales::new(Arc::clone(&store) as _);
+    let mut owners: Vec<_> = (0..TURN + 20).map(|_| Owner::Builder(BuilderId::generate())).collect();
+    owners.sort_by_key(|owner| owner.share().to_owned());
+    let endpoint = EndpointId::generate();
+    let sells = async |owner: &Owner| {
+        let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: Totals::paid(PRICE, MicroUsd(500)) };
+        sale.row(owner, NOW, ReceiptId::generate().as_str()).commit(&*store, Durability::Buffered).await.unwrap();
+    };
+    for owner in &owners {
+        sells(owner).await;
+    }
+    for _ in 0..2 {
+        sales.fold_left(NOW).await.unwrap();
+    }
+    // The last that a turn comes by: it goes backward.
+    sells(&owners[0]).await;
+    store.rows();
+    sales.fold_left(NOW).await.unwrap();
+    assert!(store.rows() <= TURN + 1);
+    let counted = async || sales.report(&owners[0], NOW, Detail::Sums).await.unwrap().totals.paid_calls;
+    assert_eq!(counted().await, 2, "it is counted all the same");
+    assert_eq!(store.rows(), 2, "the roll-up, and what came since");
+    sales.fold_left(NOW).await.unwrap();
+    store.rows();
+    assert_eq!(counted().await, 2);
+    assert_eq!(store.rows(), 1);
 }

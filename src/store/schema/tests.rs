@@ -99,6 +99,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(MCP_RECALLS, (at, text("task_1"))), format!("mcp-recalls/{time}task_1"));
     assert_eq!(stored(OBJECT_ENDS, (at, text("ab"))), format!("object-ends/{time}ab"));
     assert_eq!(stored(JOBS, text("sweep")), "jobs/sweep");
+    assert_eq!(stored(ROUNDS, text("logs")), "rounds/logs");
     assert_eq!(stored(VERSIONS_LET_GO, text("sha256:0a")), "versions-let-go/sha256:0a");
     assert_eq!(stored(KEYS, text("receipts")), "keys/receipts");
     assert_eq!(stored(FILLED_BY, ()), "filled-by");

@@ -189,7 +189,7 @@ impl Books {
         for writer in writers {
             writer.await??;
         }
-        self.sales.fold_all().await?;
+        self.sales.fold_left(self.clock.now()).await?;
         self.events.sweep().await?;
         Batch::new().commit(&*self.store, Durability::Durable).await?;
         Ok(())
@@ -233,7 +233,7 @@ impl Books {
                 return Err(format!("a payout of {} receipts", packet.receipt_count).into());
             }
         }
-        self.sales.fold_all().await?;
+        self.sales.fold_left(self.clock.now()).await?;
         Ok((revenue, host, median(&mut taken), all))
     }
 }
