@@ -135,6 +135,7 @@ impl App {
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
         let refunds = Arc::new(Refunds::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&sales)));
+        payouts.open().await.map_err(StartError::Ledger)?;
         if let Err(error) = payouts.resume().await {
             tracing::error!(%error, "a payout that was cut off could not go on; its builder's next request tries again");
         }

@@ -18,10 +18,10 @@
 mod agrees;
 mod collect;
 mod configure;
-mod counts;
 mod error;
 mod packet;
 mod settings;
+mod states;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -31,14 +31,14 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use serde_json::json;
 
-use self::counts::Counted;
+use self::states::comes_to;
 pub use self::{
     agrees::check_packets,
     configure::SettingsDraft,
-    counts::Counts,
     error::PayoutError,
     packet::{Decision, Packet, Paid, Period, Verdict},
     settings::PayoutSettings,
+    states::Counts,
     status::Status,
 };
 use super::{
@@ -59,13 +59,17 @@ use crate::{
 
 type Key = (Ended<String>, PayoutId);
 
-pub(in crate::money) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose]);
+pub(in crate::money) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose, stands]);
 /// From a packet to whose it is.
 pub(in crate::money) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
 pub(in crate::money) const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
 
 fn whose((_, id): &Key, packet: &Packet) -> Option<Entry> {
     Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
+}
+
+fn stands((_, id): &Key, packet: &Packet) -> Option<Entry> {
+    Some(schema::PAYOUT_STATES.entry(&(packet.status.number(), id.clone()), &packet.builder_id))
 }
 
 /// The payouts of all builders.
@@ -76,7 +80,6 @@ pub struct Payouts {
     signer: Arc<Signer>,
     /// What is paid out: that which is first if nothing else is said.
     assets: Vec<&'static Asset>,
-    counted: Counted,
 }
 
 /// What waits to be put into a packet.
@@ -105,7 +108,7 @@ impl Payouts {
     /// Payouts are made in one of these tokens, of which there is one at least.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, signer: Arc<Signer>, assets: Vec<&'static Asset>) -> Self {
-        Self { store, clock, events, signer, assets, counted: Counted::default() }
+        Self { store, clock, events, signer, assets }
     }
 
     /// The packet of `builder` with this id.
@@ -154,45 +157,23 @@ impl Payouts {
     ///
     /// The store's.
     pub async fn list_all(&self, status: Option<Status>, limit: usize, cursor: Option<&PayoutId>) -> Result<Page, PayoutError> {
-        let mut range = PAYOUT_BUILDERS.all();
-        if let Some(cursor) = cursor {
-            range = range.before(cursor);
-        }
-        let (mut packets, mut seen) = (Vec::new(), 0);
-        loop {
-            let rows = PAYOUT_BUILDERS.page(&*self.store, &range, limit, Direction::Backward).await?;
-            let last = rows.len() < limit;
-            for row in rows {
-                let packet = self.read(&row.value, &row.key).await?;
-                packets.extend(Some(packet).filter(|packet| status.is_none_or(|status| packet.status == status)));
-                seen += 1;
-                if packets.len() == limit || seen == SCAN_LIMIT {
-                    return Ok((packets, Some(row.key)));
-                }
-                range = range.before(&row.key);
+        let found: Vec<_> = match status {
+            None => {
+                let all = PAYOUT_BUILDERS.all();
+                let range = cursor.map_or_else(|| all.clone(), |cursor| all.clone().before(cursor));
+                let rows = PAYOUT_BUILDERS.page(&*self.store, &range, limit, Direction::Backward).await?;
+                rows.into_iter().map(|row| (row.key, row.value)).collect()
             }
-            if last {
-                return Ok((packets, None));
-            }
-        }
-    }
-
-    /// How many packets there are of each state.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn counts(&self) -> Result<Counts, StoreError> {
-        let count = async {
-            let (mut counts, mut range) = (Counts::default(), PAYOUTS.all());
-            while let Some(page) = PAYOUTS.next(&*self.store, &mut range, SCAN_LIMIT).await? {
-                for row in page {
-                    counts.add(row?.value.status);
-                }
-            }
-            Ok(counts)
+            Some(status) => self.in_state(status, limit, cursor).await?,
         };
-        self.counted.counts(count).await
+        let next = found.last().filter(|_| found.len() == limit).map(|(id, _)| id.clone());
+        let mut packets = Vec::with_capacity(found.len());
+        for (id, builder) in found {
+            let packet = self.read(&builder, &id).await?;
+            // What has come to another state since is left out.
+            packets.extend(Some(packet).filter(|packet| status.is_none_or(|status| packet.status == status)));
+        }
+        Ok((packets, next))
     }
 
     /// The receipts of a packet after `cursor`, by their ids, with what each brings.
@@ -217,21 +198,20 @@ impl Payouts {
     pub async fn decide(&self, id: &PayoutId, verdict: &Verdict) -> Result<Packet, PayoutError> {
         let builder = self.builder_of(id).await?;
         let (builder, owner) = (&builder, &Owner::Builder(builder.clone()));
-        let deciding = update(&*self.store, Durability::Durable, |mut tx| async move {
+        let (packet, event) = update(&*self.store, Durability::Durable, |mut tx| async move {
             let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
             let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
             let event = self.event(verdict.kind(), &packet);
+            comes_to(&mut tx, Some(row.value.status), &packet).await?;
             tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));
             if packet.status == Status::Paid {
                 let posting = Posting::new(Cause::PaidOut(id.clone()), packet.updated_at);
                 tx.append(posting.dollars(Dollars::Packet(id.clone()), Dollars::PaidOut, packet.amount()).stored());
             }
             tx.answer::<_, PayoutError>((packet, event))
-        });
-        let decided = deciding.await;
-        self.counted.changed();
-        let (packet, event) = decided?;
+        })
+        .await?;
         self.events.announce(owner, event);
         Ok(packet)
     }
@@ -260,9 +240,6 @@ impl Payouts {
         PAYOUTS.get(&*self.store, &key(builder, id)).await?.ok_or(PayoutError::Unknown)
     }
 }
-
-/// Packets that one read looks at, matching or not.
-const SCAN_LIMIT: usize = 1_000;
 
 /// What the keys of a builder's packets start with, behind what all their keys start with.
 fn of(builder: &BuilderId) -> Ended<String> {

@@ -172,6 +172,12 @@ tables! {
     PAYOUTS: Payouts "bld_", (Ended<String>, PayoutId) => "Packet", Forever;
     /// Whose payout packet one is.
     PAYOUT_BUILDERS: Payouts "index\0", PayoutId => "BuilderId", With("the packet"), of: PAYOUTS;
+    /// Whose payout packet one is, by the state of the packet, as that is numbered.
+    PAYOUT_STATES: Payouts "state\0", (u8, PayoutId) => "BuilderId", With("the packet"), of: PAYOUTS;
+    /// How many payout packets there are of each state.
+    PAYOUT_COUNTS: Payouts "count\0", u8 => "a sum", Forever;
+    /// That every payout packet is found and counted by its state.
+    PAYOUTS_BY_STATE: Meta "payouts-by-state", () => "String", Forever;
     /// The newest payout packet of a builder.
     PAYOUT_HEADS: Payouts "head\0", BuilderId => "Head", Forever;
     /// Net amounts of the receipts in a payout packet.

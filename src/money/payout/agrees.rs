@@ -1,37 +1,64 @@
-//! Whether payout packets and what finds them agree: of a store that nobody writes to.
+//! Whether payout packets and what finds and counts them agree: of a store that nobody writes to.
 
-use super::{PAYOUT_BUILDERS, PAYOUTS};
+use super::{
+    PAYOUT_BUILDERS, PAYOUTS, key,
+    states::{BY_STATE, Counts, PAYOUT_STATES},
+};
 use crate::{
     base::flaws::Flaws,
-    store::{Ended, Store, StoreError},
+    store::{Store, StoreError},
 };
 
 /// Rows that are read at once.
 const PAGE: usize = 500;
 
-/// Holds the index of packets against the packets, and back.
+/// Holds the indexes of packets, and how many there are of each state, against the packets, and back.
 ///
 /// # Errors
 ///
 /// The store's. A row that does not read is told as a flaw.
 pub async fn check_packets(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
-    let mut range = PAYOUTS.all();
+    // A store that no host has opened since packets are found by their state finds none so.
+    let by_state = BY_STATE.get(store, &()).await?.is_some();
+    let (mut range, mut counts) = (PAYOUTS.all(), Counts::default());
     while let Some(page) = PAYOUTS.next(store, &mut range, PAGE).await? {
         for row in page {
             let Some(row) = flaws.sound(row) else { continue };
-            let whose = PAYOUT_BUILDERS.get(store, &row.key.1).await?;
-            flaws.unless(whose.as_ref() == Some(&row.value.builder_id), || {
-                format!("payout packet {} is of {}, and is found as {whose:?}'s", row.key.1, row.value.builder_id)
+            let (id, packet) = (&row.key.1, &row.value);
+            let whose = PAYOUT_BUILDERS.get(store, id).await?;
+            flaws.unless(whose.as_ref() == Some(&packet.builder_id), || {
+                format!("payout packet {id} is of {}, and is found as {whose:?}'s", packet.builder_id)
             });
+            counts.add(packet.status);
+            if by_state {
+                let stands = PAYOUT_STATES.get(store, &(packet.status.number(), id.clone())).await?;
+                flaws.unless(stands.as_ref() == Some(&packet.builder_id), || {
+                    format!("payout packet {id} is `{}`, and is not found among those", packet.status.as_str())
+                });
+            }
         }
     }
     let mut range = PAYOUT_BUILDERS.all();
     while let Some(page) = PAYOUT_BUILDERS.next(store, &mut range, PAGE).await? {
         for row in page {
             let Some(row) = flaws.sound(row) else { continue };
-            let there = PAYOUTS.found(store, &(Ended(row.value.to_string()), row.key.clone())).await?.is_some();
+            let there = PAYOUTS.found(store, &key(&row.value, &row.key)).await?.is_some();
             flaws.unless(there, || format!("payout packet {} is found as {}'s, and is not there", row.key, row.value));
         }
+    }
+    let mut range = PAYOUT_STATES.all();
+    while let Some(page) = PAYOUT_STATES.next(store, &mut range, PAGE).await? {
+        for row in page {
+            let Some(row) = flaws.sound(row) else { continue };
+            let (number, id) = &row.key;
+            let packet = PAYOUTS.get(store, &key(&row.value, id)).await?;
+            let stands = packet.is_some_and(|packet| packet.status.number() == *number);
+            flaws.unless(stands, || format!("payout packet {id} is found in a state, number {number}, that it is not in"));
+        }
+    }
+    if by_state {
+        let stored = Counts::stored(store).await?;
+        flaws.unless(stored == counts, || format!("payout packets are counted as {stored:?}, and are {counts:?}"));
     }
     Ok(())
 }

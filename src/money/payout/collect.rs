@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Direction, Durability, Ended, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, Payouts, Period,
-    Status, StoreError, Table, Timestamp, damaged, key, schema, update,
+    Status, StoreError, Table, Timestamp, comes_to, damaged, key, schema, update,
 };
 use crate::{
     base::id::{BuilderId, PayoutId, ReceiptId},
@@ -15,7 +15,7 @@ use crate::{
         refund::REFUNDS_OWED,
         sale::UNPAID,
     },
-    store::{Batch, Decided, Limit, Place, Row, Tx},
+    store::{Batch, Decided, Limit, Place, Tx},
 };
 
 const PAYOUT_HEADS: Table<BuilderId, Head> = schema::PAYOUT_HEADS.holding();
@@ -67,12 +67,6 @@ impl Payouts {
     /// [`PayoutError::NoSettings`], [`PayoutError::BelowMinimum`], the store's. After any of the store's another
     /// call goes on where this one ended.
     pub async fn pay_out(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
-        let made = self.make(builder).await;
-        self.counted.changed();
-        made
-    }
-
-    async fn make(&self, builder: &BuilderId) -> Result<Option<Packet>, PayoutError> {
         let begun = update(&*self.store, Durability::Durable, |tx| self.begin(tx, builder)).await?;
         match begun {
             Some(id) => self.complete(builder, &id).await.map(Some),
@@ -101,27 +95,26 @@ impl Payouts {
         }
         let packet = Packet::collecting(builder, settings, Begun { until: Place::of(&until), withheld }, self.clock.now());
         let id = packet.id.clone();
+        comes_to(&mut tx, None, &packet).await?;
         tx.put(&PAYOUT_HEADS, builder, &Head { id: id.clone(), collecting: true });
         tx.put_new(&PAYOUTS, &key(builder, &id), &packet);
         tx.answer(Some(id))
     }
 
-    /// Goes on with every packet that was cut off.
+    /// Goes on with every packet that was cut off, the newest first. Reads no other.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn resume(&self) -> Result<(), PayoutError> {
-        let mut range = PAYOUT_HEADS.all();
+        let mut last = None;
         loop {
-            let heads = PAYOUT_HEADS.page(&*self.store, &range, CHUNK, Direction::Forward).await?;
-            let Some(last) = heads.last() else { return Ok(()) };
-            range = range.after(&last.key);
-            for Row { key: builder, value: head, .. } in heads {
-                if head.collecting {
-                    let packet = self.complete(&builder, &head.id).await?;
-                    tracing::info!(payout.id = %packet.id, "a payout that was cut off is complete");
-                }
+            let some = self.in_state(Status::Collecting, CHUNK, last.as_ref()).await?;
+            let Some((id, _)) = some.last() else { return Ok(()) };
+            last = Some(id.clone());
+            for (id, builder) in some {
+                let packet = self.complete(&builder, &id).await?;
+                tracing::info!(payout.id = %packet.id, "a payout that was cut off is complete");
             }
         }
     }
@@ -188,6 +181,7 @@ impl Payouts {
         packet.status = Status::Created;
         packet.updated_at = self.clock.now();
         let event = self.event(Kind::PayoutCreated, &packet);
+        comes_to(&mut tx, Some(row.value.status), &packet).await?;
         tx.replace(&PAYOUTS, &row, &packet).put(&PAYOUT_HEADS, builder, &Head { id: id.clone(), collecting: false });
         tx.append(Events::stored(&Owner::Builder(builder.clone()), &event));
         tx.answer(Step::Done(Box::new(packet), Some(event)))

@@ -19,6 +19,20 @@ pub enum Status {
 }
 
 impl Status {
+    /// Each of them.
+    pub(super) const ALL: [Self; 5] = [Self::Collecting, Self::Created, Self::Approved, Self::Paid, Self::Failed];
+
+    /// The number in keys, which never changes.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Collecting => 0,
+            Self::Created => 1,
+            Self::Approved => 2,
+            Self::Paid => 3,
+            Self::Failed => 4,
+        }
+    }
+
     /// The name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {

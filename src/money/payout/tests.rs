@@ -26,7 +26,11 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+        Self::on(Arc::new(FaultyStore::new(MemoryStore::new())))
+    }
+
+    /// Another host of a store.
+    fn on(store: Arc<FaultyStore<MemoryStore>>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let any: Arc<dyn Store> = Arc::clone(&store) as _;
         let clock = Clock::fixed(NOW);
@@ -188,6 +192,85 @@ async fn a_packet_goes_through_its_states_in_order_only() {
 }
 
 #[tokio::test]
+async fn packets_are_counted_and_found_by_their_state_whichever_host_has_changed_them() {
+    let bench = Bench::new().settled().await;
+    bench.earn(&bench.builder, [5]).await;
+    let first = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
+    bench.earn(&bench.builder, [6]).await;
+    let second = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id;
+    let other = Bench::on(Arc::clone(&bench.store));
+    assert_eq!(other.payouts.counts().await.unwrap(), Counts { created: 2, ..Counts::default() });
+    bench.decide(&first, Decision::Approve, None).await.unwrap();
+    assert_eq!(other.payouts.counts().await.unwrap(), Counts { created: 1, approved: 1, ..Counts::default() });
+    let of = async |status: Status, limit: usize| {
+        let (packets, next) = other.payouts.list_all(Some(status), limit, None).await.unwrap();
+        (packets.into_iter().map(|packet| packet.id).collect::<Vec<_>>(), next)
+    };
+    assert_eq!(of(Status::Approved, 1).await, (vec![first.clone()], Some(first.clone())));
+    assert_eq!(of(Status::Created, 2).await, (vec![second.clone()], None));
+    assert_eq!(of(Status::Paid, 2).await, (vec![], None));
+    let (all, next) = other.payouts.list_all(None, 2, None).await.unwrap();
+    assert_eq!((all.len(), next.is_some()), (2, true));
+    let behind = other.payouts.list_all(Some(Status::Approved), 1, Some(&first)).await.unwrap();
+    assert!(behind.0.is_empty() && behind.1.is_none());
+}
+
+#[tokio::test]
+async fn packets_of_a_version_that_did_not_count_them_are_counted_once_by_the_first_start() {
+    let bench = Bench::new().settled().await;
+    let store = bench.store.inner();
+    let mut ids = vec![];
+    for net in [5, 6, 7] {
+        bench.earn(&bench.builder, [net]).await;
+        ids.push(bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap().id);
+    }
+    bench.earn(&bench.builder, [8]).await;
+    bench.store.fail_nth(3, Fault::Before);
+    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    // As that version left them.
+    let states = schema::PAYOUT_STATES.holding::<BuilderId>();
+    states.clear(store, &states.all(), u64::MAX).await.unwrap();
+    let counts = schema::PAYOUT_COUNTS.counting().rows();
+    counts.clear(store, &counts.all(), u64::MAX).await.unwrap();
+    assert_eq!(flaws(store).await, [String::new(); 0], "a store that no host has opened since");
+
+    // One of them is decided on while another host counts.
+    bench.decide(&ids[0], Decision::Approve, None).await.unwrap();
+    let other = Bench::on(Arc::clone(&bench.store));
+    let (one, two) = tokio::join!(bench.payouts.open(), other.payouts.open());
+    one.and(two).unwrap();
+    let counted = Counts { collecting: 1, created: 2, approved: 1, ..Counts::default() };
+    assert_eq!(other.payouts.counts().await.unwrap(), counted);
+    other.payouts.resume().await.unwrap();
+    let counted = Counts { collecting: 0, created: 3, ..counted };
+    bench.payouts.open().await.unwrap();
+    assert_eq!(bench.payouts.counts().await.unwrap(), counted);
+    assert_eq!(flaws(store).await, [String::new(); 0]);
+
+    // What is found otherwise than it is, is told.
+    let stray = states.put(&(Status::Paid.number(), ids[1].clone()), &bench.builder);
+    stray.commit(store, Durability::Buffered).await.unwrap();
+    let mut batch = crate::store::Batch::new();
+    batch.add(&schema::PAYOUT_COUNTS.counting(), &Status::Paid.number(), 1, crate::store::Limit::Floor(0));
+    batch.delete(&states, &(Status::Created.number(), ids[2].clone()));
+    batch.commit(store, Durability::Buffered).await.unwrap();
+    let told = flaws(store).await.join("\n");
+    for flaw in [
+        format!("payout packet {} is found in a state, number 3, that it is not in", ids[1]),
+        format!("payout packet {} is `created`, and is not found among those", ids[2]),
+        "payout packets are counted as".to_owned(),
+    ] {
+        assert!(told.contains(&flaw), "{flaw}: {told}");
+    }
+}
+
+async fn flaws(store: &MemoryStore) -> Vec<String> {
+    let mut flaws = crate::base::flaws::Flaws::default();
+    check_packets(store, &mut flaws).await.unwrap();
+    flaws.told
+}
+
+#[tokio::test]
 async fn a_reason_has_500_characters_and_no_control_character() {
     let bench = Bench::new().settled().await;
     bench.earn(&bench.builder, [5]).await;
@@ -329,19 +412,24 @@ async fn every_receipt_is_in_one_packet() {
 }
 
 #[tokio::test]
-async fn one_read_of_all_packets_looks_at_a_thousand_and_says_where_to_go_on() {
+async fn packets_of_a_state_come_page_by_page_and_of_one_that_none_is_in_nothing_is_looked_for() {
     let bench = Bench::new().settled().await;
     bench.earn(&bench.builder, [1]).await;
     let packet = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
     let mut batch = crate::store::Batch::new();
-    for at in 1..=SCAN_LIMIT as u64 {
+    for at in 1..=1_000 {
         let id = PayoutId::of_time(Timestamp(packet.id.made_at().0 + at));
         batch.insert(&PAYOUTS, &key(&bench.builder, &id), &Packet { id: id.clone(), ..packet.clone() });
     }
     batch.commit(bench.store.inner(), Durability::Buffered).await.unwrap();
-    let paid = async |cursor: Option<PayoutId>| bench.payouts.list_all(Some(Status::Paid), 300, cursor.as_ref()).await.unwrap();
-    let (found, next) = paid(None).await;
-    let next = next.expect("one is left");
-    assert_eq!((found.len(), next.made_at().0), (0, packet.id.made_at().0 + 1));
-    assert_eq!(paid(Some(next)).await, (vec![], None));
+    let of = async |status: Status, cursor: Option<PayoutId>| bench.payouts.list_all(Some(status), 300, cursor.as_ref()).await.unwrap();
+    assert_eq!(of(Status::Paid, None).await, (vec![], None));
+    let (mut times, mut pages, mut cursor) = (vec![], 0, None);
+    while pages == 0 || cursor.is_some() {
+        let (found, next) = of(Status::Created, cursor).await;
+        times.extend(found.iter().map(|packet| packet.id.made_at().0));
+        (pages, cursor) = (pages + 1, next);
+    }
+    assert_eq!((times.len(), pages), (1_001, 4));
+    assert!(times.is_sorted_by(|one, next| one > next), "newest first");
 }

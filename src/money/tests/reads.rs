@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     base::id::{BuilderId, EndpointId},
     money::{
-        payout::{Payouts, SettingsDraft},
+        payout::{Payouts, SettingsDraft, Status},
         sale::{Detail, Sale, Totals, Unpaid},
     },
     store::{around::Reading, round::TURN},
@@ -71,6 +71,42 @@ async fn what_is_read_does_not_grow_with_what_was_folded_and_paid_out() {
     assert_eq!(short, long);
     let most = long.iter().max_by_key(|(_, rows)| rows).unwrap();
     assert!(most.1 < 10 * NEW as usize, "{long:?}");
+}
+
+/// Rows that admins' requests and a start read of payouts, where so many builders were paid.
+async fn reads_of_payouts(builders: u64) -> Vec<(&'static str, usize)> {
+    let store = Reading::of(MemoryStore::new());
+    let any: Arc<dyn Store> = Arc::clone(&store) as _;
+    let (clock, folder) = (Clock::fixed(NOW), tempfile::tempdir().unwrap());
+    let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
+    let signer = Arc::new(Signer::open(folder.path()).unwrap());
+    let payouts = Payouts::new(Arc::clone(&any), clock, events, signer, config().assets().collect());
+    payouts.open().await.unwrap();
+    for _ in 0..builders {
+        let builder = BuilderId::generate();
+        let to = SettingsDraft { address: PAY_TO.to_owned(), network: None, asset: None, minimum_usd: Some(MicroUsd(1)) };
+        payouts.set(&builder, &to, None).await.unwrap();
+        let waits = Unpaid { net: 1_000, at_ms: NOW.0 }.stored(&Owner::Builder(builder.clone()), &ReceiptId::generate());
+        waits.commit(&*any, Durability::Buffered).await.unwrap();
+        payouts.pay_out(&builder).await.unwrap().unwrap();
+    }
+    let mut told = vec![];
+    store.rows();
+    payouts.open().await.unwrap();
+    payouts.resume().await.unwrap();
+    told.push(("a start", store.rows()));
+    assert_eq!(payouts.counts().await.unwrap().created, builders);
+    told.push(("how many there are", store.rows()));
+    assert!(payouts.list_all(Some(Status::Approved), 50, None).await.unwrap().0.is_empty());
+    told.push(("those of a state", store.rows()));
+    told
+}
+
+#[tokio::test]
+async fn payouts_that_are_not_asked_for_are_not_read() {
+    let (few, many) = (reads_of_payouts(2).await, reads_of_payouts(60).await);
+    assert_eq!(few, many);
+    assert!(many.iter().all(|(_, rows)| *rows <= 5), "{many:?}");
 }
 
 #[tokio::test]

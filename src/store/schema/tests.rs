@@ -100,6 +100,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(OBJECT_ENDS, (at, text("ab"))), format!("object-ends/{time}ab"));
     assert_eq!(stored(JOBS, text("sweep")), "jobs/sweep");
     assert_eq!(stored(ROUNDS, text("logs")), "rounds/logs");
+    assert_eq!(stored(PAYOUTS_BY_STATE, ()), "payouts-by-state");
     assert_eq!(stored(VERSIONS_LET_GO, text("sha256:0a")), "versions-let-go/sha256:0a");
     assert_eq!(stored(KEYS, text("receipts")), "keys/receipts");
     assert_eq!(stored(FILLED_BY, ()), "filled-by");
@@ -148,6 +149,8 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(UNPAID, (Ended(builder.clone()), receipt.clone())), format!(r"bld_{ULID}\x00rcpt_{ULID}"));
     assert_eq!(stored(PAYOUTS, (Ended(text(ULID)), payout.clone())), format!(r"bld_{ULID}\x00pay_{ULID}"));
     assert_eq!(stored(PAYOUT_BUILDERS, payout.clone()), format!(r"index\x00pay_{ULID}"));
+    assert_eq!(stored(PAYOUT_STATES, (3, payout.clone())), format!(r"state\x00\x03pay_{ULID}"));
+    assert_eq!(stored(PAYOUT_COUNTS, 3), r"count\x00\x03");
     assert_eq!(stored(PAYOUT_HEADS, builder.clone()), format!(r"head\x00bld_{ULID}"));
     assert_eq!(stored(PAYOUT_RECEIPTS, (Ended(payout), receipt.to_string())), format!(r"pay_{ULID}\x00rcpt_{ULID}"));
     assert_eq!(stored(PAYOUT_SETTINGS, builder), format!("bld_{ULID}"));
