@@ -31,7 +31,8 @@ use crate::{
 
 const ROWS: Table<String, Sum> = ACCOUNTS.rows();
 
-/// Rows that one reading adds up for the accounts that it tells of; what would take more is not looked at.
+/// Rows that one reading adds up for the accounts that it tells of; what would take more is not looked at. As many accounts it adds up by
+/// their units; of more only those that it tells of are read.
 const LOOKED_AT: usize = 50_000;
 
 /// What all accounts of dollars count.
@@ -43,7 +44,7 @@ const DOLLARS: &str = "micro-USD";
 pub struct Reading {
     /// Since when every movement of money has a posting.
     pub opened_at: Option<Timestamp>,
-    /// What all accounts of each unit come to: nothing, each of them.
+    /// What all accounts of each unit come to: nothing, each of them. Nothing is told where there are more than can be read in one moment.
     pub units: Vec<UnitLine>,
     /// Some of the accounts.
     pub accounts: Vec<AccountLine>,
@@ -91,11 +92,20 @@ pub struct AccountLine {
 ///
 /// The store's.
 pub async fn read(store: &dyn Store, limit: usize, cursor: Option<&str>) -> Result<Reading, StoreError> {
+    read_most(store, limit, cursor, LOOKED_AT).await
+}
+
+async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, most: usize) -> Result<Reading, StoreError> {
     let opened_at = OPENED.get(store, &()).await?.map(|opened| opened.at);
-    // One scan, which is one moment.
-    let balances = ROWS.page(store, &ROWS.all(), usize::MAX, Direction::Forward).await?;
+    let behind = |cursor: &str| ROWS.all().after(&cursor.to_owned());
+    // One scan, which is one moment; where there are too many, of those that are told.
+    let mut balances = ROWS.page(store, &ROWS.all(), most + 1, Direction::Forward).await?;
     let mut units = BTreeMap::<String, i128>::new();
-    balances.iter().for_each(|row| *units.entry(unit_of(&row.key)).or_default() += row.value.0);
+    if balances.len() <= most {
+        balances.iter().for_each(|row| *units.entry(unit_of(&row.key)).or_default() += row.value.0);
+    } else {
+        balances = ROWS.page(store, &cursor.map_or_else(|| ROWS.all(), behind), limit, Direction::Forward).await?;
+    }
     let mut reader = Reader { store, left: LOOKED_AT, lines: Vec::with_capacity(limit) };
     let mut after_credit = cursor.and_then(|cursor| cursor.strip_prefix(CREDIT)?.parse::<CreditId>().ok());
     if after_credit.is_none() {

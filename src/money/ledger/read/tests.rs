@@ -13,7 +13,7 @@ use crate::{
         ledger::{Cause, Posting, Token, Tokens},
         sale::Unpaid,
     },
-    store::{Batch, Durability, Limit, memory::MemoryStore},
+    store::{Batch, Durability, Limit, around::Reading as Counting, memory::MemoryStore},
     tool::{MicroUsd, Owner},
 };
 
@@ -94,6 +94,33 @@ async fn however_long_its_pages_are_each_account_is_told_once() {
         }
         assert_eq!(told, wanted, "{limit}");
     }
+}
+
+#[tokio::test]
+async fn of_more_accounts_than_a_reading_adds_up_those_that_it_tells_of_are_read() {
+    let store = Counting::of(MemoryStore::new());
+    for n in 0..200 {
+        let mut batch = Batch::new();
+        batch.add(&ACCOUNTS, &format!("packet/{n:04}"), 7, Limit::Floor(i128::MIN));
+        batch.commit(&*store, Durability::Buffered).await.unwrap();
+    }
+    store.rows();
+    let (mut told, mut cursor) = (vec![], None::<String>);
+    loop {
+        let page = read_most(&*store, 40, cursor.as_deref(), 30).await.unwrap();
+        // One more than are added up, those of the page, since when, and that there is no credit.
+        assert!(store.rows() <= 31 + 40 + 2);
+        assert!(page.units.is_empty() && page.agrees, "what was not looked at is not told");
+        told.extend(page.accounts.into_iter().map(|line| line.account));
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(told, (0..200).map(|n| format!("packet/{n:04}")).collect::<Vec<_>>());
+    let page = read_most(&*store, 40, None, 200).await.unwrap();
+    assert_eq!(page.units.iter().map(|line| line.sum.as_str()).collect::<Vec<_>>(), ["1400"]);
+    assert!(!page.agrees);
 }
 
 #[tokio::test]
