@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 
-use super::*;
+use super::{
+    figures::{COUNTED_AT_ONCE, Counting},
+    *,
+};
 use crate::{
     base::id::CallId,
     call::history::CallOutcome,
@@ -25,6 +28,15 @@ struct Bench {
     clock: Clock,
     metrics: Arc<Metrics>,
     endpoint: EndpointId,
+}
+
+impl Metrics {
+    /// All that is stored, at once.
+    async fn count(&self) -> Result<(), StoreError> {
+        let mut counting = Counting::default();
+        while !self.count_some(&mut counting).await? {}
+        Ok(())
+    }
 }
 
 impl Bench {
@@ -355,6 +367,34 @@ async fn figures_of_one_whose_rows_are_gone_go_with_the_next_count() {
     }
     bench.metrics.count().await.unwrap();
     assert_eq!(bench.metrics.figures(&bench.endpoint).unwrap().calls, 0);
+}
+
+#[tokio::test]
+async fn a_count_reads_so_many_rows_at_a_turn_and_has_figures_once_it_has_come_by_all() {
+    let (store, clock) = (Reading::of(MemoryStore::new()), Clock::fixed(NOW));
+    let metrics = Metrics::new(Arc::clone(&store) as _, clock.clone(), MetricsSettings::default());
+    let mut endpoints: Vec<_> = (0..COUNTED_AT_ONCE / 2).map(|_| EndpointId::generate()).collect();
+    endpoints.sort();
+    endpoints.iter().for_each(|endpoint| metrics.add(endpoint, &Bench::record(NOW, 1.0, 0, None)));
+    metrics.write().await.unwrap();
+    let (first, last) = (&endpoints[0], endpoints.last().unwrap());
+    let mut counting = Counting::default();
+    store.rows();
+    assert!(!metrics.count_some(&mut counting).await.unwrap());
+    assert!(store.rows() <= COUNTED_AT_ONCE + 1);
+    assert_eq!(metrics.figures(first), None, "the last one is not counted, nor is any told");
+    assert!(metrics.count_some(&mut counting).await.unwrap());
+    assert!(store.rows() < 10);
+    let calls = |endpoint: &EndpointId| metrics.figures(endpoint).unwrap().calls;
+    assert_eq!((calls(first), calls(last)), (1, 1));
+
+    // Called between two turns: once, whether the count has come by or not.
+    assert!(!metrics.count_some(&mut counting).await.unwrap());
+    [first, last].into_iter().for_each(|endpoint| metrics.add(endpoint, &Bench::record(NOW, 1.0, 0, None)));
+    metrics.write().await.unwrap();
+    assert_eq!((calls(first), calls(last)), (2, 2));
+    assert!(metrics.count_some(&mut counting).await.unwrap());
+    assert_eq!((calls(first), calls(last)), (2, 2));
 }
 
 #[tokio::test]
