@@ -11,7 +11,7 @@ use tollhouse_protocol::limits::TABLE;
 use super::{Catalog, PolicyDraft, PublishError, entry::Asked, limits::limits_in_force};
 use crate::tool::{Owner, Slug};
 
-/// Endpoints that are looked at before others have a turn on the thread: about a millisecond.
+/// Endpoints that are looked at before others have a turn on the thread: about a millisecond where each asks for something of its own.
 const SLICE: usize = 200;
 /// Endpoints that are named.
 const NAMED: usize = 20;
@@ -43,7 +43,7 @@ impl Catalog {
         let mut found = Narrowing::default();
         let (all, before) = (self.all(), self.policy());
         // Many ask for the same.
-        let mut known: HashMap<Option<Arc<String>>, Asked> = HashMap::new();
+        let mut known: HashMap<Option<Arc<String>>, (Asked, Vec<&'static str>, bool)> = HashMap::new();
         for (number, entry) in all.values().enumerate() {
             if number % SLICE == SLICE - 1 {
                 tokio::task::yield_now().await;
@@ -51,17 +51,20 @@ impl Catalog {
             if *entry.owner == Owner::Platform {
                 continue;
             }
-            let asked = known.entry(entry.asked.clone()).or_insert_with(|| entry.asked());
-            let under = |ceilings| limits_in_force(&asked.own_limits, &entry.owner, ceilings, &asked.limit_caps);
-            let (now, then) = (under(&before.policy.limits), under(&policy.limits));
-            let lowered: Vec<_> = TABLE.iter().filter(|row| then.get(row.name) < now.get(row.name)).collect();
+            // What is lowered is the same for all builders.
+            let (asked, lowered, ends) = known.entry(entry.asked.clone()).or_insert_with(|| {
+                let asked = entry.asked();
+                let under = |ceilings| limits_in_force(&asked.own_limits, &entry.owner, ceilings, &asked.limit_caps);
+                let (now, then) = (under(&before.policy.limits), under(&policy.limits));
+                let lowered: Vec<_> = TABLE.iter().map(|row| row.name).filter(|name| then.get(name) < now.get(name)).collect();
+                (asked, lowered, now.wall_ms > long_running_ms && then.wall_ms <= long_running_ms)
+            });
             let is_stricter = policy.tier > self.tier_under(before.policy.tier, &entry.owner, asked.tier_cap);
             if lowered.is_empty() && !is_stricter {
                 continue;
             }
-            lowered.iter().for_each(|row| *found.limits.entry(row.name).or_default() += 1);
-            let ends = now.wall_ms > long_running_ms && then.wall_ms <= long_running_ms;
-            found.long_running += u64::from(ends);
+            lowered.iter().for_each(|name| *found.limits.entry(name).or_default() += 1);
+            found.long_running += u64::from(*ends);
             found.tier += u64::from(is_stricter);
             found.endpoints += 1;
             if found.slugs.len() < NAMED {

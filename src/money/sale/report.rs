@@ -199,8 +199,13 @@ impl Sales {
         let first = day(since);
         let (mut builders, mut own, mut days) = (Totals::default(), Sums::default(), BTreeMap::<u32, (Totals, u64)>::new());
         let mut rest = SALES.all();
-        while let Some((owner, _)) = SALES.first(&*self.store, &rest).await? {
-            rest = rest.behind(&owner);
+        while let Some(last) = SALES.unread(&*self.store, &rest, 1, Direction::Backward).await?.pop() {
+            let (owner, last) = SALES.key(&last)?;
+            rest = rest.before(&owner);
+            // Roll-ups are in the order of their days, and rows behind them.
+            if matches!(last, SaleKey::RollUp(day, _) if day < first) {
+                continue;
+            }
             let share = owner.0;
             let sums = self.sums(&share, first, Detail::Sums).await?;
             let is_own = share == Owner::Platform.share();

@@ -110,6 +110,31 @@ async fn payouts_that_are_not_asked_for_are_not_read() {
 }
 
 #[tokio::test]
+async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row() {
+    let store = Reading::of(MemoryStore::new());
+    let sales = Sales::new(Arc::clone(&store) as _);
+    let endpoint = EndpointId::generate();
+    let sells = async |owner: &Owner, at: Timestamp| {
+        let sale = Sale { endpoint: endpoint.clone(), slug: "a-tool".parse().unwrap(), totals: Totals::paid(PRICE, MicroUsd(500)) };
+        sale.row(owner, at, ReceiptId::generate().as_str()).commit(&*store, Durability::Buffered).await.unwrap();
+    };
+    let (long_ago, since) = (Timestamp(NOW.0 - 40 * DAY), Timestamp(NOW.0 - 30 * DAY));
+    let owners: Vec<_> = (0..50).map(|_| Owner::Builder(BuilderId::generate())).collect();
+    for owner in &owners {
+        sells(owner, long_ago).await;
+    }
+    sells(&owners[7], NOW).await;
+    sales.fold_left(NOW).await.unwrap();
+    // Of an old day, and not folded yet: what is before it may be of a newer one.
+    sells(&owners[7], long_ago).await;
+    sells(&owners[8], NOW).await;
+    store.rows();
+    assert_eq!(sales.host_report(since).await.unwrap().totals.paid_calls, 2);
+    // One of each owner, those of two that are told or may be, and that there is no other owner.
+    assert_eq!(store.rows(), 50 + 2 + 1 + 1);
+}
+
+#[tokio::test]
 async fn what_a_crash_left_is_folded_by_turns_that_read_no_more_of_owners_without_any() {
     let store = Reading::of(MemoryStore::new());
     let sales = Sales::new(Arc::clone(&store) as _);
