@@ -257,7 +257,8 @@ fn every_table_holds_what_the_schema_says() {
     let rows: Vec<_> = schema.lines().filter_map(|line| line.split_once(" => \"")).collect();
     let mut held: Vec<(String, String)> = Vec::new();
     for (file, text) in sources("src") {
-        if file.starts_with("src/store") {
+        // Of what lies in it the store has one table for itself.
+        if file.starts_with("src/store") && !file.ends_with("store/round.rs") {
             continue;
         }
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");

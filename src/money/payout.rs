@@ -16,6 +16,7 @@
 //! No packet is begun while more is to be given back than waits.
 
 mod agrees;
+mod by_state;
 mod collect;
 mod configure;
 mod error;

@@ -111,23 +111,23 @@ impl<K: Key, V: Value> Round<'_, K, V> {
         };
     }
 
-    /// The next rows, of which each is a part, some hundreds of them; `None` where the turn, or the round, is over.
+    /// The next rows of a round that goes forward, of which each is a part, at most `limit`; `None` where the turn, or the round, is over. One
+    /// that does not read is logged and left out.
     ///
     /// # Errors
     ///
-    /// As [`Table::page`].
+    /// The store's.
     pub async fn rows(&mut self, limit: usize) -> Result<Option<Vec<Row<K, V>>>, StoreError> {
+        debug_assert!(self.direction == Direction::Forward, "rows come forward");
         if self.is_over || self.left == 0 {
             return Ok(None);
         }
         let limit = limit.min(self.left);
         self.left -= limit;
-        let rows = self.table.page(self.store, &self.rest, limit, self.direction).await?;
-        self.is_over = rows.len() < limit;
-        if let Some(last) = rows.last() {
-            self.past(&last.key);
-        }
-        Ok((!rows.is_empty()).then_some(rows))
+        let page = self.table.next(self.store, &mut self.rest, limit).await?;
+        self.is_over = page.as_ref().is_none_or(|page| page.len() < limit);
+        let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
+        Ok(page.map(|page| page.into_iter().filter_map(|row| row.map_err(logged).ok()).collect()))
     }
 
     /// Ends the turn: the next one goes on from here.
@@ -139,7 +139,9 @@ impl<K: Key, V: Value> Round<'_, K, V> {
         let place = match (self.direction, &self.rest.bounds.start, &self.rest.bounds.end) {
             _ if self.is_over => None,
             (Direction::Forward, Bound::Included(place), _) | (Direction::Backward, _, Bound::Excluded(place)) => Some(place.clone()),
-            // Nothing was come by, or nothing is behind.
+            // The first key behind it.
+            (Direction::Forward, Bound::Excluded(last), _) => Some([&last[..], &[0]].concat()),
+            // Nothing was come by.
             (Direction::Forward | Direction::Backward, _, _) => None,
         };
         let standing = Standing { begun_ms: self.begun_ms, place };
@@ -163,105 +165,4 @@ impl<K, V> fmt::Debug for Round<'_, K, V> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::{Ended, around::Reading, memory::MemoryStore};
-
-    /// Two rows of each owner.
-    const ROWS: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
-    const NOW: Timestamp = Timestamp(1_800_000_000_000);
-    const HOUR: Duration = Duration::from_secs(3_600);
-
-    async fn of_owners(count: usize) -> std::sync::Arc<Reading<MemoryStore>> {
-        let store = Reading::of(MemoryStore::new());
-        for owner in 0..count {
-            for row in ["a", "b"] {
-                let put = ROWS.put(&(Ended(format!("{owner:06}")), row.to_owned()), &());
-                put.commit(&*store, Durability::Buffered).await.unwrap();
-            }
-        }
-        store.rows();
-        store
-    }
-
-    /// The owners that a turn comes by, each with the row that it meets.
-    async fn turn(store: &dyn Store, direction: Direction) -> Vec<(String, String)> {
-        let mut round = ROWS.round(store, "test", direction, NOW).await.unwrap();
-        let mut met = vec![];
-        while let Some((owner, row)) = round.next().await.unwrap() {
-            round.past(&owner);
-            met.push((owner.0, row));
-        }
-        round.end().await.unwrap();
-        met
-    }
-
-    #[tokio::test]
-    async fn a_round_comes_by_every_part_once_and_no_turn_reads_more_than_it_may() {
-        for (direction, met) in [(Direction::Forward, "a"), (Direction::Backward, "b")] {
-            let owners = 2 * TURN + 7;
-            let store = of_owners(owners).await;
-            let mut all = vec![];
-            for expected in [TURN, TURN, 7] {
-                assert!(is_due(&*store, "test", HOUR, NOW).await.unwrap());
-                store.rows();
-                let some = turn(&*store, direction).await;
-                assert_eq!(some.len(), expected);
-                assert!(store.rows() <= TURN + 1, "and where it stands");
-                all.extend(some);
-            }
-            assert!(all.iter().all(|(_, row)| row == met), "the edge from which it comes");
-            if direction == Direction::Backward {
-                all.reverse();
-            }
-            assert_eq!(
-                all.into_iter().map(|(owner, _)| owner).collect::<Vec<_>>(),
-                (0..owners).map(|n| format!("{n:06}")).collect::<Vec<_>>()
-            );
-            assert!(!is_due(&*store, "test", HOUR, NOW).await.unwrap(), "it has come by all");
-            assert!(is_due(&*store, "test", HOUR, NOW.plus_millis(3_600_000)).await.unwrap());
-            assert_eq!(turn(&*store, direction).await.len(), TURN, "the next one begins anew");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_table_of_as_many_parts_as_a_turn_and_one_of_none_are_come_by() {
-        for owners in [0, 1, TURN] {
-            let store = of_owners(owners).await;
-            let met = turn(&*store, Direction::Forward).await.len() + turn(&*store, Direction::Forward).await.len();
-            // A turn that ends with the last part does not know yet that it is the last.
-            assert_eq!(met, if owners == 1 { 2 } else { owners });
-        }
-    }
-
-    #[tokio::test]
-    async fn rows_that_are_parts_come_in_pages() {
-        let store = of_owners(TURN).await;
-        let (mut seen, mut turns) = (vec![], 0);
-        while turns == 0 || !is_due(&*store, "test", HOUR, NOW).await.unwrap() || seen.len() < 2 * TURN {
-            let mut round = ROWS.round(&*store, "test", Direction::Forward, NOW).await.unwrap();
-            assert_eq!(round.begins(), turns == 0);
-            let mut some = 0;
-            while let Some(rows) = round.rows(300).await.unwrap() {
-                some += rows.len();
-                seen.extend(rows.into_iter().map(|row| row.key));
-            }
-            assert!(some <= TURN);
-            round.end().await.unwrap();
-            turns += 1;
-        }
-        assert_eq!((seen.len(), turns), (2 * TURN, 2));
-        assert!(seen.is_sorted() && seen.windows(2).all(|two| two[0] != two[1]));
-    }
-
-    #[tokio::test]
-    async fn of_two_that_are_at_the_same_turn_one_says_how_far_it_is() {
-        let store = of_owners(TURN + 5).await;
-        let mut slow = ROWS.round(&*store, "test", Direction::Forward, NOW).await.unwrap();
-        let (first, _) = slow.next().await.unwrap().unwrap();
-        slow.past(&first);
-        assert_eq!(turn(&*store, Direction::Forward).await.len(), TURN);
-        slow.end().await.unwrap();
-        assert_eq!(turn(&*store, Direction::Forward).await.len(), 5, "it goes on behind the faster one");
-    }
-}
+mod tests;

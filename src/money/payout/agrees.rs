@@ -1,8 +1,10 @@
 //! Whether payout packets and what finds and counts them agree: of a store that nobody writes to.
 
 use super::{
-    PAYOUT_BUILDERS, PAYOUTS, key,
-    states::{BY_STATE, Counts, PAYOUT_STATES},
+    PAYOUT_BUILDERS, PAYOUTS,
+    by_state::BY_STATE,
+    key,
+    states::{Counts, PAYOUT_STATES},
 };
 use crate::{
     base::flaws::Flaws,

@@ -354,6 +354,7 @@ async fn every_receipt_is_in_one_packet() {
     for seed in 1..=30_u64 {
         let mut random = fastrand::Rng::with_seed(seed);
         let bench = Bench::new().settled().await;
+        bench.payouts.open().await.unwrap();
         let builders = [bench.builder.clone(), BuilderId::generate()];
         bench.set(&builders[1], 0).await;
         let mut earned: [BTreeMap<String, u64>; 2] = Default::default();
@@ -408,6 +409,7 @@ async fn every_receipt_is_in_one_packet() {
         let own = bench.payouts.list(&builders[0], 1_000, None).await.unwrap().0.len()
             + bench.payouts.list(&builders[1], 1_000, None).await.unwrap().0.len();
         assert_eq!(all.len(), own, "seed {seed}");
+        assert_eq!(flaws(bench.store.inner()).await, [String::new(); 0], "seed {seed}");
     }
 }
 

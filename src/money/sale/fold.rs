@@ -61,10 +61,14 @@ impl Sales {
     pub async fn fold_left(&self, now: Timestamp) -> Result<(), StoreError> {
         let mut round = SALES.round(&*self.store, Self::ROUND, Direction::Backward, now).await?;
         while let Some((owner, last)) = round.next().await? {
-            if matches!(last, SaleKey::Row(..)) {
-                self.fold(&owner.0).await?;
-            }
             round.past(&owner);
+            if matches!(last, SaleKey::Row(..))
+                && let Err(error) = self.fold(&owner.0).await
+            {
+                // A row that does not read holds up no other owner.
+                round.end().await?;
+                return Err(error);
+            }
         }
         round.end().await
     }

@@ -1,0 +1,84 @@
+//! Packets by their state: those of each, and how many there are.
+
+use super::{
+    PAYOUTS, Payouts,
+    states::{Counts, PAYOUT_STATES, count},
+    status::Status,
+};
+use crate::{
+    base::id::{BuilderId, PayoutId},
+    store::{Batch, Direction, Durability, StoreError, Table, schema},
+};
+
+/// That every packet is found and counted so.
+pub(super) const BY_STATE: Table<(), String> = schema::PAYOUTS_BY_STATE.holding();
+
+/// As that is written now.
+const FORM: &str = "1";
+
+/// Packets of a version before that are looked at at once.
+const PAGE: usize = 500;
+
+impl Payouts {
+    /// Has the packets that a version before this one wrote be found and counted by their state, unless that was done. To be called before
+    /// anything else uses them.
+    ///
+    /// # Errors
+    ///
+    /// The store's; the next start goes on.
+    pub async fn open(&self) -> Result<(), StoreError> {
+        let store = &*self.store;
+        if BY_STATE.get(store, &()).await?.as_deref() == Some(FORM) {
+            return Ok(());
+        }
+        let mut range = PAYOUTS.all();
+        while let Some((rows, rest)) = PAYOUTS.sound(store, &range, PAGE).await? {
+            let (mut batch, mut new) = (Batch::new(), Vec::new());
+            for row in rows {
+                let at = (row.value.status.number(), row.key.1.clone());
+                if PAYOUT_STATES.get(store, &at).await?.is_none() {
+                    // As it is stored: another host may do the same, or change it.
+                    batch.holds(&PAYOUTS, &row).insert(&PAYOUT_STATES, &at, &row.value.builder_id);
+                    new.push(row.value.status);
+                }
+            }
+            for status in Status::ALL {
+                let more = new.iter().filter(|other| **other == status).count();
+                if more > 0 {
+                    count(&mut batch, status, more as i128);
+                }
+            }
+            match batch.commit(store, Durability::Buffered).await {
+                Ok(_) => range = rest,
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        BY_STATE.put(&(), &FORM.to_owned()).commit(store, Durability::Durable).await.map(drop)
+    }
+
+    /// How many packets there are of each state, whichever host has them.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn counts(&self) -> Result<Counts, StoreError> {
+        Counts::stored(&*self.store).await
+    }
+
+    /// The packets of a state, newest first, before `cursor`, and whose they are.
+    pub(super) async fn in_state(
+        &self,
+        status: Status,
+        limit: usize,
+        cursor: Option<&PayoutId>,
+    ) -> Result<Vec<(PayoutId, BuilderId)>, StoreError> {
+        let number = status.number();
+        let mut range = PAYOUT_STATES.under(&number);
+        if let Some(cursor) = cursor {
+            range = range.before(&(number, cursor.clone()));
+        }
+        let rows = PAYOUT_STATES.page(&*self.store, &range, limit, Direction::Backward).await?;
+        Ok(rows.into_iter().map(|row| (row.key.1, row.value)).collect())
+    }
+}
