@@ -32,6 +32,15 @@ pub struct Narrowing {
     pub slugs: Vec<Slug>,
 }
 
+/// What becomes of all endpoints that ask for the same.
+struct Lowered {
+    asked: Asked,
+    /// The limits that would be lower.
+    limits: Vec<&'static str>,
+    /// Whether they would stop being long-running.
+    ends: bool,
+}
+
 impl Catalog {
     /// What the policy of a draft would narrow; with a wall limit above `long_running_ms` an endpoint is long-running.
     ///
@@ -43,7 +52,7 @@ impl Catalog {
         let mut found = Narrowing::default();
         let (all, before) = (self.all(), self.policy());
         // Many ask for the same.
-        let mut known: HashMap<Option<Arc<String>>, (Asked, Vec<&'static str>, bool)> = HashMap::new();
+        let mut known: HashMap<Option<Arc<String>>, Lowered> = HashMap::new();
         for (number, entry) in all.values().enumerate() {
             if number % SLICE == SLICE - 1 {
                 tokio::task::yield_now().await;
@@ -52,12 +61,12 @@ impl Catalog {
                 continue;
             }
             // What is lowered is the same for all builders.
-            let (asked, lowered, ends) = known.entry(entry.asked.clone()).or_insert_with(|| {
+            let Lowered { asked, limits: lowered, ends } = known.entry(entry.asked.clone()).or_insert_with(|| {
                 let asked = entry.asked();
                 let under = |ceilings| limits_in_force(&asked.own_limits, &entry.owner, ceilings, &asked.limit_caps);
                 let (now, then) = (under(&before.policy.limits), under(&policy.limits));
                 let lowered: Vec<_> = TABLE.iter().map(|row| row.name).filter(|name| then.get(name) < now.get(name)).collect();
-                (asked, lowered, now.wall_ms > long_running_ms && then.wall_ms <= long_running_ms)
+                Lowered { asked, limits: lowered, ends: now.wall_ms > long_running_ms && then.wall_ms <= long_running_ms }
             });
             let is_stricter = policy.tier > self.tier_under(before.policy.tier, &entry.owner, asked.tier_cap);
             if lowered.is_empty() && !is_stricter {
