@@ -44,10 +44,10 @@ pub async fn read_back(path: &Path, named: fn(&Written) -> Option<Named>) -> Res
         let wrong = |source| BackupError::Dump { path: path.clone(), source };
         let mut dump = open(&path)?;
         let (mut found, mut sums) = (BTreeSet::new(), Sums::default());
-        while let Some(page) = dump.next().map_err(wrong)? {
+        while let Some(page) = dump.next_page().map_err(wrong)? {
             found.extend(written(&page).filter_map(|row| named(&row)));
             if let Page::End(said) = page {
-                sums = said;
+                sums = *said;
             }
         }
         let header = serde_json::from_value(dump.header().clone()).map_err(|_| wrong(DumpError::Format))?;
@@ -69,8 +69,8 @@ pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupEr
     let filling = async {
         let mut sums = None;
         while let Some(page) = pages.recv().await {
-            if let Page::End(said) = page {
-                sums = Some(said);
+            if let Page::End(said) = &page {
+                sums = Some(**said);
             }
             filler.take(page).await?;
         }
@@ -86,7 +86,7 @@ pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupEr
 
 fn hand_out(path: PathBuf, hand: &mpsc::Sender<Page>) -> Result<(), BackupError> {
     let mut dump = open(&path)?;
-    while let Some(page) = dump.next().map_err(|source| BackupError::Dump { path: path.clone(), source })? {
+    while let Some(page) = dump.next_page().map_err(|source| BackupError::Dump { path: path.clone(), source })? {
         if hand.blocking_send(page).is_err() {
             // Whoever takes them says why not.
             return Ok(());

@@ -59,7 +59,7 @@ pub(super) async fn examine(base: &str) -> Vec<Finding> {
 
 /// Whether others may come to where the URL leads.
 fn whom(url: &Url) -> Finding {
-    let guard = Guard::new(GuardSettings::default()).and_then(|guard| Ok(guard.check(url.as_str(), None)));
+    let guard = Guard::new(GuardSettings::default()).map(|guard| guard.check(url.as_str(), None));
     match guard {
         Ok(Err(FetchError::Forbidden(why))) if url.scheme() == "https" => {
             Finding::warn("public", format!("others may not come there: {why}"), "name the host by a public name, on port 443")

@@ -60,12 +60,10 @@ pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
     let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
     if method == CANCELLED
         && let (Some(session), Some(id)) = (Session::of(headers), params.and_then(|params| params.request_id))
+        && !front.cancellable.cancel(session, id.clone())
+        && let Some(name) = Cancellable::name(session, &id)
     {
-        if !front.cancellable.cancel(session, id.clone())
-            && let Some(name) = Cancellable::name(session, &id)
-        {
-            front.recalls.tell_of_unsure(name);
-        }
+        front.recalls.tell_of_unsure(name);
     }
     match &*method {
         "initialize" => Asks::ToBegin,

@@ -45,6 +45,9 @@ pub async fn examine(config: &PostgresConfig) -> Result<Examined, LookError> {
     Ok(Examined { about, hosts, each: config.connections() })
 }
 
+/// How a finding is made of its part, its text and its remedy.
+type Made = fn(&'static str, String, String) -> Finding;
+
 impl Examined {
     /// What a promise to those who pay needs and is not so.
     #[must_use]
@@ -83,10 +86,10 @@ impl Examined {
     pub fn findings(&self) -> Vec<Finding> {
         let about = &self.about;
         let mut told = vec![Finding::ok("database", format!("PostgreSQL {}", about.version))];
-        let mut line = |is_so: bool, make: fn(&'static str, String, String) -> Finding, what: &str, missing: &str, remedy: &str| {
+        let mut line = |is_so: bool, make: Made, what: &str, missing: &str, remedy: &str| {
             told.push(if is_so { Finding::ok("database", what) } else { make("database", missing.to_owned(), remedy.to_owned()) });
         };
-        let (fail, warn): (fn(_, String, String) -> _, fn(_, String, String) -> _) = (Finding::fail, Finding::warn);
+        let (fail, warn): (Made, Made) = (Finding::fail, Finding::warn);
         let fsync = "`fsync = on` in postgresql.conf: a crash of the server loses or breaks what was told as paid";
         line(about.fsync, fail, "fsync is on", "fsync is off", fsync);
         let pages = "`full_page_writes = on` in postgresql.conf: a crash can leave half a page";

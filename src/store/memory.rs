@@ -117,7 +117,7 @@ impl Store for MemoryStore {
         }
         let gone = |_| StoreError::Away("nobody takes the copy any more".to_owned());
         to.send(Page::Rows(rows)).await.map_err(gone)?;
-        to.send(Page::End(sums)).await.map_err(gone)
+        to.send(Page::End(Box::new(sums))).await.map_err(gone)
     }
 
     fn is_shared(&self) -> bool {

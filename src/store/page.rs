@@ -16,7 +16,7 @@ pub enum Page {
     /// What commits did since the walk began, in their order: written over the rows it makes them those of one moment.
     Changes(Vec<Write>),
     /// The last page: what all rows come to at that moment.
-    End(Sums),
+    End(Box<Sums>),
 }
 
 /// What rows come to, by their spaces: how many there are, their bytes, and a print of all of them, in whatever order they come.

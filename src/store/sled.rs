@@ -330,7 +330,7 @@ impl Store for SledStore {
             while let Some(changes) = feed.changes(until)? {
                 hand(Page::Changes(changes))?;
             }
-            hand(Page::End(feed.sums()))
+            hand(Page::End(Box::new(feed.sums())))
         });
         walking.await.unwrap_or_else(|_| Err(StoreError::Away("the tree stopped while it was copied".to_owned())))
     }

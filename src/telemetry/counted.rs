@@ -58,8 +58,11 @@ pub struct ByOutcome {
     /// Beside the codes.
     own: &'static [(&'static str, &'static str)],
     /// In order.
-    counts: OnceLock<Box<[(&'static str, &'static str, AtomicU64)]>>,
+    counts: OnceLock<Box<[OfOutcome]>>,
 }
+
+/// How something ended, whose fault that is, and how often it was so.
+type OfOutcome = (&'static str, &'static str, AtomicU64);
 
 impl ByOutcome {
     const fn new(metric: &'static Metric, own: &'static [(&'static str, &'static str)]) -> Self {

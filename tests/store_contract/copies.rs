@@ -39,7 +39,7 @@ async fn filled(pages: Vec<Page>) -> Result<Arc<dyn Store>, FillError> {
 async fn fill_with(store: &Arc<dyn Store>, pages: Vec<Page>) -> Result<(), FillError> {
     let mut filler = Filler::new(Arc::clone(store));
     for page in pages {
-        let end = if let Page::End(sums) = &page { Some(*sums) } else { None };
+        let end = if let Page::End(sums) = &page { Some(**sums) } else { None };
         filler.take(page).await?;
         if let Some(sums) = end {
             return filler.settle(&sums).await;
@@ -154,7 +154,7 @@ fn dump(pages: &[Page]) -> Vec<u8> {
 fn read(bytes: &[u8]) -> Result<Vec<Page>, DumpError> {
     let mut dump = DumpReader::begin(Cursor::new(bytes))?;
     let mut pages = Vec::new();
-    while let Some(page) = dump.next()? {
+    while let Some(page) = dump.next_page()? {
         pages.push(page);
     }
     assert_eq!(dump.header()["of"], "a test");

@@ -55,7 +55,7 @@ fn slugs<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Vec<String> {
 fn plainly(all: &Snapshot, filter: &Filter, order: Option<Order>) -> Vec<String> {
     let place = |entry: &Arc<Entry>| (order.map_or(0, |order| order.rank(entry)), entry.slug.clone());
     let mut taken: Vec<_> = all.values().filter(|entry| entry.listed() && filter.takes(entry)).collect();
-    taken.sort_by(|one, other| place(one).cmp(&place(other)));
+    taken.sort_by_key(|entry| place(entry));
     slugs(taken.into_iter())
 }
 

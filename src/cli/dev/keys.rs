@@ -44,7 +44,7 @@ impl Keys {
         let (press, pressed) = mpsc::channel(8);
         // It ends with the process, or with the terminal.
         thread::spawn(move || {
-            for byte in io::stdin().bytes() {
+            for byte in io::stdin().lock().bytes() {
                 let key = match byte {
                     Ok(b'c') => Key::Call,
                     Ok(b'r') => Key::Cases,

@@ -41,7 +41,7 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn of(host: &Arc<Local>, slug: &str, since: &str, out: Out) -> Self {
         let (send, entries) = mpsc::unbounded_channel();
-        let kinds: [(&'static str, fn(Value) -> Entry); 2] = [("calls", Entry::Call), ("logs", Entry::Log)];
+        let kinds: [(_, fn(_) -> _); 2] = [("calls", Entry::Call), ("logs", Entry::Log)];
         let tasks = kinds.map(|(name, entry)| {
             let (host, slug, since, send) = (Arc::clone(host), slug.to_owned(), since.to_owned(), send.clone());
             tokio::spawn(async move {

@@ -4,6 +4,7 @@
 //! binary: rolldown is 288 crates, twice what the host is built of, and wants a newer compiler each month.
 
 use std::{
+    cmp::Reverse,
     ffi::OsString,
     fs,
     path::{Path, PathBuf},
@@ -135,7 +136,7 @@ fn made(tool: &Tool, scratch: &Path) -> Option<(Bundle, Vec<(String, u64)>)> {
             None => room.push((what.to_owned(), bytes)),
         }
     }
-    room.sort_by(|one, other| other.1.cmp(&one.1));
+    room.sort_by_key(|(_, bytes)| Reverse(*bytes));
     Some((Bundle { source: read("bundle.js")?, language: "js", map, files, is_made: true }, room))
 }
 

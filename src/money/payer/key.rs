@@ -35,7 +35,7 @@ impl PayKey {
     /// The secret in hex, without `0x`: for the one place where it is kept.
     #[must_use]
     pub fn secret(&self) -> Zeroizing<String> {
-        Zeroizing::new(hex::encode(&*self.secret_bytes()))
+        Zeroizing::new(hex::encode(*self.secret_bytes()))
     }
 
     /// The secret itself.

@@ -80,7 +80,7 @@ impl<R: Read> DumpReader<R> {
     /// # Errors
     ///
     /// A dump that is damaged: what was handed out of it is not to be relied on.
-    pub fn next(&mut self) -> Result<Option<Page>, DumpError> {
+    pub fn next_page(&mut self) -> Result<Option<Page>, DumpError> {
         if self.ended {
             return Ok(None);
         }
@@ -107,12 +107,12 @@ impl<R: Read> DumpReader<R> {
     ///
     /// # Errors
     ///
-    /// As [`DumpReader::next`].
+    /// As [`DumpReader::next_page`].
     pub fn verify(mut self) -> Result<(u64, Sums), DumpError> {
         let mut sums = Sums::default();
-        while let Some(page) = self.next()? {
+        while let Some(page) = self.next_page()? {
             if let Page::End(said) = page {
-                sums = said;
+                sums = *said;
             }
         }
         Ok((self.at, sums))
@@ -177,7 +177,7 @@ impl<R: Read> DumpReader<R> {
             return Err(self.damaged("something follows its end"));
         }
         self.ended = true;
-        Ok(Page::End(sums))
+        Ok(Page::End(Box::new(sums)))
     }
 
     fn block(&mut self) -> Result<(u8, Vec<u8>), DumpError> {

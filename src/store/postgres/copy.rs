@@ -29,5 +29,5 @@ pub(super) async fn copy(config: &PostgresConfig, to: Sender<Page>) -> Result<()
             to.send(Page::Rows(rows.collect())).await.map_err(gone)?;
         }
     }
-    to.send(Page::End(sums)).await.map_err(gone)
+    to.send(Page::End(Box::new(sums))).await.map_err(gone)
 }
