@@ -56,7 +56,7 @@ pub async fn read_back(path: &Path, named: fn(&Written) -> Option<Named>) -> Res
     reading.await.unwrap_or_else(|error| Err(StoreError::Away(error.to_string()).into()))
 }
 
-/// Fills an empty store from a dump, and holds each row against it. Until [that ends](Filling::ends) no host serves it.
+/// Fills an empty store from a dump, and holds each row against it. Until [that ends](Filler::settle) no host serves it.
 ///
 /// # Errors
 ///
