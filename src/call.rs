@@ -264,6 +264,7 @@ impl Calls {
             input_bytes: 0,
             till,
             took: OnceLock::new(),
+            status: OnceLock::new(),
             turn,
         };
         telemetry::note("tollhouse.call.id", || task.call.to_string());
@@ -438,6 +439,9 @@ impl Calls {
             produced = running => produced,
             () = self.taken_back(task, admission) => Err(CallError::Cancelled),
         };
+        if let Ok(produced) = &produced {
+            _ = task.status.set(produced.status);
+        }
         let used = task.turn.total().saturating_sub(before);
         if !used.is_zero() {
             task.live.usual_cost.add(used);

@@ -10,6 +10,7 @@ mod read;
 mod tests;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -104,6 +105,12 @@ pub struct CallRecord {
     pub receipt_id: Option<ReceiptId>,
     /// The version that ran.
     pub version: String,
+    /// `GET` or `POST`, as its handler was told; absent of calls that an older host has kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<Cow<'static, str>>,
+    /// What its handler answered with; absent where it did not answer, or an older host has kept the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
 }
 
 /// How a call ended.

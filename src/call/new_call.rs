@@ -49,6 +49,8 @@ pub(super) struct NewCall {
     pub(super) till: Arc<Till>,
     /// Of its run in the sandbox, once that has ended.
     pub(super) took: OnceLock<Took>,
+    /// What its handler answered with, once it has.
+    pub(super) status: OnceLock<u16>,
     /// Of the caller's network.
     pub(super) turn: Turn,
 }
@@ -130,6 +132,8 @@ impl NewCall {
             input_bytes: self.input_bytes as u64,
             receipt_id: (outcome == CallOutcome::Succeeded).then(|| self.receipt.clone()),
             version: self.live.endpoint.version.clone(),
+            method: Some(self.head.method.into()),
+            status: self.status.get().copied(),
         }
     }
 }

@@ -74,6 +74,8 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         input_bytes: 17,
         receipt_id: None,
         version: "sha256:abc".to_owned(),
+        method: Some("POST".into()),
+        status: None,
     }
 }
 
@@ -331,7 +333,8 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_endpoints_have_nothing_t
 fn a_record_holds_nothing_of_the_caller() {
     let shown = serde_json::to_value(call(NOW, Some("busy"))).unwrap();
     let names: Vec<_> = shown.as_object().unwrap().keys().cloned().collect();
-    let expected = ["at", "callId", "charged", "code", "cpuMs", "durationMs", "inputBytes", "outcome", "payment", "priceUsd", "version"];
+    let expected =
+        ["at", "callId", "charged", "code", "cpuMs", "durationMs", "inputBytes", "method", "outcome", "payment", "priceUsd", "version"];
     assert_eq!(names, expected);
     assert_eq!((&shown["charged"], &shown["priceUsd"], &shown["payment"]), (&false.into(), &0.0015.into(), &"x402".into()));
 }

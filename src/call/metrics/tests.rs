@@ -76,6 +76,8 @@ impl Bench {
             input_bytes: 2,
             receipt_id: None,
             version: "v".to_owned(),
+            method: Some("POST".into()),
+            status: None,
         }
     }
 

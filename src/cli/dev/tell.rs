@@ -2,7 +2,7 @@
 
 use jiff::{Zoned, tz::TimeZone};
 use serde_json::{Value, json};
-use tollhouse::base::clock::Clock;
+use tollhouse::{base::clock::Clock, call::ERROR_STATUS};
 
 use crate::cli::{
     base::{
@@ -64,10 +64,8 @@ impl Teller {
         if self.out.json {
             return self.out.object(&json!({ "event": "call", "call": call }));
         }
-        let code = text(call, "code");
-        let is_well = text(call, "outcome") == "succeeded";
-        let ended =
-            if is_well { self.out.paint(Paint::Good, "call 200") } else { self.out.paint(Paint::Bad, &format!("call {}", line(code))) };
+        let paint = if text(call, "outcome") == "succeeded" { Paint::Good } else { Paint::Bad };
+        let ended = self.out.paint(paint, &ended(call));
         let millis = |name: &str| call[name].as_f64().map(|millis| format!("{millis:.1} ms"));
         let mut parts = vec![ended];
         parts.extend(millis("durationMs"));
@@ -114,7 +112,35 @@ impl Teller {
     }
 }
 
+/// How a call was made and ended: `POST 200` where its handler answered, else why it did not: `POST handler_failed`.
+fn ended(call: &Value) -> String {
+    let code = text(call, "code");
+    let answered = call["status"].as_u64().filter(|_| code.is_empty() || code == ERROR_STATUS);
+    let how = answered.map_or_else(|| line(code), |status| status.to_string());
+    format!("{} {how}", line(text(call, "method")))
+}
+
 fn now() -> String {
     let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
     now.map(|now| Zoned::new(now, TimeZone::system()).strftime("%H:%M:%S").to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_told_by_its_method_and_what_it_was_answered() {
+        for (call, told) in [
+            (json!({ "method": "POST", "status": 200, "outcome": "succeeded" }), "POST 200"),
+            (json!({ "method": "GET", "status": 201, "outcome": "succeeded" }), "GET 201"),
+            (json!({ "method": "POST", "status": 422, "outcome": "failed", "code": ERROR_STATUS }), "POST 422"),
+            (json!({ "method": "POST", "outcome": "failed", "code": "handler_failed" }), "POST handler_failed"),
+            // It answered, and its payment was refused then.
+            (json!({ "method": "POST", "status": 200, "outcome": "failed", "code": "payment_required" }), "POST payment_required"),
+            (json!({ "method": "POST", "outcome": "failed", "code": "forged\n\u{1b}[2J" }), "POST forgedU+000AU+001B[2J"),
+        ] {
+            assert_eq!(ended(&call), told, "{call}");
+        }
+    }
 }

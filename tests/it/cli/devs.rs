@@ -52,9 +52,14 @@ impl Dev {
 
     /// Asks it, as its owner.
     async fn call(&self, input: &Value) -> Value {
+        self.call_of("shout", input).await
+    }
+
+    /// Asks another tool, as its owner.
+    pub async fn call_of(&self, slug: &str, input: &Value) -> Value {
         let token = fs::read_to_string(self.folder.join(".tollhouse/dev/admin-token")).unwrap();
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let asked = client.post(format!("{}/tools/shout", self.url())).header("x-admin-token", token.trim()).json(input);
+        let asked = client.post(format!("{}/tools/{slug}", self.url())).header("x-admin-token", token.trim()).json(input);
         asked.send().await.unwrap().json().await.unwrap()
     }
 
@@ -73,7 +78,8 @@ async fn save_is_served_and_what_does_not_load_leaves_the_last_one_serving() {
     assert!(head.contains("/tools/shout  $0.01, play money   edit http://127.0.0.1:"), "{head}");
     dev.says("cases 3/3").await;
     assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
-    dev.says("yours, free  rcpt_").await;
+    let told = dev.says("yours, free  rcpt_").await;
+    assert!(told.contains("  POST 200  ") && told.contains(" ms  cpu "), "{told}");
     dev.says("info  shouting  {\"length\":2}").await;
     edit(&folder, "handler.ts", "toUpperCase", "toLowerCase");
     dev.says("cases 2/3   ✗ \"shouts\": /text expected \"HI\", got \"hi\"").await;
