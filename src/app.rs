@@ -40,6 +40,7 @@ use crate::{
     },
     capability::{
         CapabilityServices, Guard, GuardSettings,
+        guard::Recorded,
         secret::{Rotated, Secrets},
     },
     catalog::{Catalog, CatalogParts, safety::Scanner},
@@ -60,7 +61,7 @@ use crate::{
     operate::disk::Disk,
     replica::Replica,
     store::{
-        Store,
+        Store, StoreError,
         sled::{MoneyRows, SledConfig, SledStore},
     },
     telemetry::{self, Exporter, OtlpSettings},
@@ -276,6 +277,18 @@ impl App {
         app.sweep();
         jobs::rescan(&app.rooms);
         Ok(app)
+    }
+
+    /// Has requests of an endpoint's handler get recorded answers, from its next one on; `None` has the servers answer again.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<Recorded>>) -> Result<(), StoreError> {
+        if let Some(shown) = self.rooms.catalog.shown(slug).await? {
+            self.rooms.capabilities.answer_recorded(&shown.endpoint.id, recorded);
+        }
+        Ok(())
     }
 
     /// Serves all fronts on `listener` until the host is told to end, and every connection has.

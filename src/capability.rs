@@ -26,9 +26,10 @@ pub mod secret;
 mod till;
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
-        Arc, OnceLock,
+        Arc, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -54,7 +55,10 @@ pub use self::{
 };
 use crate::{
     base::{clock::Clock, id::EndpointId},
-    capability::secret::{Secrets, Visibility},
+    capability::{
+        guard::Recorded,
+        secret::{Secrets, Visibility},
+    },
     objects::Objects,
     replica::Replica,
     store::{Store, StoreError},
@@ -68,6 +72,7 @@ pub struct CapabilityServices {
     logs: Logs,
     secrets: Arc<Secrets>,
     replica: Arc<Replica>,
+    recorded: RwLock<HashMap<EndpointId, Arc<Recorded>>>,
 }
 
 impl CapabilityServices {
@@ -89,6 +94,7 @@ impl CapabilityServices {
             logs: Logs::start(store, clock, logs),
             secrets,
             replica,
+            recorded: RwLock::default(),
         })
     }
 
@@ -116,6 +122,20 @@ impl CapabilityServices {
         &self.secrets
     }
 
+    /// Has requests of an endpoint get recorded answers from its next one on; `None` has the servers answer again. It is for whoever
+    /// runs this host in their own process: nothing of it is stored.
+    pub fn answer_recorded(&self, endpoint: &EndpointId, recorded: Option<Arc<Recorded>>) {
+        let mut all = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
+        match recorded {
+            Some(recorded) => _ = all.insert(endpoint.clone(), recorded),
+            None => _ = all.remove(endpoint),
+        }
+    }
+
+    fn recorded(&self, endpoint: &EndpointId) -> Option<Arc<Recorded>> {
+        self.recorded.read().unwrap_or_else(PoisonError::into_inner).get(endpoint).map(Arc::clone)
+    }
+
     /// Waits until what calls have left to be written is written: changes of files, and lines of the log.
     pub async fn finish(&self) {
         self.files.finish().await;
@@ -129,6 +149,7 @@ impl CapabilityServices {
     ///
     /// Those of the store; what was removed by then stays removed.
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
+        self.answer_recorded(endpoint, None);
         self.secrets.forget(endpoint).await?;
         self.kv.forget(endpoint).await?;
         self.files.forget(endpoint).await?;
@@ -265,7 +286,8 @@ impl Ops {
 
     fn http_get_json(&self, granted: &Granted) -> http::Outgoing<'_> {
         let hosts = granted.hosts.clone();
-        http::Outgoing { guard: &self.services.guard, hosts, call: &self.call, counters: &self.http, hidden: self.hidden() }
+        let recorded = self.services.recorded(&self.call.endpoint_id);
+        http::Outgoing { guard: &self.services.guard, hosts, call: &self.call, counters: &self.http, hidden: self.hidden(), recorded }
     }
 }
 

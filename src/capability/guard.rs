@@ -21,6 +21,7 @@ mod fetch;
 mod kept;
 mod limits;
 mod meter;
+mod recorded;
 mod resolve;
 mod system;
 
@@ -42,6 +43,7 @@ pub use self::{
     error::{FetchError, GuardError},
     fetch::{Fetch, Fetched},
     limits::{MAX_REDIRECTS, URL_BYTES},
+    recorded::{Recorded, RecordedAnswer},
     resolve::Lookup,
 };
 use super::AllowedHosts;

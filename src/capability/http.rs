@@ -1,7 +1,10 @@
 //! `ctx.httpGetJson`: one JSON document of an allowed host, through the guard.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -15,7 +18,7 @@ use tollhouse_protocol::{HeaderFromEnv, OpFailure, OpValue};
 use super::{
     AllowedHosts, CallGrants, Guard, Redactor,
     failure::{self, invalid_argument},
-    guard::{Fetch, FetchError, Fetched},
+    guard::{Fetch, FetchError, Fetched, Recorded},
 };
 
 /// Requests of one call that are open at once; further ones wait within their own time.
@@ -94,6 +97,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) counters: &'a Counters,
     /// Hides what the handler must not see.
     pub(super) hidden: &'a Redactor,
+    /// Who answers instead of the servers.
+    pub(super) recorded: Option<Arc<Recorded>>,
 }
 
 impl Outgoing<'_> {
@@ -115,7 +120,8 @@ impl Outgoing<'_> {
         let wall = Duration::from_millis(timeout_ms.unwrap_or(limits.http_wall_ms).min(limits.http_wall_ms));
         let body_bytes = usize::try_from(limits.http_body_bytes).unwrap_or(usize::MAX);
         let owner = self.call.owner.share();
-        let request = Fetch { owner, headers, credential, hosts: Some(&self.hosts), ..Fetch::get(&url, wall, body_bytes) };
+        let hosts = Some(&self.hosts);
+        let request = Fetch { owner, headers, credential, hosts, recorded: self.recorded.clone(), ..Fetch::get(&url, wall, body_bytes) };
         let fetched = async {
             let _turn = self.counters.open.acquire().await.map_err(|_| FetchError::Unreachable("the call has ended".into()))?;
             self.guard.fetch(request).await

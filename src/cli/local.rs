@@ -13,6 +13,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use tollhouse::{
     app::App,
     base::causes::in_full,
+    capability::guard::Recorded,
     config::{Flags, Settings},
 };
 
@@ -137,6 +138,15 @@ impl Local {
             Err(error) if error.code() != "unknown_endpoint" => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Has requests of an endpoint get recorded answers, or again those of the servers they name.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(crate) async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<Recorded>>) -> Result {
+        self.app.answer_recorded(slug, recorded).await.map_err(|error| Error::refused(in_full(&error)))
     }
 
     /// Sets a secret of an endpoint.

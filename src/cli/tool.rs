@@ -8,6 +8,7 @@ pub(crate) mod imports;
 pub(crate) mod map;
 pub(crate) mod place;
 pub(crate) mod program;
+mod recorded;
 pub(crate) mod scaffold;
 pub(crate) mod scratch;
 pub(crate) mod types;

@@ -15,4 +15,5 @@ mod harness;
 mod hostile;
 mod key;
 mod profiles;
+mod recorded;
 mod terminal;

@@ -55,8 +55,14 @@ impl Caller {
     }
 
     async fn ask(&self, asked: GetJson<'_>) -> Result<Value, OpFailure> {
-        let outgoing =
-            Outgoing { guard: &self.guard, hosts: self.hosts.clone(), call: &self.call, counters: &self.counters, hidden: &self.hidden };
+        let outgoing = Outgoing {
+            guard: &self.guard,
+            hosts: self.hosts.clone(),
+            call: &self.call,
+            counters: &self.counters,
+            hidden: &self.hidden,
+            recorded: None,
+        };
         let GetJson { url, headers, timeout_ms, auth } = asked;
         match outgoing.get(url.to_owned(), headers.to_vec(), timeout_ms, auth.cloned()).await? {
             OpValue::Json(json) => Ok(serde_json::from_slice(&json).unwrap()),
@@ -120,6 +126,7 @@ async fn only_json_comes_through() {
         call: &caller.call,
         counters: &caller.counters,
         hidden: &caller.hidden,
+        recorded: None,
     };
     assert!(outgoing.get(url, vec![], None, None).await.is_ok());
 }

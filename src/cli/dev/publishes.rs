@@ -211,7 +211,10 @@ impl Publishes {
             }
         }
         if teller.out().json {
-            let cases = looked.cases.as_ref().map(|tried| json!({ "passed": tried.passed, "failed": tried.problems.len(), "skipped": tried.skipped, "problems": tried.problems }));
+            let cases = looked
+                .cases
+                .as_ref()
+                .map(|tried| json!({ "passed": tried.passed, "failed": tried.problems.len(), "problems": tried.problems }));
             return teller.event("looked", json!({ "types": types_told(looked), "cases": cases }), "");
         }
         let found = parts.join("   ");

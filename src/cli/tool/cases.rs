@@ -1,12 +1,14 @@
 //! `cases.jsonc`: what a tool does, as a list of claims, and whether an answer is what a case says. `fixtures/README.md` has the members.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
+use tollhouse::capability::guard::{Recorded, RecordedAnswer};
 
 use super::{
     folder,
     place::{Place, Problem, position},
+    recorded,
 };
 use crate::cli::base::clean::{first, json as on_one_line};
 
@@ -25,6 +27,8 @@ const LONGEST: usize = 60;
 pub(crate) struct Case {
     pub(crate) name: String,
     said: Map<String, Value>,
+    /// Of `http`.
+    recorded: Option<Vec<RecordedAnswer>>,
 }
 
 /// What was answered.
@@ -80,12 +84,13 @@ impl Case {
         if ends != 1 {
             return Err("a case has one of `output`, `outputMatches`, `error` and `publishError`".to_owned());
         }
-        Ok(Self { name, said })
+        let recorded = said.get("http").map(recorded::answers).transpose()?;
+        Ok(Self { name, said, recorded })
     }
 
-    /// Why it cannot be tried here: it wants recorded answers of other servers, and a host asks the real ones.
-    pub(crate) fn wants_recorded(&self) -> bool {
-        self.said.contains_key("http")
+    /// The answers that its handler gets in place of the servers'. `None`: the servers answer.
+    pub(crate) fn recorded(&self) -> Option<Arc<Recorded>> {
+        self.recorded.as_ref().map(|answers| Arc::new(Recorded::new(answers.clone())))
     }
 
     /// Whether it is about the publishing alone.

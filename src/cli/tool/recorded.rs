@@ -1,0 +1,98 @@
+//! `http` of a case: the answers that a handler gets in place of the servers'.
+
+use bytes::Bytes;
+use reqwest::{
+    StatusCode, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use serde_json::Value;
+use tollhouse::capability::guard::RecordedAnswer;
+
+/// What an answer may say.
+const MEMBERS: [&str; 4] = ["url", "status", "headers", "json"];
+
+/// Reads them, in their order.
+///
+/// # Errors
+///
+/// What is none, as the end of a sentence about a case.
+pub(super) fn answers(http: &Value) -> Result<Vec<RecordedAnswer>, String> {
+    let Value::Array(answers) = http else { return Err("`http` of a case is a list of answers".to_owned()) };
+    answers.iter().map(answer).collect()
+}
+
+fn answer(said: &Value) -> Result<RecordedAnswer, String> {
+    let Value::Object(members) = said else { return Err("an answer in `http` is an object".to_owned()) };
+    if let Some(odd) = members.keys().find(|member| !MEMBERS.contains(&member.as_str())) {
+        return Err(format!("an answer in `http` has no `{odd}`; it has {}", MEMBERS.join(", ")));
+    }
+    let url = said["url"].as_str().ok_or("an answer in `http` has a `url`")?;
+    let url = Url::parse(url).map_err(|error| format!("a `url` in `http` does not read: {error}"))?;
+    let status = match said.get("status") {
+        None => Some(StatusCode::OK),
+        Some(status) => status.as_u64().and_then(|status| u16::try_from(status).ok()).and_then(|status| StatusCode::from_u16(status).ok()),
+    };
+    let status = status.filter(|status| !status.is_informational()).ok_or("a `status` in `http` is a number from 200 to 999")?;
+    let body = said.get("json").map(|json| Bytes::from(json.to_string())).unwrap_or_default();
+    let headers = match said.get("headers") {
+        Some(headers) => headers_of(headers)?,
+        None if body.is_empty() => HeaderMap::new(),
+        None => HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]),
+    };
+    Ok(RecordedAnswer { url, status, headers, body })
+}
+
+fn headers_of(said: &Value) -> Result<HeaderMap, String> {
+    let Value::Object(said) = said else { return Err("`headers` in `http` are an object".to_owned()) };
+    let header = |(name, value): (&String, &Value)| {
+        let wrong = || format!("`{name}` in `http` is no header with a text");
+        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+        let value = value.as_str().and_then(|value| HeaderValue::from_str(value).ok()).ok_or_else(wrong)?;
+        Ok((parsed, value))
+    };
+    said.iter().map(header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_of_a_url_alone_is_an_empty_200() {
+        let read = answers(&json!([{ "url": "https://a.example" }, { "url": "https://b.example/x?y=1", "json": { "n": 1 } }])).unwrap();
+        assert_eq!(
+            (read[0].url.as_str(), read[0].status, read[0].body.len(), read[0].headers.len()),
+            ("https://a.example/", StatusCode::OK, 0, 0)
+        );
+        assert_eq!((&*read[1].body, &read[1].headers[CONTENT_TYPE]), (&b"{\"n\":1}"[..], &HeaderValue::from_static("application/json")));
+        let full = json!([{ "url": "https://a.example", "status": 503, "headers": { "Retry-After": "1" }, "json": null }]);
+        let read = answers(&full).unwrap();
+        assert_eq!(
+            (read[0].status.as_u16(), &read[0].headers["retry-after"], &*read[0].body),
+            (503, &HeaderValue::from_static("1"), &b"null"[..])
+        );
+        assert!(answers(&json!([])).unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_answer_is_told() {
+        for (said, told) in [
+            (json!({}), "a list"),
+            (json!([1]), "an object"),
+            (json!([{ "body": 1 }]), "no `body`"),
+            (json!([{}]), "has a `url`"),
+            (json!([{ "url": "/relative" }]), "does not read"),
+            (json!([{ "url": "https://a.example", "status": 101 }]), "from 200"),
+            (json!([{ "url": "https://a.example", "status": "200" }]), "from 200"),
+            (json!([{ "url": "https://a.example", "headers": [] }]), "an object"),
+            (json!([{ "url": "https://a.example", "headers": { "a b": "1" } }]), "`a b`"),
+            (json!([{ "url": "https://a.example", "headers": { "a": 1 } }]), "`a`"),
+            (json!([{ "url": "https://a.example", "headers": { "a": "\n" } }]), "`a`"),
+        ] {
+            let why = answers(&said).unwrap_err();
+            assert!(why.contains(told), "{said}: {why}");
+        }
+    }
+}

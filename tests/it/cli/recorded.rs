@@ -1,0 +1,95 @@
+//! Cases with recorded answers of other servers, tried by `check` and by `dev`: without any network.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::{devs::Dev, folders::begun, harness::Shell};
+use crate::fixtures::{folders, jsonc};
+
+/// A handler that asks for what its input names, one after the other, and answers what came of each.
+const HANDLER: &str = "export default async (req, ctx) => ({ came: await Promise.all(req.input.urls.map(async (url) => { try { const got = await ctx.httpGetJson(url); return { status: got.status, json: got.json, etag: got.headers.etag }; } catch (error) { return error.code; } })) });";
+
+/// A folder of a tool with that handler, that may ask one host.
+async fn asking(shell: &Shell, cases: &Value) -> std::path::PathBuf {
+    let folder = begun(shell, "asks").await;
+    fs::remove_file(folder.join("handler.ts")).unwrap();
+    fs::write(folder.join("handler.js"), HANDLER).unwrap();
+    let tool = json!({
+        "slug": "asks", "title": "Asks", "description": "Asks for documents.", "priceUsd": 0.01, "handlerType": "js_request_response",
+        "inputSchema": { "type": "object" }, "outputSchema": { "type": "object" },
+        "capabilities": { "httpGetJson": true }, "allowedHosts": ["api.example.com"],
+    });
+    fs::write(folder.join("tool.json"), tool.to_string()).unwrap();
+    write(&folder, cases);
+    folder
+}
+
+fn write(folder: &Path, cases: &Value) {
+    fs::write(folder.join("cases.jsonc"), cases.to_string()).unwrap();
+}
+
+fn case(name: &str, http: &Value, urls: &[&str], came: &Value) -> Value {
+    json!({ "name": name, "http": http, "input": { "urls": urls }, "output": { "came": came } })
+}
+
+#[tokio::test]
+async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
+    const ONE: &str = "https://api.example.com/one";
+    let (first, second) = (json!({ "url": ONE, "json": { "n": 1 } }), json!({ "url": ONE, "status": 503, "headers": { "ETag": "\"2\"" } }));
+    let (one, two) = (json!({ "status": 200, "json": { "n": 1 } }), json!({ "status": 503, "json": null, "etag": "\"2\"" }));
+    let moved = json!({ "url": "https://api.example.com/old", "status": 302, "headers": { "location": "/one" } });
+    let astray = json!({ "url": "https://api.example.com/old", "status": 302, "headers": { "location": "https://10.0.0.1/one" } });
+    let cases = json!([
+        case("nothing is there", &json!([]), &[ONE], &json!(["unreachable"])),
+        case("the first comes first", &json!([first, second]), &[ONE, ONE, ONE], &json!([one, two, "unreachable"])),
+        case("another address is another", &json!([first]), &["https://api.example.com/one?", ONE], &json!(["unreachable", one])),
+        case("a redirect is followed", &json!([moved, first]), &["https://api.example.com/old"], &json!([one])),
+        case("a redirect leads to no other host", &json!([astray]), &["https://api.example.com/old"], &json!(["not_granted"])),
+        case(
+            "another host stays closed",
+            &json!([]),
+            &["https://other.example.com/", "http://api.example.com/"],
+            &json!(["not_granted", "forbidden_address"])
+        ),
+    ]);
+    let shell = Shell::new();
+    let folder = asking(&shell, &cases).await;
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(0).said("…\ncases   6/6");
+
+    // What nobody asks for is wrong, and so is what no answer is.
+    write(&folder, &json!([case("asks for both", &json!([first, second]), &[ONE], &json!([one]))]));
+    let told = format!("cases.jsonc  ✗ \"asks for both\": nothing asked for {ONE}\n…\ncases   0/1");
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said(&told);
+    write(&folder, &json!([case("no answer", &json!([{ "url": ONE, "body": 1 }]), &[], &json!([]))]));
+    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("cases.jsonc:1:2  an answer in `http` has no `body`; it has url, status, headers, json\n…");
+
+    // `dev` tries them likewise, and the endpoint that it serves is not answered from them.
+    write(&folder, &json!([case("is there", &json!([first]), &[ONE], &json!([one]))]));
+    let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
+    dev.says("cases 1/1").await;
+    assert_eq!(dev.call_of("asks", &json!({ "urls": ["https://api.example.com.invalid/"] })).await["came"], json!(["not_granted"]));
+    dev.end(rustix::process::Signal::TERM).await;
+}
+
+#[tokio::test]
+async fn shipped_tools_do_what_their_cases_with_recorded_answers_say() {
+    let mut tried = 0;
+    for folder in folders("tools") {
+        let cases = jsonc(&folder.join("cases.jsonc"));
+        let cases = cases.as_array().unwrap();
+        if !cases.iter().any(|case| case.get("http").is_some()) {
+            continue;
+        }
+        tried += 1;
+        let shell = Shell::new();
+        let copy = shell.home().join("tool");
+        fs::create_dir(&copy).unwrap();
+        for file in fs::read_dir(&folder).unwrap().flatten() {
+            fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+        let told = format!("…\ncases   {0}/{0}", cases.len());
+        shell.run_in(&copy, &["check", "--no-types"]).await.is(0).said(&told);
+    }
+    assert!(tried > 0);
+}
