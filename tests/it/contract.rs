@@ -1,4 +1,5 @@
-//! What `runtime-js/tool.d.ts` says is what a handler gets, member by member, whichever way the call comes in.
+//! What `runtime-js/tool.d.ts` says is what a handler gets, member by member, whichever way the call comes in: as the two files that
+//! `tollhouse init` and `types` make of it.
 
 use std::{
     fs,
@@ -9,10 +10,11 @@ use std::{
 use axum::{Json, Router, routing::get};
 use reqwest::Method;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::process::Command;
 use tollhouse::tool::Capabilities;
 
-use crate::harness::{Host, Payer, Replied, js};
+use crate::harness::{Host, Payer, Replied, js, tollhouse};
 
 /// Names of `--lib es2023` that a handler does not have. `Intl` is there on V8 alone.
 const ABSENT: [&str; 4] = ["Atomics", "Intl", "SharedArrayBuffer", "eval"];
@@ -33,19 +35,37 @@ pub fn installed() -> PathBuf {
     folder
 }
 
-async fn node(script: &Path, args: &[&Path], flags: &[&str]) -> Output {
+async fn node(script: &Path, flags: &[&str], args: &[PathBuf]) -> Output {
     Command::new("node").arg(script).args(flags).args(args).current_dir(root()).output().await.unwrap()
 }
 
-/// What the compiler says of a handler, beside `tool.d.ts` and without the DOM.
-async fn compiled(handler: &Path) -> Output {
-    let flags = ["--noEmit", "--strict", "--lib", "es2023", "--target", "es2023"];
-    node(&installed().join("node_modules/typescript/bin/tsc"), &[&root().join("runtime-js/tool.d.ts"), handler], &flags).await
+/// What a builder's folder declares, as `tollhouse init` writes it.
+struct Shipped(TempDir);
+
+impl Shipped {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let begun = tollhouse().args(["init", "asks"]).current_dir(home.path()).env("HOME", home.path()).output().unwrap();
+        assert!(begun.status.success(), "{}", String::from_utf8_lossy(&begun.stderr));
+        Self(home)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        ["tool.d.ts", "globals.d.ts"].map(|name| self.0.path().join("asks").join(name)).into()
+    }
+
+    /// What the compiler says of a handler beside them, without the DOM.
+    async fn compiled(&self, handler: &Path) -> Output {
+        let flags = ["--noEmit", "--strict", "--lib", "es2023", "--target", "es2023"];
+        let files: Vec<_> = self.files().into_iter().chain([handler.to_owned()]).collect();
+        node(&installed().join("node_modules/typescript/bin/tsc"), &flags, &files).await
+    }
 }
 
-/// `tool.d.ts` as `fixtures/contract/describe.mjs` reads it.
-async fn contract() -> Value {
-    let described = node(&root().join("fixtures/contract/describe.mjs"), &[&installed(), &root().join("runtime-js/tool.d.ts")], &[]).await;
+/// What files declare, as `fixtures/contract/describe.mjs` reads it.
+async fn declared(files: Vec<PathBuf>) -> Value {
+    let args: Vec<_> = [installed()].into_iter().chain(files).collect();
+    let described = node(&root().join("fixtures/contract/describe.mjs"), &[], &args).await;
     assert!(described.status.success(), "{}", String::from_utf8_lossy(&described.stderr));
     serde_json::from_slice(&described.stdout).unwrap()
 }
@@ -73,7 +93,8 @@ fn found(result: &Value, way: &str) -> Value {
 #[tokio::test]
 async fn the_contract_is_what_a_handler_gets_in_every_way() {
     let asks = root().join("fixtures/contract/asks.ts");
-    let said = compiled(&asks).await;
+    let shipped = Shipped::new();
+    let said = shipped.compiled(&asks).await;
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stdout));
 
     let address = server().await;
@@ -88,7 +109,8 @@ async fn the_contract_is_what_a_handler_gets_in_every_way() {
         let secret = json!({ "name": "SECRET", "value": "a-secret-of-the-tool" });
         host.manage(Method::POST, &format!("/ai/endpoints/{slug}/secrets"), &secret).await.is(200);
     }
-    let mut contract = contract().await;
+    let mut contract = declared(shipped.files()).await;
+    assert_eq!(contract, declared(vec![root().join("runtime-js/tool.d.ts")]).await, "what is shipped says all that the contract says");
     contract["url"] = json!(format!("http://{address}/"));
     let input = json!({ "contract": contract });
     let credit = host.mint(1.0).await;
@@ -173,7 +195,7 @@ async fn what_is_not_in_the_contract_does_not_compile() {
     let folder = tempfile::tempdir().unwrap();
     let handler = folder.path().join("handler.ts");
     fs::write(&handler, format!("export default (req: ToolRequest, ctx: ToolContext) => {{\n{}\n}};\n", lines.join("\n"))).unwrap();
-    let said = compiled(&handler).await;
+    let said = Shipped::new().compiled(&handler).await;
     let said = String::from_utf8_lossy(&said.stdout);
     for (at, line) in lines.iter().enumerate() {
         let place = format!("handler.ts({},", at + 2);
