@@ -1,4 +1,5 @@
-//! The licences of all crates: each text once, with the crates that it is of.
+//! The licences of all crates: each text once, with the crates that it is of. Of a crate that has no text with it, the standard text of
+//! each licence that it names: Apache's as it is our own, the others as `packaging/licences` has them.
 
 use std::{
     collections::BTreeMap,
@@ -8,35 +9,40 @@ use std::{
 };
 
 use super::crates::Crate;
-use crate::Failure;
+use crate::{Failure, place};
 
 /// What the names of such files begin with.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 /// Folders of a crate that have licences of what is vendored in it.
 const DEPTH: usize = 3;
 
+/// What stands for who holds the rights, in a standard text.
+const HOLDERS: &str = "<copyright holders>";
+
 /// The document.
 ///
 /// # Errors
 ///
-/// Crates that neither say under which licence they are nor have its text.
+/// Crates that are not unpacked, or have no text of their licence and none that we keep.
 pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     let mut texts = BTreeMap::<String, Vec<String>>::new();
     let mut without = Vec::new();
     for one in crates {
         let named = format!("{} {} ({})", one.name, one.version, if one.licence.is_empty() { "see below" } else { &one.licence });
-        let found = one.source.as_deref().map(files).unwrap_or_default();
-        if found.is_empty() {
-            if one.licence.is_empty() {
-                return Err(format!("{} {} says nothing of its licence", one.name, one.version));
-            }
-            without.push(named.clone());
-        }
-        for file in found {
+        let source = one.source.as_deref().ok_or_else(|| format!("{} {} is not unpacked: `cargo fetch`", one.name, one.version))?;
+        let mut own = Vec::new();
+        for file in files(source) {
             // Some are not of UTF-8, and are read nevertheless.
             let text = fs::read(&file).map_err(|why| format!("cannot read {}: {why}", file.display()))?;
-            let text = String::from_utf8_lossy(&text).replace('\r', "");
-            let of = texts.entry(text.trim().to_owned()).or_default();
+            own.push(String::from_utf8_lossy(&text).replace('\r', "").trim().to_owned());
+        }
+        own.retain(|text| !text.is_empty());
+        if own.is_empty() {
+            own = standard(one, source)?;
+            without.push(named.clone());
+        }
+        for text in own {
+            let of = texts.entry(text).or_default();
             if of.last() != Some(&named) {
                 of.push(named.clone());
             }
@@ -44,14 +50,56 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     }
     let mut document = String::from("Tollhouse is under the Apache License 2.0. It has these crates in it, each under its own licence.\n");
     if !without.is_empty() {
-        _ = writeln!(document, "\nThese name their licence, and have no text of it with them:\n  {}", without.join("\n  "));
+        let told = "These name their licence, and have no text of it with them; what follows of them is its standard text";
+        _ = writeln!(document, "\n{told}:\n  {}", without.join("\n  "));
     }
-    let mut texts: Vec<_> = texts.into_iter().filter(|(text, _)| !text.is_empty()).collect();
+    let mut texts: Vec<_> = texts.into_iter().collect();
     texts.sort_by(|one, other| one.1.cmp(&other.1).then_with(|| one.0.cmp(&other.0)));
     for (text, of) in texts {
         _ = write!(document, "\n{}\n{}\n\n{text}\n", "=".repeat(80), of.join("\n"));
     }
     Ok(document)
+}
+
+/// The standard text of what a crate says that it is under; of alternatives those that we keep.
+fn standard(one: &Crate, source: &Path) -> Result<Vec<String>, Failure> {
+    let parts: Vec<_> = one.licence.split(" OR ").map(str::trim).collect();
+    let kept: Vec<_> = parts.iter().filter_map(|licence| text_of(licence)).collect();
+    // One that we do not keep is left out only where another may be taken for it; what is more than a choice is for people to read.
+    if kept.is_empty() || parts.iter().any(|part| part.contains([' ', '('])) {
+        let what = if one.licence.is_empty() { "says nothing of its licence" } else { "has no text of its licence" };
+        let say = "read what it is under, and put that text into packaging/licences";
+        return Err(format!("{} {} ({}) {what}: {say}", one.name, one.version, one.licence));
+    }
+    let holders = holders(&place::read(&source.join("Cargo.toml"))?, &one.name);
+    Ok(kept.into_iter().map(|text| text.replace(HOLDERS, &holders).trim().to_owned()).collect())
+}
+
+fn text_of(licence: &str) -> Option<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+    let root = place::root();
+    match licence {
+        "Apache-2.0" => fs::read_to_string(root.join("LICENSE")).ok(),
+        name if !name.is_empty() && name.chars().all(plain) => {
+            fs::read_to_string(root.join("packaging/licences").join(format!("{name}.txt"))).ok()
+        }
+        _ => None,
+    }
+}
+
+/// Who has written a crate, by its manifest.
+fn holders(manifest: &str, name: &str) -> String {
+    let listed = manifest.split_once("\nauthors = [").map(|(_, list)| list).unwrap_or_default();
+    let mut authors = Vec::new();
+    // Texts stand at every second place between quotes.
+    for (at, piece) in listed.split('"').enumerate() {
+        match at % 2 {
+            0 if piece.contains(']') => break,
+            0 => {}
+            _ => authors.push(piece),
+        }
+    }
+    if authors.is_empty() { format!("the authors of {name}") } else { authors.join(", ") }
 }
 
 /// The files of a crate that have a licence in them, in the order of their names.
@@ -77,21 +125,78 @@ fn files(source: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{dist::crates, engine::Engine};
+
+    /// A crate in a folder of its own, with what is said of it.
+    struct Made(PathBuf);
+
+    impl Made {
+        fn new(test: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("xtask-licences-{test}-{}", std::process::id())))
+        }
+
+        fn made(&self, name: &str, licence: &str, text: Option<&str>) -> Crate {
+            let source = self.0.join(name);
+            fs::create_dir_all(source.join("vendored")).unwrap();
+            fs::write(source.join("Cargo.toml"), format!("[package]\nname = \"{name}\"\nauthors = [\n    \"A <a@b>\",\n    \"C\",\n]\n"))
+                .unwrap();
+            if let Some(text) = text {
+                fs::write(source.join("vendored/LICENSE-MIT"), text).unwrap();
+            }
+            Crate { name: name.into(), version: "1.0.0".into(), licence: licence.into(), sha256: None, source: Some(source) }
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            _ = fs::remove_dir_all(&self.0);
+        }
+    }
 
     #[test]
     fn a_text_that_several_have_stands_once() {
-        let folder = std::env::temp_dir().join(format!("xtask-licences-{}", std::process::id()));
-        let made = |name: &str, text: &str| {
-            let source = folder.join(name);
-            fs::create_dir_all(source.join("vendored")).unwrap();
-            fs::write(source.join("vendored/LICENSE-MIT"), text).unwrap();
-            Crate { name: name.into(), version: "1.0.0".into(), licence: "MIT".into(), sha256: None, source: Some(source) }
-        };
-        let crates = [made("a", "the text\r\n"), made("b", "the text"), Crate { source: None, ..made("c", "") }];
+        let folder = Made::new("once");
+        let crates = [folder.made("a", "MIT", Some("the text\r\n")), folder.made("b", "MIT", Some("the text"))];
         let document = write(&crates).unwrap();
         assert_eq!((document.matches("the text").count(), document.matches("a 1.0.0 (MIT)\nb 1.0.0 (MIT)").count()), (1, 1), "{document}");
-        assert!(document.contains("no text of it with them:\n  c 1.0.0 (MIT)"));
-        assert!(write(&[Crate { licence: String::new(), source: None, ..crates[0].clone() }]).is_err());
-        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_crate_without_a_text_has_the_standard_one_of_its_licence() {
+        let folder = Made::new("standard");
+        let document =
+            write(&[folder.made("a", "MIT", None), folder.made("b", "Nobody-1.0 OR BSD-3-Clause OR Apache-2.0", Some(" "))]).unwrap();
+        assert!(
+            document.contains("a 1.0.0 (MIT)\n\nMIT License\n\nCopyright (c) A <a@b>, C\n\nPermission is hereby granted"),
+            "{document}"
+        );
+        assert!(
+            document.contains("Copyright (c) A <a@b>, C\n\nRedistribution") && document.contains("TERMS AND CONDITIONS FOR USE"),
+            "{document}"
+        );
+        assert!(!document.contains(HOLDERS), "{document}");
+        for licence in ["", "Nobody-1.0", "MIT AND Nobody-1.0", "(MIT OR Apache-2.0) AND Nobody-1.0", "../MIT"] {
+            let refused = write(&[folder.made("c", licence, None)]).unwrap_err();
+            assert!(refused.contains("c 1.0.0") && refused.contains("its licence"), "{refused}");
+        }
+        assert!(write(&[Crate { source: None, ..folder.made("d", "MIT", None) }]).unwrap_err().contains("cargo fetch"));
+    }
+
+    #[test]
+    fn who_holds_the_rights_is_read_of_a_manifest() {
+        assert_eq!(holders("[package]\nname = \"a\"\nauthors = [\"A\", \"B ] <b>\"]\nedition = \"2021\"\n", "a"), "A, B ] <b>");
+        assert_eq!(holders("[package]\nname = \"a\"\nedition = \"2021\"\n", "a"), "the authors of a");
+    }
+
+    #[test]
+    fn every_crate_of_a_release_has_the_text_of_its_licence() {
+        let crates = crates::linked(Engine::V8).unwrap();
+        let document = write(&crates).unwrap();
+        let (_, texts) = document.split_once(&"=".repeat(80)).unwrap();
+        for one in &crates {
+            let head = format!("\n{} {} (", one.name, one.version);
+            assert!(texts.contains(&head), "{} {} has no text", one.name, one.version);
+        }
+        assert!(crates.len() > 300, "{}", crates.len());
     }
 }
