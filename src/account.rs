@@ -7,3 +7,4 @@ pub mod credential;
 pub mod registration;
 mod seen;
 pub mod session;
+pub mod token;

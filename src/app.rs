@@ -118,6 +118,9 @@ impl App {
         replica.begin().await.map_err(StartError::Replica)?;
         let admin = AdminToken::open(settings.account.admin_token.as_ref().map(Hidden::expose), &data.join("admin-token"))
             .map_err(StartError::AdminToken)?;
+        if settings.telemetry.metrics_token.as_ref().is_some_and(|token| admin.is(token)) {
+            return Err(StartError::MetricsToken);
+        }
         let signer = keys::signer(&settings.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.secrets, data)?;
         keys::agree(&replica, &signer, &ring).await?;
@@ -257,6 +260,7 @@ impl App {
             receipt_keys: Arc::new(receipt_keys),
             disk: Disk::start(data),
             metrics_here: settings.telemetry.metrics == MetricsReaders::Loopback,
+            metrics_token: settings.telemetry.metrics_token.clone(),
             store,
             objects,
             replica,

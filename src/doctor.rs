@@ -97,7 +97,8 @@ fn profiles() -> Option<PathBuf> {
 /// Files of keys that are not in the data folder.
 fn named_keys(flags: &Flags) -> Vec<PathBuf> {
     let secret = &flags.secret;
-    let named = [&flags.account.admin_token_file, &secret.master_key_file, &secret.receipt_key_file];
+    let telemetry = &flags.telemetry;
+    let named = [&flags.account.admin_token_file, &secret.master_key_file, &secret.receipt_key_file, &telemetry.metrics_token_file];
     named.into_iter().chain([&flags.money.gas_key_file, &flags.host.store_password_file]).flatten().cloned().collect()
 }
 

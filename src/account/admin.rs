@@ -8,18 +8,15 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 
-/// Shortest admin token that is accepted, in bytes.
-pub const MIN_BYTES: usize = 16;
+use super::token::{Token, TooShort};
 
 /// Why there is no admin token to go by.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum TokenError {
-    #[error("it has {found} bytes and needs {MIN_BYTES}")]
-    TooShort { found: usize },
+    #[error(transparent)]
+    TooShort(#[from] TooShort),
     #[error("`{0}` can be read by others: set its mode to 0600")]
     Readable(String),
     #[error("`{0}` cannot be made or read")]
@@ -27,7 +24,7 @@ pub enum TokenError {
 }
 
 /// The hash of the admin token; the token itself is not kept.
-pub struct AdminToken([u8; 32]);
+pub struct AdminToken(Token);
 
 impl fmt::Debug for AdminToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,17 +50,19 @@ impl AdminToken {
                 Err(error) => return Err(unread(error)),
             },
         };
-        if token.len() < MIN_BYTES {
-            return Err(TokenError::TooShort { found: token.len() });
-        }
-        Ok(Self(Sha256::digest(token.as_bytes()).into()))
+        Ok(Self(Token::of(&token)?))
     }
 
     /// Compares in constant time.
     #[must_use]
     pub fn matches(&self, given: &[u8]) -> bool {
-        let given: [u8; 32] = Sha256::digest(given).into();
-        self.0.ct_eq(&given).into()
+        self.0.matches(given)
+    }
+
+    /// Whether a token for something else is the same.
+    #[must_use]
+    pub fn is(&self, other: &Token) -> bool {
+        self.0.is(other)
     }
 }
 

@@ -14,6 +14,8 @@ pub enum StartError {
     Data(String, #[source] std::io::Error),
     #[error("the admin token cannot be used")]
     AdminToken(#[source] TokenError),
+    #[error("the token for metrics is the admin token, which opens everything: set `TOLLHOUSE_METRICS_TOKEN` to another")]
+    MetricsToken,
     #[error("the store does not open")]
     Store(#[source] crate::store::sled::OpenError),
     #[error("the database of the store does not open")]

@@ -137,6 +137,7 @@ fn http(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> http::Services {
             receipts: Arc::clone(&rooms.free_receipts),
             gather,
             metrics_here: rooms.metrics_here,
+            metrics_token: rooms.metrics_token.clone(),
         }),
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tollhouse_pool::Pool;
 
 use crate::{
-    account::{audit::Audit, builder::Builders, session::Sessions},
+    account::{audit::Audit, builder::Builders, session::Sessions, token::Token},
     base::clock::Clock,
     call::{Calls, History, Metrics, QuoteDesk, Receipts, WriteBehind},
     capability::{CapabilityServices, secret::Secrets},
@@ -89,6 +89,7 @@ pub(super) struct Rooms {
     pub(super) disk: Arc<Disk>,
     /// Whether `/metrics` is for who asks from this machine, too.
     pub(super) metrics_here: bool,
+    pub(super) metrics_token: Option<Token>,
     /// Everything that lasts.
     pub(super) store: Arc<dyn Store>,
     /// What is too large for it.

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use tollhouse_pool::NoRange;
 
 use crate::{
+    account::token::TooShort,
     catalog::safety::ListError,
     money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS},
     objects::BucketError,
@@ -65,6 +66,8 @@ pub enum SettingsError {
     Tier(String),
     #[error("`--sandbox-users` cannot be used")]
     Users(#[from] NoRange),
+    #[error("`TOLLHOUSE_METRICS_TOKEN` cannot be used")]
+    MetricsToken(#[source] TooShort),
     #[error("`TOLLHOUSE_OTLP_ENDPOINT` is no address of a collector: it begins with `http://` or `https://`, and has no query")]
     OtlpEndpoint,
     #[error("`TOLLHOUSE_OTLP_HEADERS` are `name=value`, with commas between them")]

@@ -1,13 +1,16 @@
 //! What is told of the host: its log, its metrics, and its traces.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
 use serde::Deserialize;
 use url::{Host, Url};
 
 use super::{environment::of_others, error::SettingsError, layered::flags, secret::Hidden};
-use crate::telemetry::{OtlpSettings, TraceSettings, log::LogFormat};
+use crate::{
+    account::token::Token,
+    telemetry::{OtlpSettings, TraceSettings, log::LogFormat},
+};
 
 /// Who reads `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
@@ -28,6 +31,12 @@ pub struct TelemetryFlags {
     /// Who reads `/metrics` without the admin token: nobody, or who asks from this machine [default: loopback where the host listens there and its public URL is there, else admin]
     #[arg(long, env = "TOLLHOUSE_METRICS")]
     pub metrics: Option<MetricsReaders>,
+    /// Token that opens `/metrics`, as `Authorization: Bearer`, and nothing else [default: none but the admin's]
+    #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN", hide_env_values = true)]
+    pub metrics_token: Option<Hidden>,
+    /// File with it
+    #[arg(long, env = "TOLLHOUSE_METRICS_TOKEN_FILE")]
+    pub metrics_token_file: Option<PathBuf>,
     /// Collector that traces and metrics are sent to, by OTLP over HTTP, such as `http://127.0.0.1:4318` [default: `OTEL_EXPORTER_OTLP_ENDPOINT`, else none]
     #[arg(long, env = "TOLLHOUSE_OTLP_ENDPOINT", hide_env_values = true)]
     pub otlp_endpoint: Option<Hidden>,
@@ -56,6 +65,8 @@ pub struct TelemetrySettings {
     pub log_format: LogFormat,
     /// Who reads `/metrics`.
     pub metrics: MetricsReaders,
+    /// What else opens `/metrics`, if anything does.
+    pub metrics_token: Option<Token>,
     /// The collector, if there is one.
     pub otlp: Option<OtlpSettings>,
 }
@@ -65,7 +76,10 @@ impl TelemetryFlags {
     pub(super) fn resolve(self, listen: IpAddr, base_url: Option<&str>) -> Result<TelemetrySettings, SettingsError> {
         let here = listen.is_loopback() && base_url.is_none_or(is_here);
         let metrics = self.metrics.unwrap_or(if here { MetricsReaders::Loopback } else { MetricsReaders::Admin });
-        Ok(TelemetrySettings { log_format: self.log_format.unwrap_or_default(), metrics, otlp: self.otlp()? })
+        let otlp = self.otlp()?;
+        let token = Hidden::given_or_in(self.metrics_token, self.metrics_token_file.as_deref())?;
+        let metrics_token = token.map(|token| Token::of(token.expose())).transpose().map_err(SettingsError::MetricsToken)?;
+        Ok(TelemetrySettings { log_format: self.log_format.unwrap_or_default(), metrics, metrics_token, otlp })
     }
 
     fn otlp(&self) -> Result<Option<OtlpSettings>, SettingsError> {

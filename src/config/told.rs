@@ -117,7 +117,7 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
     let listen = flags.host.listen.unwrap_or(super::host::LISTEN);
     let filter = flags.host.log.as_deref().map(tracing_subscriber::EnvFilter::try_new);
     let filter = filter.and_then(Result::err).map(|error| format!("`TOLLHOUSE_LOG` does not read: {error}"));
-    let parts: [Result<(), SettingsError>; 9] = [
+    let parts: [Result<(), SettingsError>; 10] = [
         flags.host.base_url().map(drop),
         flags.host.database().map(drop),
         flags.host.bucket().map(drop),
@@ -127,6 +127,7 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
         flags.sandbox.resolve().map(drop),
         flags.mcp.resolve(listen).map(drop),
         flags.catalog.resolve().map(drop),
+        flags.telemetry.resolve(listen.ip(), None).map(drop),
     ];
     parts.into_iter().filter_map(Result::err).map(|error| in_full(&error)).chain(filter).collect()
 }

@@ -21,8 +21,8 @@ use crate::{
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
-    let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, and where the settings let \
-                it for who asks from the host's own machine";
+    let what = "what the host counts and measures of itself, as Prometheus and OpenMetrics have it; for admins, for who has the token \
+                for it, and where the settings let it for who asks from the host's own machine";
     let route = open::get("/metrics", "scrapeMetrics", what, metrics).told(Answers::Text(Format::Text.media_type()));
     vec![route.fails(&[Code::Unauthorized, Code::BuilderSuspended, Code::NotOwner])]
 }
@@ -34,8 +34,8 @@ async fn metrics(Reader: Reader, State(operating): State<Arc<Operating>>, header
     ([(header::CONTENT_TYPE, format.media_type()), (header::CACHE_CONTROL, "no-store")], told).into_response()
 }
 
-/// Who reads metrics: an admin, or whoever asks from this machine where the settings let them. The admin token may come as a bearer's,
-/// here alone: Prometheus sends it in no other way.
+/// Who reads metrics: an admin, who has the token for this alone, or whoever asks from this machine where the settings let them. A token
+/// comes as a bearer's, the admin's too and here alone: Prometheus sends it in no other way.
 struct Reader;
 
 impl FromRequestParts<Http> for Reader {
@@ -47,6 +47,9 @@ impl FromRequestParts<Http> for Reader {
             only_admins(parts, http).await?;
         } else if let Some(token) = bearer(&parts.headers) {
             http.shared.limits.may_show_credential(address)?;
+            if http.operating.metrics_token.as_ref().is_some_and(|own| own.matches(token.as_bytes())) {
+                return Ok(Self);
+            }
             let token = HeaderValue::from_str(token).map_err(|_| Code::Unauthorized)?;
             parts.headers.insert(&names::ADMIN_TOKEN, token);
             only_admins(parts, http).await?;

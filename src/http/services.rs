@@ -7,7 +7,7 @@ use tollhouse_pool::Pool;
 
 use super::{about::About, documents::Documents};
 use crate::{
-    account::{audit::Audit, builder::Builders, session::Sessions},
+    account::{audit::Audit, builder::Builders, session::Sessions, token::Token},
     base::{clock::Clock, rate::ConcurrencyLimit},
     call::{Calls, History, Metrics, QuoteDesk, Receipts},
     capability::{CapabilityServices, secret::Secrets},
@@ -235,6 +235,8 @@ pub struct Operating {
     pub gather: Gather,
     /// Whether that is for who asks from this machine, too.
     pub metrics_here: bool,
+    /// What opens that and nothing else, if anything does.
+    pub metrics_token: Option<Token>,
 }
 
 /// The state of the routes: cheap to clone, as each request does.

@@ -62,7 +62,11 @@ async fn recorded_answers_are_given_each_once_and_nothing_else_is_reached() {
     let told = format!("cases.jsonc  ✗ \"asks for both\": nothing asked for {ONE}\n…\ncases   0/1");
     shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said(&told);
     write(&folder, &json!([case("no answer", &json!([{ "url": ONE, "body": 1 }]), &[], &json!([]))]));
-    shell.run_in(&folder, &["check", "--no-types"]).await.is(1).said("cases.jsonc:1:2  an answer in `http` has no `body`; it has url, status, headers, json\n…");
+    shell
+        .run_in(&folder, &["check", "--no-types"])
+        .await
+        .is(1)
+        .said("cases.jsonc:1:2  an answer in `http` has no `body`; it has url, status, headers, json\n…");
 
     // `dev` tries them likewise, and the endpoint that it serves is not answered from them.
     write(&folder, &json!([case("is there", &json!([first]), &[ONE], &json!([one]))]));

@@ -1,8 +1,9 @@
-//! Who reads `/metrics`: admins, and who asks from the host's own machine, where nothing says that it was for somebody else.
+//! Who reads `/metrics`: admins, who has the token for it, and who asks from the host's own machine, where nothing says that it was for
+//! somebody else.
 
 use reqwest::Method;
 
-use crate::harness::{Host, HostBuilder};
+use crate::harness::{Host, HostBuilder, tollhouse};
 
 async fn reads(host: &Host, headers: &[(&str, &str)]) -> u16 {
     let request = headers.iter().fold(host.request(Method::GET, "/metrics"), |request, (name, value)| request.header(*name, *value));
@@ -70,4 +71,75 @@ async fn wrong_bearers_are_limited_as_other_wrong_credentials_are() {
         told.push(reads(&host, &wrong).await);
     }
     assert_eq!(told, [401, 401, 401, 429, 429]);
+}
+
+/// A token for metrics alone.
+const TOKEN: &str = "prometheus-0123456789";
+
+#[tokio::test]
+async fn the_token_for_metrics_opens_them_and_nothing_else() {
+    let settings = || unlimited().env("TOLLHOUSE_METRICS", "admin");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
+    for host in [settings().env("TOLLHOUSE_METRICS_TOKEN", TOKEN), settings().env("TOLLHOUSE_METRICS_TOKEN_FILE", file.display())] {
+        let host = host.start().await;
+        let bearer = format!("Bearer {TOKEN}");
+        assert_eq!(reads(&host, &[("authorization", &bearer)]).await, 200);
+        assert_eq!(reads(&host, &[("authorization", &bearer), ("x-forwarded-for", "192.0.2.1")]).await, 200, "it may come from anywhere");
+        for wrong in [&TOKEN[1..], &format!("{TOKEN}0"), &TOKEN.to_uppercase()] {
+            assert_eq!(reads(&host, &[("authorization", &format!("Bearer {wrong}"))]).await, 401, "{wrong}");
+        }
+        // It is nobody's credential: not as another header, and nowhere else.
+        for header in ["x-admin-token", "x-builder-key"] {
+            assert_eq!(reads(&host, &[(header, TOKEN)]).await, 401, "{header}");
+        }
+        for (path, headers) in [
+            ("/ai/admin/metrics", &["authorization", "x-admin-token", "x-builder-key"][..]),
+            ("/ai/admin/audit", &["authorization", "x-admin-token", "x-builder-key"]),
+            ("/ai/endpoints/creator-plan/calls", &["authorization", "x-admin-token", "x-builder-key"]),
+            ("/ai/credits", &["authorization", "x-developer-credit"]),
+        ] {
+            for header in headers {
+                let token = if *header == "authorization" { &bearer } else { TOKEN };
+                let answer = host.send(host.request(Method::GET, path).header(*header, token)).await;
+                assert!(matches!(answer.status, 401 | 402), "{path} with {header}: {answer:?}");
+            }
+        }
+    }
+    let host = settings().start().await;
+    assert_eq!(reads(&host, &[("authorization", &format!("Bearer {TOKEN}"))]).await, 401, "where none is set, none opens");
+}
+
+#[tokio::test]
+async fn wrong_tokens_for_metrics_are_counted_as_other_wrong_credentials_are() {
+    let host = Host::builder().env("TOLLHOUSE_AUTH_FAILURES", 3).env("TOLLHOUSE_METRICS_TOKEN", TOKEN).start().await;
+    let right = format!("Bearer {TOKEN}");
+    let mut told = vec![];
+    for token in [&right, "Bearer 1", &right, "Bearer 2", "Bearer 3", &right, "Bearer 4"] {
+        told.push(reads(&host, &[("authorization", token)]).await);
+    }
+    assert_eq!(told, [200, 401, 200, 401, 401, 429, 429], "a right one is refused too, where it would tell that it is right");
+}
+
+#[tokio::test]
+async fn the_token_for_metrics_is_shown_nowhere_and_is_neither_short_nor_the_admins() {
+    let check = |token: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut check = tollhouse();
+        check.args(["serve", "--check", "--data"]).arg(folder.path()).env("TOLLHOUSE_METRICS_TOKEN", token);
+        let ran = check.output().unwrap();
+        (ran.status.success(), format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr)))
+    };
+    let (well, told) = check(TOKEN);
+    assert!(well && !told.contains(TOKEN) && told.contains("metrics-token"), "{told}");
+    let (well, told) = check("too-short-by-1b");
+    assert!(!well && told.contains("TOLLHOUSE_METRICS_TOKEN") && !told.contains("too-short-by-1b"), "{told}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = tollhouse();
+    serve.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.path());
+    let ran = serve.env("TOLLHOUSE_METRICS_TOKEN", TOKEN).env("TOLLHOUSE_ADMIN_TOKEN", TOKEN).output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stderr);
+    assert!(!ran.status.success() && told.contains("is the admin token") && !told.contains(TOKEN), "{told}");
 }

@@ -1,0 +1,70 @@
+//! Tokens that operators choose or have made: their hashes, which are compared with what is shown.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+/// Shortest token that is accepted, in bytes.
+pub const MIN_BYTES: usize = 16;
+
+/// A token that is too easily guessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("it has {found} bytes and needs {MIN_BYTES}")]
+pub struct TooShort {
+    /// Its bytes.
+    pub found: usize,
+}
+
+/// The hash of a token; the token itself is not kept.
+#[derive(Clone)]
+pub struct Token([u8; 32]);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+impl Token {
+    /// The token that is this text.
+    ///
+    /// # Errors
+    ///
+    /// A text that is too short.
+    pub fn of(text: &str) -> Result<Self, TooShort> {
+        if text.len() < MIN_BYTES {
+            return Err(TooShort { found: text.len() });
+        }
+        Ok(Self(Sha256::digest(text.as_bytes()).into()))
+    }
+
+    /// Compares in constant time.
+    #[must_use]
+    pub fn matches(&self, given: &[u8]) -> bool {
+        let given: [u8; 32] = Sha256::digest(given).into();
+        self.0.ct_eq(&given).into()
+    }
+
+    /// Whether both are of one text.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        self.0.ct_eq(&other.0).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_its_whole_text_and_no_short_one() {
+        let token = Token::of("0123456789abcdef").unwrap();
+        assert!(token.matches(b"0123456789abcdef") && token.is(&Token::of("0123456789abcdef").unwrap()));
+        for other in ["0123456789abcdeF", "0123456789abcdef ", "0123456789abcde", ""] {
+            assert!(!token.matches(other.as_bytes()), "{other}");
+        }
+        assert_eq!(Token::of("0123456789abcde").unwrap_err(), TooShort { found: 15 });
+        assert_eq!(format!("{token:?}"), "Token");
+    }
+}
