@@ -9,6 +9,8 @@ pub(crate) mod chain;
 mod challenge;
 mod choose;
 pub(crate) mod credit;
+#[cfg(test)]
+mod fuzz;
 pub(crate) mod keyfile;
 pub(crate) mod means;
 pub(crate) mod money;

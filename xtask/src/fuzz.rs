@@ -70,7 +70,7 @@ fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
         "-print_final_stats=1".to_owned(),
     ];
     let options: Vec<_> = options.iter().chain(&args.rest).map(String::as_str).collect();
-    let mut cargo = shell::cargo(&["test", "--lib", "--features", "tollhouse-fuzz/guided", "--target", &host()?]);
+    let mut cargo = shell::cargo(&["test", "--lib", "--bins", "--features", "tollhouse-fuzz/guided", "--target", &host()?]);
     cargo.args(PACKAGES.iter().flat_map(|name| ["--package", name])).args(["--", "fuzz::", "--nocapture", "--test-threads", "1"]);
     cargo.env("CARGO_TARGET_DIR", &home).env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\u{1f}")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     cargo.env("TOLLHOUSE_FUZZ", target).env("TOLLHOUSE_FUZZ_ARGUMENTS", options.join("\n"));

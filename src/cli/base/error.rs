@@ -127,7 +127,8 @@ impl Error {
         json!({ "ok": false, "error": error })
     }
 
-    fn words(&self) -> String {
+    /// As people read it.
+    pub(crate) fn words(&self) -> String {
         let head = match self.exit {
             Exit::Unknown => "unknown",
             Exit::Refused | Exit::Usage | Exit::Credential | Exit::Payment | Exit::Away => "error",

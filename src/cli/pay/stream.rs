@@ -14,6 +14,9 @@ use crate::cli::base::sse::{Event, Reader};
 /// Most events of a stream.
 const MOST_EVENTS: usize = 10_000;
 
+/// Most headers that an event may say the answer has: a host tells of a handful.
+const MOST_HEADERS: usize = 256;
+
 /// The event `result`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -43,24 +46,50 @@ pub(super) async fn read(
     headers: HeaderMap,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Reply, Lost> {
-    let mut reader = Reader::default();
-    let mut count = 0;
+    let mut stream = Stream::new(status, headers);
     while let Some(chunk) = response.chunk().await.map_err(|error| Lost::Sent(cause(&error)))? {
-        let events = reader.take(&chunk).map_err(|_| Lost::Sent("an event has no end".to_owned()))?;
-        for event in events {
-            count += 1;
-            if count > MOST_EVENTS {
-                return Err(Lost::Sent("its events have no end".to_owned()));
-            }
-            match &*event.name {
-                "progress" => tell(progress(&event)),
-                "result" => return result(&event.data, status, headers).ok_or_else(|| Lost::Sent("its result does not read".to_owned())),
-                "error" => return Ok(error(event, headers)),
-                _ => {}
-            }
+        if let Some(reply) = stream.take(&chunk, tell)? {
+            return Ok(reply);
         }
     }
     Err(Lost::Sent("the stream ended before its result".to_owned()))
+}
+
+/// A stream, as it comes in: pieces of any size in, the reply out.
+pub(super) struct Stream {
+    status: u16,
+    headers: HeaderMap,
+    reader: Reader,
+    count: usize,
+}
+
+impl Stream {
+    /// Of an answer with this head.
+    pub(super) fn new(status: u16, headers: HeaderMap) -> Self {
+        Self { status, headers, reader: Reader::default(), count: 0 }
+    }
+
+    /// Takes the next bytes; answers the reply that they end.
+    pub(super) fn take(&mut self, bytes: &[u8], tell: &mut dyn FnMut(Progress)) -> Result<Option<Reply>, Lost> {
+        let events = self.reader.take(bytes).map_err(|_| Lost::Sent("an event has no end".to_owned()))?;
+        for event in events {
+            self.count += 1;
+            if self.count > MOST_EVENTS {
+                return Err(Lost::Sent("its events have no end".to_owned()));
+            }
+            let headers = || self.headers.clone();
+            match &*event.name {
+                "progress" => tell(progress(&event)),
+                "result" => {
+                    let read = result(&event.data, self.status, headers());
+                    return read.map(Some).ok_or_else(|| Lost::Sent("its result does not read".to_owned()));
+                }
+                "error" => return Ok(Some(error(event, headers()))),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
 }
 
 fn progress(event: &Event) -> Progress {
@@ -75,6 +104,10 @@ fn progress(event: &Event) -> Progress {
 /// The reply that would have come without a stream.
 fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
     let Told { status: own, headers: chosen, result, receipt, settlement } = serde_json::from_str(data).ok()?;
+    // A map of headers takes so many, and no more without an end to the program.
+    if chosen.len() > MOST_HEADERS {
+        return None;
+    }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in &chosen {
         headers.insert(HeaderName::try_from(name.as_str()).ok()?, HeaderValue::try_from(value.as_str()).ok()?);
@@ -123,5 +156,15 @@ mod tests {
         let alike = reply(r#"{"ok":true,"result":{"mediaType":"text/plain","text":"hi"}}"#);
         assert_eq!(alike.body, br#"{"mediaType":"text/plain","text":"hi"}"#);
         assert!(result("{}", 200, HeaderMap::new()).is_none());
+    }
+
+    #[test]
+    fn a_result_with_headers_without_end_is_none() {
+        let named = |count: usize| (0..count).map(|n| (format!("h{n}"), String::new())).collect::<BTreeMap<_, _>>();
+        let told = |count| serde_json::json!({ "headers": named(count), "result": 1 }).to_string();
+        assert_eq!(reply(&told(MOST_HEADERS)).headers.len(), MOST_HEADERS + 1);
+        for count in [MOST_HEADERS + 1, 40_000] {
+            assert!(result(&told(count), 200, HeaderMap::new()).is_none(), "{count}");
+        }
     }
 }

@@ -1,0 +1,124 @@
+//! What a payer reads of a stranger's host, of any bytes: what it asks for, and how it streams its answer.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use tollhouse::{
+    money::{Asset, Network},
+    tool::MicroUsd,
+};
+
+use super::{
+    Challenge, answer, choose,
+    means::Means,
+    record::{Sent, Token},
+    reply::{Progress, Reply},
+    stream::Stream,
+};
+
+/// Where it may be spent.
+fn network() -> &'static Network {
+    Network::named("eip155:84532").unwrap()
+}
+
+/// What may be spent.
+const MAX: MicroUsd = MicroUsd(100_000);
+
+/// An answer of these bytes: lines of headers, an empty one, and the body. A header `name=value` comes in base64, as x402's do.
+fn reply(status: u16, bytes: &[u8]) -> Reply {
+    let end = bytes.windows(2).position(|two| two == b"\n\n").unwrap_or(bytes.len());
+    let (head, body) = (&bytes[..end], bytes.get(end + 2..).unwrap_or_default());
+    let header = |line: &[u8]| {
+        let end = line.iter().position(|byte| b":=".contains(byte))?;
+        let (name, value) = (HeaderName::from_bytes(&line[..end]).ok()?, line[end + 1..].trim_ascii());
+        let value = if line[end] == b'=' { STANDARD.encode(value).into_bytes() } else { value.to_owned() };
+        Some((name, HeaderValue::from_bytes(&value).ok()?))
+    };
+    let headers: HeaderMap = head.split(|byte| *byte == b'\n').take(100).filter_map(header).collect();
+    Reply { status, headers, body: body.to_vec(), ..Reply::default() }
+}
+
+/// What a terminal would do something on.
+fn drives(words: &str) -> bool {
+    words.chars().any(|c| c.is_control() && !"\n\t".contains(c))
+}
+
+/// A payment of all that may be spent.
+fn sent() -> Sent {
+    let token = Asset::of(network()).next().unwrap();
+    serde_json::from_value(serde_json::json!({
+        "paymentId": "pmt_0123456789abcdef", "name": "tool", "madeAt": "2026-11-24T00:00:00.000Z", "method": "POST", "url": "https://seller.example/tools/tool",
+        "body": null, "stream": true, "headers": [], "byCredit": false, "host": "https://seller.example", "own": false,
+        "usd": 0.1, "most": false, "timeoutSecs": 60,
+        "token": Token {
+            network: network().caip2.to_owned(), asset: token.address.to_string(), amount: "100000".to_owned(), payer: "0x0".to_owned(), until_secs: 0,
+        },
+    }))
+    .unwrap()
+}
+
+#[test]
+fn whatever_is_asked_for_nothing_is_chosen_that_the_limits_do_not_allow() {
+    tollhouse_fuzz::check("challenge", |bytes| {
+        let network = network();
+        let reply = reply(402, bytes);
+        _ = (answer::judge(&reply), answer::why(&reply));
+        if let Some(settlement) = answer::Settlement::of(&reply, &sent()) {
+            assert!(settlement.taken.is_none_or(|taken| taken <= MAX), "{settlement:?}");
+        }
+        let Some(challenge) = Challenge::read(&reply.headers, &reply.body) else { return };
+        assert!(challenge.accepts.len() <= 64);
+        for only in [None, Some(network)] {
+            let means = Means { profile: String::new(), network: only, asset: None, max: MAX, daily: MAX };
+            match choose(&challenge, &means, "tool") {
+                Ok(chosen) => {
+                    assert!(chosen.usd <= MAX && means.takes(chosen.token) && chosen.token.network.is_test, "{chosen:?}");
+                    assert_eq!(only.unwrap_or(chosen.token.network), chosen.token.network);
+                }
+                Err(error) => assert!(!drives(&error.words()), "{error:?}"),
+            }
+        }
+    });
+}
+
+/// What came of a stream that is read in pieces of so many bytes: what was told on the way, and the reply or why there is none.
+fn streamed(bytes: &[u8], pieces: usize) -> (Vec<Progress>, Result<Option<Reply>, String>) {
+    let mut told = vec![];
+    let mut stream = Stream::new(200, HeaderMap::new());
+    for piece in bytes.chunks(pieces) {
+        match stream.take(piece, &mut |progress| told.push(progress)) {
+            Ok(None) => {}
+            ended => return (told, ended.map_err(|lost| lost.why().to_owned())),
+        }
+    }
+    (told, Ok(None))
+}
+
+#[test]
+fn a_stream_is_the_same_answer_in_whatever_pieces_it_comes() {
+    tollhouse_fuzz::check("streamed", |bytes| {
+        let (told, whole) = streamed(bytes, bytes.len().max(1));
+        assert!(told.iter().all(|progress| progress.fraction.is_none_or(f64::is_finite)), "{told:?}");
+        for pieces in [1, 7, 1 + bytes.len() / 2] {
+            let (again, parts) = streamed(bytes, pieces);
+            assert_eq!(again, told, "{pieces}");
+            match (&whole, &parts) {
+                (Ok(Some(one)), Ok(Some(other))) => {
+                    assert_eq!((one.status, &one.headers, &one.body), (other.status, &other.headers, &other.body), "{pieces}");
+                    assert_eq!(
+                        (&one.beside.receipt, &one.beside.settlement),
+                        (&other.beside.receipt, &other.beside.settlement),
+                        "{pieces}"
+                    );
+                }
+                (Ok(None), Ok(None)) => {}
+                (Err(one), Err(other)) => assert_eq!(one, other, "{pieces}"),
+                other => panic!("{pieces}: {other:?}"),
+            }
+        }
+        let Ok(Some(reply)) = whole else { return };
+        _ = (answer::judge(&reply), answer::why(&reply));
+        if let Some(settlement) = answer::Settlement::of(&reply, &sent()) {
+            assert!(settlement.taken.is_none_or(|taken| taken <= MAX), "{settlement:?}");
+        }
+    });
+}
