@@ -39,6 +39,9 @@ const AT_ONCE: usize = 500;
 const TIMES: usize = 40;
 const CONNECTIONS: usize = 16;
 
+/// What was freed is given back to the system by then.
+const GIVEN_BACK: Duration = Duration::from_secs(15);
+
 /// Kinds of rows that an endpoint has for what happened to it, not for what it is.
 const PAST: [Space; 3] = [Space::Events, Space::Audit, Space::Logs];
 
@@ -50,8 +53,9 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     host.stop()?;
     let rows = rows(data.path(), &id)?;
     println!(
-        "{:>9}{:>9}{:>9}{:>9}{:>11}{:>9}{:>24}{:>24}{:>24}{:>24}{:>10}{:>8}",
+        "{:>9}{:>9}{:>9}{:>9}{:>9}{:>11}{:>9}{:>24}{:>24}{:>24}{:>24}{:>10}{:>8}",
         "endpoints",
+        "first",
         "start",
         "MB",
         "searched",
@@ -200,6 +204,10 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 
 /// One line of the table.
 fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(), Failure> {
+    // The first one brings the store to where it was filled to.
+    let began = Instant::now();
+    Host::start(options, data, &[])?.stop()?;
+    let first = began.elapsed();
     let began = Instant::now();
     let host = Host::start(options, data, &[])?;
     let (start, memory) = (began.elapsed(), host.memory_mb()?);
@@ -224,11 +232,13 @@ fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(),
     let subject = |of: &Host| Subject { what: "calls", address: of.address(), request: Request::post("/tools/bench-echo", INPUT) };
     let taken = load::in_turns(&[subject(beside), subject(&host)], CONNECTIONS, options.seconds)?;
     let (few, calls) = (taken[0].per_second(), taken[1].per_second());
+    thread::sleep(GIVEN_BACK);
     let then = host.memory_mb()?;
     let disk = std::process::Command::new("du").arg("-sm").arg(data).output()?;
     let disk = String::from_utf8_lossy(&disk.stdout).split_whitespace().next().unwrap_or_default().to_owned();
     println!(
-        "{size:>9}{:>8.2}s{memory:>9}{:>8.1}s{then:>11}{disk:>9}{:>24}{:>24}{:>24}{:>24}{calls:>10.0}{:>8.2}",
+        "{size:>9}{:>8.2}s{:>8.2}s{memory:>9}{:>8.1}s{then:>11}{disk:>9}{:>24}{:>24}{:>24}{:>24}{calls:>10.0}{:>8.2}",
+        first.as_secs_f64(),
         start.as_secs_f64(),
         searched.as_secs_f64(),
         latencies(&changes),
