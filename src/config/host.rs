@@ -47,7 +47,7 @@ pub struct HostFlags {
     /// Memory that the store caches, in bytes [default: 33554432]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
-    /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 33554432]
+    /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 67108864]
     #[arg(long, env = "TOLLHOUSE_STORE_SEGMENT_BYTES")]
     pub store_segment_bytes: Option<u64>,
     /// Length of the store's journal at which older segments go, in bytes; it may be as long as all rows together [default: 268435456]
