@@ -1,10 +1,6 @@
 //! The endpoints as they are at one moment: where each stands, how many there are of each kind, in every order, and the index of their words.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use imbl::OrdMap;
 

@@ -1,10 +1,6 @@
 //! The tags of endpoints: how many have each, and which, by name.
 
-use std::{
-    cmp::Ordering,
-    collections::HashMap,
-    sync::Arc,
-};
+use std::{cmp::Ordering, collections::HashMap, sync::Arc};
 
 use equivalent::{Comparable, Equivalent};
 use imbl::OrdMap;
