@@ -54,6 +54,7 @@ pub mod dump;
 mod error;
 pub mod faulty;
 pub mod fill;
+mod inspect;
 mod journal;
 mod key;
 mod limit;

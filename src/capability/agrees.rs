@@ -20,24 +20,18 @@ const PAGE: usize = 64;
 /// The store's. What does not read is told as a flaw.
 pub async fn check_kept(store: &dyn Store, objects: &Kept, flaws: &mut Flaws) -> Result<(), StoreError> {
     let mut sums = Sums::new("kv");
-    let mut range = kv::KV.all();
-    while let Some(page) = kv::KV.next(store, &mut range, PAGE).await? {
-        for row in page {
-            let Some(row) = flaws.sound(row) else { continue };
-            let bytes = (row.key.1.len() + row.value.json.len()) as u64;
-            sums.add(store, &kv::KV_USAGE, &row.key.0, bytes, flaws).await?;
-        }
+    let mut rows = kv::KV.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let bytes = (row.key.1.len() + row.value.json.len()) as u64;
+        sums.add(store, &kv::KV_USAGE, &row.key.0, bytes, flaws).await?;
     }
     sums.end(store, &kv::KV_USAGE, flaws).await?;
     let mut sums = Sums::new("files");
-    let mut range = files::FILES.all();
-    while let Some(page) = files::FILES.next(store, &mut range, PAGE).await? {
-        for row in page {
-            let Some(row) = flaws.sound(row) else { continue };
-            let (name, sha256) = row.value.object();
-            content(objects, &format!("`{}` of {}", row.key.1, row.key.0.0), name, sha256, flaws).await;
-            sums.add(store, &files::FILES_USAGE, &row.key.0, row.value.size(), flaws).await?;
-        }
+    let mut rows = files::FILES.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let (name, sha256) = row.value.object();
+        content(objects, &format!("`{}` of {}", row.key.1, row.key.0.0), name, sha256, flaws).await;
+        sums.add(store, &files::FILES_USAGE, &row.key.0, row.value.size(), flaws).await?;
     }
     sums.end(store, &files::FILES_USAGE, flaws).await
 }

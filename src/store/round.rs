@@ -9,7 +9,10 @@ use std::{fmt, ops::Bound, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Batch, Direction, Durability, Range, Row, Store, StoreError, Table, key::StartOf, postcard_values, schema, value::Value};
+use super::{
+    Batch, Direction, Durability, Range, Row, Store, StoreError, Table, key::StartOf, postcard_values, schema, table::sound_of,
+    value::Value,
+};
 use crate::{base::clock::Timestamp, store::Key};
 
 const ROUNDS: Table<String, Standing> = schema::ROUNDS.holding();
@@ -126,8 +129,7 @@ impl<K: Key, V: Value> Round<'_, K, V> {
         self.left -= limit;
         let page = self.table.next(self.store, &mut self.rest, limit).await?;
         self.is_over = page.as_ref().is_none_or(|page| page.len() < limit);
-        let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
-        Ok(page.map(|page| page.into_iter().filter_map(|row| row.map_err(logged).ok()).collect()))
+        Ok(page.map(sound_of))
     }
 
     /// Ends the turn: the next one goes on from here.

@@ -152,8 +152,7 @@ impl<K: Key, V: Value> Table<K, V> {
     ) -> Result<Option<(Vec<Row<K, V>>, Range<K>)>, StoreError> {
         let mut rest = range.clone();
         let Some(page) = self.next(store, &mut rest, limit).await? else { return Ok(None) };
-        let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
-        Ok(Some((page.into_iter().filter_map(|row| row.map_err(logged).ok()).collect(), rest)))
+        Ok(Some((sound_of(page), rest)))
     }
 
     /// At most `limit` rows from the start of a range, each by itself whether or not it reads, and leaves of the range what is behind
@@ -337,4 +336,10 @@ impl<K> fmt::Debug for Counter<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.plan.name)
     }
+}
+
+/// Those that read; one that does not is logged and left out.
+pub(super) fn sound_of<K, V>(page: Vec<Result<Row<K, V>, StoreError>>) -> Vec<Row<K, V>> {
+    let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
+    page.into_iter().filter_map(|row| row.map_err(logged).ok()).collect()
 }

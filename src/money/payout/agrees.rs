@@ -22,41 +22,33 @@ const PAGE: usize = 500;
 pub async fn check_packets(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
     // A store that no host has opened since packets are found by their state finds none so.
     let by_state = BY_STATE.get(store, &()).await?.is_some();
-    let (mut range, mut counts) = (PAYOUTS.all(), Counts::default());
-    while let Some(page) = PAYOUTS.next(store, &mut range, PAGE).await? {
-        for row in page {
-            let Some(row) = flaws.sound(row) else { continue };
-            let (id, packet) = (&row.key.1, &row.value);
-            let whose = PAYOUT_BUILDERS.get(store, id).await?;
-            flaws.unless(whose.as_ref() == Some(&packet.builder_id), || {
-                format!("payout packet {id} is of {}, and is found as {whose:?}'s", packet.builder_id)
+    let mut counts = Counts::default();
+    let mut rows = PAYOUTS.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let (id, packet) = (&row.key.1, &row.value);
+        let whose = PAYOUT_BUILDERS.get(store, id).await?;
+        flaws.unless(whose.as_ref() == Some(&packet.builder_id), || {
+            format!("payout packet {id} is of {}, and is found as {whose:?}'s", packet.builder_id)
+        });
+        counts.add(packet.status);
+        if by_state {
+            let stands = PAYOUT_STATES.get(store, &(packet.status.number(), id.clone())).await?;
+            flaws.unless(stands.as_ref() == Some(&packet.builder_id), || {
+                format!("payout packet {id} is `{}`, and is not found among those", packet.status.as_str())
             });
-            counts.add(packet.status);
-            if by_state {
-                let stands = PAYOUT_STATES.get(store, &(packet.status.number(), id.clone())).await?;
-                flaws.unless(stands.as_ref() == Some(&packet.builder_id), || {
-                    format!("payout packet {id} is `{}`, and is not found among those", packet.status.as_str())
-                });
-            }
         }
     }
-    let mut range = PAYOUT_BUILDERS.all();
-    while let Some(page) = PAYOUT_BUILDERS.next(store, &mut range, PAGE).await? {
-        for row in page {
-            let Some(row) = flaws.sound(row) else { continue };
-            let there = PAYOUTS.found(store, &key(&row.value, &row.key)).await?.is_some();
-            flaws.unless(there, || format!("payout packet {} is found as {}'s, and is not there", row.key, row.value));
-        }
+    let mut rows = PAYOUT_BUILDERS.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let there = PAYOUTS.found(store, &key(&row.value, &row.key)).await?.is_some();
+        flaws.unless(there, || format!("payout packet {} is found as {}'s, and is not there", row.key, row.value));
     }
-    let mut range = PAYOUT_STATES.all();
-    while let Some(page) = PAYOUT_STATES.next(store, &mut range, PAGE).await? {
-        for row in page {
-            let Some(row) = flaws.sound(row) else { continue };
-            let (number, id) = &row.key;
-            let packet = PAYOUTS.get(store, &key(&row.value, id)).await?;
-            let stands = packet.is_some_and(|packet| packet.status.number() == *number);
-            flaws.unless(stands, || format!("payout packet {id} is found in a state, number {number}, that it is not in"));
-        }
+    let mut rows = PAYOUT_STATES.inspect(store, PAGE);
+    while let Some(row) = rows.next(flaws).await? {
+        let (number, id) = &row.key;
+        let packet = PAYOUTS.get(store, &key(&row.value, id)).await?;
+        let stands = packet.is_some_and(|packet| packet.status.number() == *number);
+        flaws.unless(stands, || format!("payout packet {id} is found in a state, number {number}, that it is not in"));
     }
     if by_state {
         let stored = Counts::stored(store).await?;

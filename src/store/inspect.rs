@@ -1,0 +1,45 @@
+//! Inspection: every row of a table, one after the other, by those who look for what does not agree in a store that nobody writes to.
+
+use std::{fmt, vec};
+
+use super::{Range, Row, Store, StoreError, Table, key::Key, value::Value};
+use crate::base::flaws::Flaws;
+
+/// Rows of a table that are still to be looked at.
+pub struct Inspection<'s, K: 'static, V: 'static> {
+    store: &'s dyn Store,
+    table: &'s Table<K, V>,
+    page: vec::IntoIter<Result<Row<K, V>, StoreError>>,
+    rest: Range<K>,
+    at_once: usize,
+}
+
+impl<K: Key, V: Value> Table<K, V> {
+    /// Every row, from the first; so many are read at once.
+    pub fn inspect<'s>(&'s self, store: &'s dyn Store, at_once: usize) -> Inspection<'s, K, V> {
+        Inspection { store, table: self, page: Vec::new().into_iter(), rest: self.all(), at_once }
+    }
+}
+
+impl<K: Key, V: Value> Inspection<'_, K, V> {
+    /// The next row that reads; one that does not is told as a flaw. `None` behind the last.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn next(&mut self, flaws: &mut Flaws) -> Result<Option<Row<K, V>>, StoreError> {
+        loop {
+            if let Some(row) = self.page.find_map(|row| flaws.sound(row)) {
+                return Ok(Some(row));
+            }
+            let Some(page) = self.table.next(self.store, &mut self.rest, self.at_once).await? else { return Ok(None) };
+            self.page = page.into_iter();
+        }
+    }
+}
+
+impl<K, V> fmt::Debug for Inspection<'_, K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inspection").field("at_once", &self.at_once).finish_non_exhaustive()
+    }
+}
