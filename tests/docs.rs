@@ -257,6 +257,23 @@ fn every_table_stands_in_one_document() {
     }
 }
 
+/// A line of a table's head, by the line of dashes below it.
+fn heads(text: &str) -> impl Iterator<Item = &str> {
+    let ruled = |line: &str| line.starts_with("|-") && line.chars().all(|c| "|-: ".contains(c));
+    text.lines().zip(text.lines().skip(1)).filter(move |(_, below)| ruled(below)).map(|(head, _)| head)
+}
+
+/// Documents are pages of the dashboard as well, and a column without a name is read out as nothing.
+#[test]
+fn every_column_of_a_table_has_a_name() {
+    for path in documents() {
+        for head in heads(&prose(&read(&path))) {
+            let columns: Vec<_> = head.trim().trim_matches('|').split('|').map(str::trim).collect();
+            assert!(columns.iter().all(|column| !column.is_empty()), "{}: {head}", path.display());
+        }
+    }
+}
+
 /// The text outside its blocks of code.
 fn prose(text: &str) -> String {
     let mut fenced = false;
