@@ -59,7 +59,7 @@ use crate::{
     },
     objects::{Kept, Objects},
     operate::disk::Disk,
-    replica::Replica,
+    replica::{RECEIPTS_SHORT, Replica},
     store::{
         Store, StoreError,
         sled::{MoneyRows, SledConfig, SledStore},
@@ -116,6 +116,7 @@ impl App {
         let clock = Clock::default();
         let replica = Replica::new(Arc::clone(&store));
         replica.begin().await.map_err(StartError::Replica)?;
+        replica.may_write(RECEIPTS_SHORT).await.map_err(|error| StartError::Replica(error.into()))?;
         let admin = AdminToken::open(settings.account.admin_token.as_ref().map(Hidden::expose), &data.join("admin-token"))
             .map_err(StartError::AdminToken)?;
         if settings.telemetry.metrics_token.as_ref().is_some_and(|token| admin.is(token)) {
@@ -135,7 +136,7 @@ impl App {
         let sales = Sales::new(Arc::clone(&store));
         sales.start();
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), facilitators.simulated(), Arc::clone(&events), Arc::clone(&sales));
-        let finisher = Arc::new(finisher);
+        let finisher = Arc::new(finisher.among(&replica));
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&signer), config.assets().collect());
         let payouts = Arc::new(payouts);
         let refunds = Arc::new(Refunds::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), Arc::clone(&sales)));

@@ -15,6 +15,7 @@ use crate::{
         receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
         sale::{Sale, Sales, Totals, Unpaid},
     },
+    replica::{RECEIPTS_SHORT, Replica},
     store::Batch,
     tool::{MicroUsd, Owner},
 };
@@ -45,13 +46,21 @@ pub struct ReceiptFinisher {
     simulated: bool,
     events: Arc<Events>,
     sales: Arc<Sales>,
+    /// Knows what those read who serve the store.
+    replica: Option<Arc<Replica>>,
 }
 
 impl ReceiptFinisher {
     /// Makes receipts with this signer; `simulated` says that the money is play money.
     #[must_use]
     pub fn new(signer: Arc<Signer>, simulated: bool, events: Arc<Events>, sales: Arc<Sales>) -> Self {
-        Self { signer, simulated, events, sales }
+        Self { signer, simulated, events, sales, replica: None }
+    }
+
+    /// Stores receipts [short](RECEIPTS_SHORT) as soon as all who serve the store read that.
+    #[must_use]
+    pub fn among(self, replica: &Arc<Replica>) -> Self {
+        Self { replica: Some(Arc::clone(replica)), ..self }
     }
 
     /// A closing as an intent stores it.
@@ -117,7 +126,7 @@ impl Finisher for ReceiptFinisher {
         let told = self.signer.settle_extensions(&closing.receipt, &payment);
         let receipt = self.signer.receipt(closing.receipt, payment);
         let extensions = told.or_else(|| receipt.record.offer_receipt.as_ref().map(OfferReceipt::extensions));
-        rows.append(receipt.stored());
+        rows.append(receipt.stored(self.replica.as_ref().is_some_and(|replica| replica.writes(RECEIPTS_SHORT))));
         Finished { rows, answer, extensions, news: News { owner: closing.owner, events } }
     }
 

@@ -19,6 +19,7 @@ mod key;
 mod offer;
 mod published;
 mod record;
+mod short;
 mod verify;
 
 pub use draft::{Draft, Kind, Payment, Transfer};
@@ -30,5 +31,6 @@ pub use key::{KeyError, Signer};
 pub use offer::{OfferFormat, OfferReceipt};
 pub use published::PublishedKeys;
 pub(in crate::money) use record::{RECEIPTS, is_free};
-pub use record::{Record, Signed, Stored, paid, shortened};
+pub use record::{Record, Signed, paid, shortened};
+pub use short::Stored;
 pub use verify::{Part, Verified, VerifyError, verify};

@@ -57,7 +57,7 @@ use crate::{
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
     objects::{Kept as Bucket, Objects, Place},
-    replica::Replica,
+    replica::{RECEIPTS_SHORT, Replica},
     store::{Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore},
     tool::{MicroUsd, Owner, UsdChange},
 };
@@ -329,6 +329,7 @@ impl Bench {
     /// A gate over an empty store, and payers 1 to 3 with money.
     async fn new() -> Self {
         let bench = Self::over(Arc::new(MemoryStore::new()));
+        assert!(bench.replica.may_write(RECEIPTS_SHORT).await.unwrap());
         bench.fund().await;
         bench
     }
@@ -361,8 +362,9 @@ impl Bench {
             deaf: Mutex::default(),
         });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
-        let finisher = Arc::new(ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store))));
         let replica = Replica::new(Arc::clone(&store));
+        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
+        let finisher = Arc::new(finisher.among(&replica));
         let bucket = Bucket::at(&Place::Folder(folder.path().join("objects"))).unwrap();
         let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(bucket));
         let (others, apart) = (Arc::clone(&replica), Arc::clone(&objects));
@@ -415,7 +417,7 @@ impl Bench {
     async fn receipts(&self) -> Vec<receipt::Record> {
         let stored = self.all(Space::Receipts).await;
         let verify = |bytes: &[u8]| receipt::verify(&self.signer.present(bytes).unwrap(), &self.signer.jwks()).unwrap().record;
-        stored.iter().map(|(_, bytes)| verify(&receipt::Stored::of_bytes(bytes).unwrap().0)).collect()
+        stored.iter().map(|(_, bytes)| verify(&receipt::Stored::of_bytes(bytes).unwrap().json)).collect()
     }
 
     /// Waits until the releases that drops have begun are through.

@@ -80,7 +80,12 @@ impl Replica {
         if self.applied.load(Ordering::SeqCst) != before || self.is_due() {
             self.renew().await?;
         }
-        if sweeps { self.sweep().await } else { Ok(()) }
+        if sweeps {
+            // Since the last one of a version before may have left.
+            self.may_write(self.known.reads).await?;
+            self.sweep().await?;
+        }
+        Ok(())
     }
 
     /// Hears what has changed since, and heeds it.

@@ -57,7 +57,7 @@ impl Replica {
     /// The store's.
     pub async fn may_write(&self, form: u32) -> Result<bool, StoreError> {
         debug_assert!(form <= self.known.reads, "a form that this version does not read");
-        if self.written.load(Ordering::Relaxed) >= form {
+        if self.writes(form) {
             return Ok(true);
         }
         if self.who_reads_less(form).await?.is_some() {
@@ -85,6 +85,12 @@ impl Replica {
         }
         self.written.fetch_max(form, Ordering::Relaxed);
         Ok(true)
+    }
+
+    /// Whether [`Replica::may_write`] has said so: for whoever cannot wait for the store.
+    #[must_use]
+    pub fn writes(&self, form: u32) -> bool {
+        self.written.load(Ordering::Relaxed) >= form
     }
 
     /// Another one that lives and does not read forms up to `number`, and what it reads.

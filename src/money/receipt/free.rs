@@ -231,10 +231,10 @@ impl FreeReceipts {
             };
             let some = RECEIPTS.page(&*self.store, &range, SORT, Direction::Forward).await?;
             let next = some.last().map_or(SortedTo::Everywhere, |last| SortedTo::Receipt(last.key.clone()));
-            let free: Vec<_> = some.into_iter().filter(|row| is_free(&row.value.0)).collect();
+            let free: Vec<_> = some.into_iter().filter(|row| is_free(&row.value.json)).collect();
             let oldest = self.clock.now().0.saturating_sub(self.settings.age_ms);
             let kept = free.iter().filter(|row| row.key.made_at().0 >= oldest);
-            let mut batch = Self::stored(kept.map(|row| (&row.key, &row.value.0[..])));
+            let mut batch = Self::stored(kept.map(|row| (&row.key, &row.value.json[..])));
             free.iter().for_each(|row| _ = batch.sweep(&RECEIPTS, row));
             match &row {
                 Some(row) => batch.replace(&PLACE, row, &next),

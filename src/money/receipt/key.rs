@@ -232,7 +232,7 @@ impl Signer {
         self.jws(self.kid.clone(), Some(PAYOUT_TYPE), packet)
     }
 
-    fn sign_json(&self, record: &Value) -> String {
+    pub(super) fn sign_json(&self, record: &Value) -> String {
         self.jws(self.kid.clone(), Some(RECEIPT_TYPE), record)
     }
 
@@ -352,7 +352,7 @@ mod tests {
         let store = MemoryStore::default();
         assert!(!Signer::is_lost(folder.path(), &store).await.unwrap(), "the first start makes one");
         let id = "rcpt_01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
-        store.apply(RECEIPTS.put(&id, &Stored(b"{}".to_vec())), Durability::Durable).await.unwrap();
+        store.apply(RECEIPTS.put(&id, &Stored { json: b"{}".to_vec(), short: false }), Durability::Durable).await.unwrap();
         assert!(Signer::is_lost(folder.path(), &store).await.unwrap());
         Signer::open(folder.path()).unwrap();
         assert!(!Signer::is_lost(folder.path(), &store).await.unwrap());

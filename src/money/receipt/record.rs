@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     draft::{Draft, Kind, Transfer},
     offer::OfferReceipt,
+    short::Stored,
 };
 use crate::{
     base::id::ReceiptId,
-    store::{Batch, Formatted, Store, StoreError, Table, schema},
+    store::{Batch, Store, StoreError, Table, schema},
 };
 
 pub(in crate::money) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
@@ -109,39 +110,25 @@ impl Record {
 }
 
 impl Signed {
-    /// What stores it.
+    /// What stores it; `short` where all who serve the store read [that form](crate::replica::RECEIPTS_SHORT).
     #[must_use]
-    pub fn stored(&self) -> Batch {
-        RECEIPTS.put(&self.record.draft.receipt_id, &Stored(to_bytes(self)))
+    pub fn stored(&self, short: bool) -> Batch {
+        RECEIPTS.put(&self.record.draft.receipt_id, &Stored { json: to_bytes(self), short })
     }
 }
 
-/// A receipt of a paid call as the store keeps it.
+/// The JSON of a receipt of a paid call.
 ///
 /// # Errors
 ///
 /// The store's.
 pub async fn paid(store: &dyn Store, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
-    Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.0))
+    Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.json))
 }
 
 /// Whether it is the JSON of a receipt of a call that cost nothing.
 pub(in crate::money) fn is_free(receipt: &[u8]) -> bool {
     serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
-}
-
-/// The JSON of a receipt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored(pub Vec<u8>);
-
-impl Formatted for Stored {
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0);
-    }
-
-    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        (format <= Self::FORMAT).then(|| Self(bytes.to_vec()))
-    }
 }
 
 fn to_bytes(receipt: &impl Serialize) -> Vec<u8> {

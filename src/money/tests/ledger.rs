@@ -203,7 +203,7 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
     bench.write(Space::Receipts, extra.to_string().into_bytes(), stored.clone()).await;
     assert_eq!(wrong(&bench).await, [format!("receipt {extra}: has no posting")]);
     // One of before the ledger needs none, nor does one that cost nothing.
-    let stored: Value = serde_json::from_slice(&receipt::Stored::of_bytes(&stored).unwrap().0).unwrap();
+    let stored: Value = serde_json::from_slice(&receipt::Stored::of_bytes(&stored).unwrap().json).unwrap();
     for (field, value) in [("issuedAt", json!(Timestamp(NOW.0 - 1))), ("priceUsd", json!(MicroUsd::ZERO))] {
         let mut receipt = stored.clone();
         receipt[field] = value;

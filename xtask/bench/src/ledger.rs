@@ -21,6 +21,7 @@ use tollhouse::{
         receipt::Signer,
         sale::{Detail, Sales},
     },
+    replica::{RECEIPTS_SHORT, Replica},
     store::{
         Batch, Durability, Store,
         postgres::{PostgresConfig, PostgresStore},
@@ -146,7 +147,9 @@ impl Books {
         let (clock, signer) = (Clock::default(), Arc::new(Signer::open(data)?));
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&store));
-        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, Arc::clone(&events), Arc::clone(&sales));
+        let replica = Replica::new(Arc::clone(&store));
+        replica.may_write(RECEIPTS_SHORT).await?;
+        let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, Arc::clone(&events), Arc::clone(&sales)).among(&replica);
         let takes = PaymentConfig::for_network("eip155:84532", PAY_TO)?;
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), signer, takes.assets().collect());
         Ok(Self { store, clock, events, finisher, sales, payouts })

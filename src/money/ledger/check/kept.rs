@@ -38,7 +38,7 @@ fn once(row: &Written) -> Option<String> {
     }
     let receipt = RECEIPTS.read(row.of(&RECEIPTS)?);
     match receipt {
-        Ok(receipt) if is_free(&receipt.value.0) => None,
+        Ok(receipt) if is_free(&receipt.value.json) => None,
         Ok(receipt) => Some(format!("receipt {}", receipt.key)),
         Err(error) => Some(error.to_string()),
     }

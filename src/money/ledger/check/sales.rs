@@ -31,7 +31,7 @@ struct Paid {
 
 impl Paid {
     fn of(receipt: &Stored) -> Option<Self> {
-        serde_json::from_slice(&receipt.0).ok()
+        serde_json::from_slice(&receipt.json).ok()
     }
 }
 

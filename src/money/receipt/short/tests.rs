@@ -1,0 +1,150 @@
+use serde_json::json;
+
+use super::{super::record::RECEIPTS, *};
+use crate::{
+    base::id::{EndpointId, ReceiptId},
+    money::receipt::{Draft, Payment as Paid, Signed, Signer, Transfer, bytes_hash},
+    store::{Durability, Store as _, Value as _, memory::MemoryStore},
+    tool::MicroUsd,
+};
+
+fn draft() -> Draft {
+    Draft {
+        receipt_id: ReceiptId::generate(),
+        slug: "echo-tool".parse().unwrap(),
+        endpoint_id: EndpointId::generate(),
+        version: bytes_hash(b"handler"),
+        price_usd: MicroUsd(10_001),
+        quote_id: None,
+        max_price_usd: None,
+        owner: false,
+        resource_url: "https://tollhouse.example/tools/echo-tool".to_owned(),
+        request_hash: bytes_hash(b"request"),
+        result_hash: bytes_hash(b"result"),
+        started_at: Timestamp(1_790_000_000_123),
+        issued_at: Timestamp(1_790_000_000_456),
+    }
+}
+
+fn transfer() -> Transfer {
+    Transfer {
+        network: "eip155:84532".to_owned(),
+        asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e".to_owned(),
+        amount: "10001".to_owned(),
+        transaction: format!("0x{}", "ab".repeat(32)),
+        payer: "0x857b06519E91e3A54538791bDbb0E22373e36b66".to_owned(),
+        scheme: "exact".to_owned(),
+        x402_version: 2,
+        simulated: true,
+    }
+}
+
+fn signer() -> Signer {
+    Signer::open(tempfile::tempdir().unwrap().path()).unwrap()
+}
+
+/// Receipts of every way of paying, and with words in them that look like what is looked for.
+fn receipts(signer: &Signer) -> Vec<Signed> {
+    let plain = draft();
+    let full = Draft {
+        quote_id: Some("quo_1".to_owned()),
+        max_price_usd: Some(MicroUsd(20_000)),
+        resource_url: format!("https://x.example/a?{X402}{SIGNATURE}\\\"}}\u{1f600}"),
+        ..draft()
+    };
+    let odd = Transfer { payer: format!("{SIGNATURE}\"é"), transaction: format!("{X402}.\\"), ..transfer() };
+    let solana = Transfer { network: "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1".to_owned(), payer: "4".repeat(44), ..transfer() };
+    [plain, full]
+        .into_iter()
+        .flat_map(|draft| {
+            let ways = [transfer(), odd.clone(), solana.clone()].map(Paid::X402);
+            ways.into_iter().chain([Paid::Credit { credit: "crd_01J00000000000000000000000".to_owned() }]).map(move |way| (draft.clone(), way))
+        })
+        .map(|(draft, way)| signer.receipt(draft, way))
+        .collect()
+}
+
+fn stored(json: &[u8], short: bool) -> Vec<u8> {
+    Stored { json: json.to_vec(), short }.to_bytes()
+}
+
+#[test]
+fn a_short_receipt_reads_as_it_was() {
+    for receipt in receipts(&signer()) {
+        let json = serde_json::to_vec(&receipt).unwrap();
+        for (short, least) in [(true, json.len() * 2 / 3), (false, json.len())] {
+            let row = stored(&json, short);
+            let read = Stored::of_bytes(&row).unwrap();
+            assert_eq!((read.short, String::from_utf8(read.json).unwrap()), (short, String::from_utf8(json.clone()).unwrap()));
+            assert!(row.len() <= least + 2, "{} of {}", row.len(), json.len());
+        }
+    }
+}
+
+/// The figure that `docs/scale.md` tells.
+#[test]
+fn a_short_receipt_is_less_than_two_fifths() {
+    let json = serde_json::to_vec(&signer().receipt(draft(), Paid::X402(transfer()))).unwrap();
+    let short = stored(&json, true);
+    assert!(short.len() * 5 < json.len() * 2, "{} of {}", short.len(), json.len());
+}
+
+/// What a later version adds to a receipt, and what no version makes.
+#[test]
+fn what_would_not_read_as_it_was_is_kept_whole() {
+    let signer = signer();
+    let receipt = signer.receipt(draft(), Paid::X402(transfer()));
+    let text = serde_json::to_string(&receipt).unwrap();
+    let (record, signature) = text.rsplit_once(SIGNATURE).unwrap();
+    let more = json!({ "more": [1.5, { "b": 1, "a": "\u{7f}" }] }).to_string();
+    let others = [
+        text.replacen("\"simulated\":true", "\"simulated\":false", 1),
+        text.replacen("0x857b", "0x857c", 1),
+        format!("{record}{},\"signature\":\"{}", &more[1..more.len() - 1].replace("\"more\"", ",\"more\""), signature),
+        format!("{record}{SIGNATURE}a.b\"}}"),
+        format!("{record}{SIGNATURE}a.b.c\"}}"),
+        format!("{record}{SIGNATURE}\"}}"),
+        text.replacen("\"jws\"", "\"eip712\"", 1),
+        text.trim_end_matches("\"}").to_owned(),
+        "{}".to_owned(),
+    ];
+    for other in others {
+        let read = Stored::of_bytes(&stored(other.as_bytes(), true)).unwrap();
+        assert!(!read.short && read.json == other.as_bytes(), "{other}");
+    }
+}
+
+/// A version may add members: they are signed, so they are in the text, and come out again.
+#[test]
+fn members_that_this_version_does_not_know_come_out_again() {
+    let signer = signer();
+    let receipt = signer.receipt(draft(), Paid::X402(transfer()));
+    let mut record = serde_json::to_value(&receipt.record).unwrap();
+    record["later"] = json!({ "of": ["it", 7, null, 0.25] });
+    let signature = signer.sign_json(&record);
+    let text = serde_json::to_string(&record).unwrap();
+    let text = format!("{}{SIGNATURE}{signature}\"}}", text.strip_suffix('}').unwrap());
+    let read = Stored::of_bytes(&stored(text.as_bytes(), true)).unwrap();
+    assert!(read.short && read.json == text.as_bytes(), "{text}");
+}
+
+#[test]
+fn a_damaged_row_is_no_receipt() {
+    let json = serde_json::to_vec(&signer().receipt(draft(), Paid::X402(transfer()))).unwrap();
+    let row = stored(&json, true);
+    for cut in 0..row.len() {
+        assert_eq!(Stored::of_bytes(&row[..cut]), None, "cut at {cut}");
+    }
+    assert_eq!(Stored::of_bytes(b"no receipt"), None);
+}
+
+#[tokio::test]
+async fn rows_of_either_form_lie_beside_each_other() {
+    let (store, signer) = (MemoryStore::new(), signer());
+    for (at, receipt) in receipts(&signer).into_iter().enumerate() {
+        let id = receipt.record.draft.receipt_id.clone();
+        store.apply(receipt.stored(at % 2 == 0), Durability::Durable).await.unwrap();
+        let read = RECEIPTS.get(&store, &id).await.unwrap().unwrap();
+        assert_eq!((read.json, read.short), (serde_json::to_vec(&receipt).unwrap(), at % 2 == 0));
+    }
+}
