@@ -32,13 +32,15 @@ use tollhouse::{
 
 use crate::{
     Failure, Options,
-    host::Host,
+    host::{Host, taken},
     postgres::Postgres,
     revenue::{DAY_MS, answer, closing, settlement},
 };
 
 /// Receipts of the shortest history; each next one has ten times as many.
 const FEWEST: u64 = 1_000;
+/// Receipts of the longest history in a folder: ten times as many take 100 GB, and belong into a database.
+const FOLDER_MOST: u64 = 1_000_000;
 const DAYS: u64 = 90;
 /// Of which the first has half of all receipts.
 const BUILDERS: u64 = 100;
@@ -85,8 +87,8 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
             "\n{name}: receipts of {BUILDERS} builders with {ENDPOINTS} tools each over {DAYS} days, half of them the first builder's"
         );
         println!(
-            "{:>10}{:>12}{:>16}{:>16}{:>18}{:>12}{:>12}{:>10}",
-            "receipts", "written/s", "revenue 30 d", "of the host", "payout of 1,000", "all/s", "start", "RSS MB"
+            "{:>10}{:>12}{:>16}{:>16}{:>18}{:>12}{:>10}{:>10}{:>10}{:>10}",
+            "receipts", "written/s", "revenue 30 d", "of the host", "payout of 1,000", "all/s", "start", "again", "RSS MB", "disk MB"
         );
         let data = tempfile::tempdir()?;
         series(options, &runtime, data.path(), &place)?;
@@ -101,7 +103,8 @@ fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, pla
     let earners = Arc::new(runtime.block_on(books.earners())?);
     drop(books);
     let (mut there, mut want) = (0, FEWEST);
-    while want <= options.most {
+    let most = if matches!(place, Place::Folder) { options.most.min(FOLDER_MOST) } else { options.most };
+    while want <= most {
         let books = Arc::new(runtime.block_on(Books::open(data, place))?);
         let began = Instant::now();
         runtime.block_on(books.write(&earners, there..want))?;
@@ -110,14 +113,18 @@ fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, pla
         // The store is shut once nobody has it.
         let Ok(books) = Arc::try_unwrap(books) else { return Err("a writer has the store still".into()) };
         drop(books);
-        let (took, memory) = start(options, data, place)?;
+        let (took, _) = start(options, data, place)?;
+        // The first one reads all that was written since the start before.
+        let (again, memory) = start(options, data, place)?;
         let ms = |taken: Duration| format!("{:.1} ms", taken.as_secs_f64() * 1e3);
         println!(
-            "{want:>10}{written:>12.0}{:>16}{:>16}{:>18}{all:>12.0}{:>10.2} s{memory:>10}",
+            "{want:>10}{written:>12.0}{:>16}{:>16}{:>18}{all:>12.0}{:>8.2} s{:>8.2} s{memory:>10}{:>10.0}",
             ms(revenue),
             ms(host),
             ms(payout),
-            took.as_secs_f64()
+            took.as_secs_f64(),
+            again.as_secs_f64(),
+            taken(data) / 1e6,
         );
         (there, want) = (want, want * 10);
     }

@@ -1,8 +1,8 @@
 //! What can be seen of the host from outside.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+use std::{fs, path::Path};
 
-use crate::Failure;
+use crate::{Failure, host::taken};
 
 /// What was seen at one moment.
 #[derive(Debug, Clone, Default)]
@@ -105,11 +105,4 @@ fn resident(process: u32) -> Result<f64, Failure> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("the system does not say what memory the host has")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? * 1024.0)
-}
-
-/// What a folder takes on the disk, in bytes.
-fn taken(path: &Path) -> f64 {
-    let Ok(about) = fs::symlink_metadata(path) else { return 0.0 };
-    let below = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| taken(&entry.path()));
-    about.blocks() as f64 * 512.0 + below.sum::<f64>()
 }
