@@ -1,3 +1,5 @@
+mod fuzz;
+
 use serde_json::json;
 
 use super::{super::record::RECEIPTS, *};
