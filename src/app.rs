@@ -116,7 +116,6 @@ impl App {
         let clock = Clock::default();
         let replica = Replica::new(Arc::clone(&store));
         replica.begin().await.map_err(StartError::Replica)?;
-        replica.may_write(RECEIPTS_SHORT).await.map_err(|error| StartError::Replica(error.into()))?;
         let admin = AdminToken::open(settings.account.admin_token.as_ref().map(Hidden::expose), &data.join("admin-token"))
             .map_err(StartError::AdminToken)?;
         if settings.telemetry.metrics_token.as_ref().is_some_and(|token| admin.is(token)) {
@@ -281,6 +280,10 @@ impl App {
         app.settle_open();
         app.sweep();
         jobs::rescan(&app.rooms);
+        // At once where nobody else can serve the store; else it is asked until it is so.
+        if let Err(error) = app.rooms.replica.may_write(RECEIPTS_SHORT).await {
+            tracing::warn!(%error, "receipts are stored whole until the next start");
+        }
         Ok(app)
     }
 

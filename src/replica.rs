@@ -191,14 +191,19 @@ impl Replica {
             return Ok(Living(Some([self.id.clone()].into())));
         }
         let now = self.store.now().await?;
-        let steady = |held: Held| held.until > now && held.since.plus_millis(LEASE_MS) <= now;
-        if !self.contact().lease.is_some_and(steady) {
+        if !self.is_steady(now) {
             return Ok(Living(None));
         }
         let leases = self.leases().await?;
         // What does not read is of a later version, which knows better.
         let living = leases.into_iter().filter(|(_, lease)| lease.as_ref().is_none_or(|lease| !lease.is_over(now)));
         Ok(Living(Some(living.map(|(id, _)| id).chain([self.id.clone()]).collect())))
+    }
+
+    /// Whether this one has been in touch with the store for as long as a lease lasts: whoever has none by then is gone.
+    fn is_steady(&self, now: Timestamp) -> bool {
+        let steady = |held: Held| held.until > now && held.since.plus_millis(LEASE_MS) <= now;
+        self.contact().lease.is_some_and(steady)
     }
 
     /// Gives the lease up: nobody waits for this replica any more. For the end of a process whose calls have ended.

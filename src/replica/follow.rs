@@ -8,7 +8,10 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::{Replica, formats::JoinError};
+use super::{
+    Replica,
+    formats::{JoinError, RECEIPTS_SHORT},
+};
 use crate::store::{Change, Changes, StoreError};
 
 /// How often the log of changes is asked.
@@ -19,6 +22,9 @@ const SOME: usize = 256;
 
 /// Every so many times that it is heard, leases of long ago are taken away.
 const SWEEP_EVERY: u64 = 6_000;
+
+/// Every so many times it is asked whether receipts may be short, until they may: the last host of an earlier version may have left.
+const ASK_EVERY: u64 = 50;
 
 /// What is held in memory of the store.
 #[async_trait]
@@ -63,7 +69,7 @@ impl Replica {
             for number in 1_u64.. {
                 tick.tick().await;
                 let (Some(replica), Some(followed)) = (replica.upgrade(), followed.upgrade()) else { return };
-                let turned = replica.turn(&*followed, number.is_multiple_of(SWEEP_EVERY)).await;
+                let turned = replica.turn(&*followed, number).await;
                 if let (Err(error), false) = (&turned, away) {
                     tracing::warn!(%error, "what other replicas change could not be heeded");
                 }
@@ -74,18 +80,16 @@ impl Replica {
         Ok(())
     }
 
-    async fn turn(&self, followed: &dyn Followed, sweeps: bool) -> Result<(), StoreError> {
+    async fn turn(&self, followed: &dyn Followed, number: u64) -> Result<(), StoreError> {
         let before = self.applied.load(Ordering::SeqCst);
         self.hear(followed).await?;
         if self.applied.load(Ordering::SeqCst) != before || self.is_due() {
             self.renew().await?;
         }
-        if sweeps {
-            // Since the last one of a version before may have left.
-            self.may_write(self.known.reads).await?;
-            self.sweep().await?;
+        if number.is_multiple_of(ASK_EVERY) && self.known.reads >= RECEIPTS_SHORT {
+            self.may_write(RECEIPTS_SHORT).await?;
         }
-        Ok(())
+        if number.is_multiple_of(SWEEP_EVERY) { self.sweep().await } else { Ok(()) }
     }
 
     /// Hears what has changed since, and heeds it.

@@ -50,7 +50,8 @@ impl Replica {
     }
 
     /// Whether rows may be written in a form that this version reads, and does not write from its start on: since all who serve the store
-    /// read it, and the store says from now on that it has such rows, so that nobody comes who does not.
+    /// read it, and the store says from now on that it has such rows, so that nobody comes who does not. Not before this one has been in touch
+    /// for as long as a lease lasts: others may have been away from the store until then, and come back.
     ///
     /// # Errors
     ///
@@ -60,7 +61,7 @@ impl Replica {
         if self.writes(form) {
             return Ok(true);
         }
-        if self.who_reads_less(form).await?.is_some() {
+        if self.shared && !self.is_steady(self.store.now().await?) || self.who_reads_less(form).await?.is_some() {
             return Ok(false);
         }
         loop {

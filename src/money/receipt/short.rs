@@ -4,12 +4,14 @@
 //! first repeats the second once more. That is three fifths of a receipt. A row holds the text of the receipt without both payloads
 //! (a detached payload, RFC 7515 appendix F) and the payer's whole address, which the second has and the record has not; whoever reads it
 //! gets the text as it was, byte for byte. What would not come out so is kept whole.
+//!
+//! **What is rebuilt is what was signed once**: nothing here may change for rows that are there. Another way of it is another form.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{canonical, offer::Payload};
+use super::canonical;
 use crate::{
     base::clock::Timestamp,
     store::{self, Formatted, read_postcard, write_postcard},
@@ -25,11 +27,11 @@ const X402: &str = r#","offerReceipt":{"format":"jws","signature":""#;
 pub struct Stored {
     /// Its JSON, with all that its reader gets.
     pub json: Vec<u8>,
-    /// Whether all who serve the store read [the form](crate::replica::RECEIPTS_SHORT) without what follows from the rest.
+    /// Whether it is, or is to be, stored in [the form](crate::replica::RECEIPTS_SHORT) without what follows from the rest.
     pub short: bool,
 }
 
-/// A row of the form before.
+/// A row with the whole text: what cannot be short, and what the version before wrote.
 struct Whole(Vec<u8>);
 
 /// A row without what follows from the rest.
@@ -51,7 +53,7 @@ struct X402Receipt {
     text: String,
 }
 
-/// What an x402 receipt repeats.
+/// What an x402 receipt repeats of a record.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Payment {
@@ -59,6 +61,12 @@ struct Payment {
     resource_url: String,
     issued_at: Timestamp,
     transaction: String,
+}
+
+/// Who paid, in an x402 receipt.
+#[derive(Deserialize)]
+struct Payer {
+    payer: String,
 }
 
 impl Short {
@@ -71,8 +79,8 @@ impl Short {
             Some((before, rest)) => {
                 let (jws, behind) = rest.split_once('"')?;
                 let (header, payload, signature) = parts(jws)?;
-                let payload: Payload = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
-                let x402 = X402Receipt { payer: payload.payer, text: format!(".{signature}\"{behind}") };
+                let Payer { payer } = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
+                let x402 = X402Receipt { payer, text: format!(".{signature}\"{behind}") };
                 (format!("{before}{X402}{header}."), Some(x402))
             }
             None => (text.to_owned(), None),
@@ -89,12 +97,18 @@ impl Short {
             Some(x402) => {
                 record = serde_json::from_str(&[&text, &x402.text, "}"].concat()).ok()?;
                 let Payment { network, resource_url, issued_at, transaction } = Payment::deserialize(&record).ok()?;
-                let payer = x402.payer.clone();
-                let payload = Payload { version: 1, network, resource_url, payer, issued_at: issued_at.as_secs(), transaction };
-                URL_SAFE_NO_PAD.encode_string(canonical(&json!(payload)), &mut text);
+                let payload = json!({
+                    "version": 1,
+                    "network": network,
+                    "resourceUrl": resource_url,
+                    "payer": x402.payer,
+                    "issuedAt": issued_at.as_secs(),
+                    "transaction": transaction,
+                });
+                URL_SAFE_NO_PAD.encode_string(canonical(&payload), &mut text);
                 text.push_str(&x402.text);
                 let (_, jws) = text.split_once(X402)?;
-                record["offerReceipt"]["signature"] = jws.split_once('"')?.0.into();
+                *record.pointer_mut("/offerReceipt/signature")? = jws.split_once('"')?.0.into();
             }
             None => record = serde_json::from_str(&[&text, "}"].concat()).ok()?,
         }
@@ -119,10 +133,9 @@ impl store::Value for Stored {
     }
 
     fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        if let Some(short) = Short::of_bytes(bytes) {
-            return Some(Self { json: short.whole()?, short: true });
-        }
-        Whole::of_bytes(bytes).map(|Whole(json)| Self { json, short: false })
+        // What does not read is told by whoever reads the text: it is a row all the same.
+        let short = Short::of_bytes(bytes).and_then(|short| short.whole()).map(|json| Self { json, short: true });
+        short.or_else(|| Whole::of_bytes(bytes).map(|Whole(json)| Self { json, short: false }))
     }
 }
 
@@ -132,7 +145,7 @@ impl Formatted for Whole {
     }
 
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-        (format <= Self::FORMAT && bytes.starts_with(b"{")).then(|| Self(bytes.to_vec()))
+        (format <= Self::FORMAT).then(|| Self(bytes.to_vec()))
     }
 }
 

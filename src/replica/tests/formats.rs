@@ -12,6 +12,15 @@ fn of(store: &Arc<FaultyStore<MemoryStore>>, known: Known) -> Arc<Replica> {
     Replica::knowing(Arc::clone(store) as _, Clock::default(), known)
 }
 
+/// Has a replica be in touch with the store from now on, for as long as a lease lasts.
+async fn stays(replica: &Replica, clock: &Clock) {
+    let from = clock.now();
+    for part in 0..=2 {
+        clock.set(from.plus_millis(part * LEASE_MS / 2));
+        replica.renew().await.unwrap();
+    }
+}
+
 async fn starts(replica: &Arc<Replica>) -> Result<Arc<Holds>, JoinError> {
     replica.begin().await?;
     let holds = Arc::new(Holds::default());
@@ -77,12 +86,16 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
     let (store, clock) = shared();
     let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
     let _held = (starts(&old).await.unwrap(), starts(&new).await.unwrap());
+    stays(&new, &clock).await;
+    old.renew().await.unwrap();
     assert!(!new.may_write(5).await.unwrap());
     // Nothing of it is there: the version before may come again.
     _ = starts(&of(&store, BEFORE)).await.unwrap();
-    clock.set(NOW.plus_millis(2 * LEASE_MS));
     old.task().take().unwrap().abort();
+    clock.set(NOW.plus_millis(4 * LEASE_MS));
     new.renew().await.unwrap();
+    assert!(!new.may_write(5).await.unwrap(), "it was away itself, as the old one may have been");
+    stays(&new, &clock).await;
     assert!(new.may_write(5).await.unwrap());
     let again = starts(&of(&store, BEFORE)).await.unwrap_err();
     assert!(matches!(again, JoinError::Later { written: 5, reads: 4 }), "{again}");
@@ -93,9 +106,10 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
 /// It has looked at who serves, and says what it is to write: then one of the version before is there.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_begins_while_a_form_is_agreed_on_is_seen_or_sees_it() {
-    let (store, _) = shared();
+    let (store, clock) = shared();
     let (old, new) = (of(&store, BEFORE), of(&store, BETWEEN));
     let _held = starts(&new).await.unwrap();
+    stays(&new, &clock).await;
     old.begin().await.unwrap();
     old.renew().await.unwrap();
     assert!(!new.may_write(5).await.unwrap(), "its lease is there");
