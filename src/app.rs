@@ -59,7 +59,7 @@ use crate::{
     },
     objects::{Kept, Objects},
     operate::disk::Disk,
-    replica::{RECEIPTS_SHORT, Replica},
+    replica::{self, RECEIPTS_SHORT, Replica},
     store::{
         Store, StoreError,
         sled::{MoneyRows, SledConfig, SledStore},
@@ -439,6 +439,7 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     let folder = store_of(data)?;
     let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
     is_here(&store, data).await?;
+    replica::readable(&store).await.map_err(StartError::Replica)?;
     if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
         return Err(StartError::NoLedger);
     }

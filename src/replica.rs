@@ -43,6 +43,7 @@ pub use self::{
     keys::{MASTER_KEY, RECEIPT_KEY},
     lease::Living,
     seen::Seen,
+    versions::readable,
 };
 use self::{
     formats::Known,

@@ -18,6 +18,7 @@ use crate::{
     },
     objects::Kept,
     operate::disk::taken,
+    replica,
     store::{
         Store,
         sled::{MoneyRows, SledStore},
@@ -79,6 +80,7 @@ pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
 }
 
 async fn flaws_of(store: &dyn Store, home: &Home) -> Result<Flaws, StartError> {
+    replica::readable(store).await.map_err(StartError::Replica)?;
     let mut flaws = Flaws::default();
     let objects = Kept::at_if_there(&home.objects).map_err(StartError::Objects)?;
     check_catalogue(store, &mut flaws).await.map_err(StartError::Ledger)?;

@@ -4,12 +4,22 @@ use std::sync::atomic::Ordering;
 
 use super::{
     Replica,
-    formats::{Formats, JoinError, Known, READ_BY, UNSAID, WRITTEN},
+    formats::{Formats, JoinError, Known, OWN, READ_BY, UNSAID, WRITTEN},
 };
 use crate::{
     base::id::ReplicaId,
-    store::{Batch, Durability, StoreError},
+    store::{Batch, Durability, Store, StoreError},
 };
+
+/// Whether this version reads all rows of a store that it does not serve.
+///
+/// # Errors
+///
+/// [`JoinError::Later`] where it does not; the store's.
+pub async fn readable(store: &dyn Store) -> Result<(), JoinError> {
+    let (written, reads) = (WRITTEN.get(store, &()).await?.map_or(0, |written| written.up_to), OWN.reads);
+    if written > reads { Err(JoinError::Later { written, reads }) } else { Ok(()) }
+}
 
 impl Replica {
     /// Says that this version writes what it writes, unless the store or another replica forbids it. Called before it

@@ -1,7 +1,10 @@
 //! Versions of the program that follow each other on one store.
 
 use super::*;
-use crate::store::faulty::Fault;
+use crate::{
+    replica::formats::{Formats, OWN, WRITTEN},
+    store::faulty::Fault,
+};
 
 const BEFORE: Known = Known { reads: 4, writes: 4 };
 /// Reads what the next one is to write.
@@ -124,4 +127,14 @@ async fn a_store_of_one_process_says_of_which_form_its_rows_are_when_the_first_i
     let replica = of(&store, BETWEEN);
     assert!(replica.may_write(5).await.unwrap());
     assert!(matches!(of(&store, BEFORE).begin().await.unwrap_err(), JoinError::Later { written: 5, reads: 4 }));
+}
+
+#[tokio::test]
+async fn a_store_whose_rows_are_of_a_later_version_is_not_checked_by_this_one() {
+    let store = MemoryStore::new();
+    readable(&store).await.unwrap();
+    for (up_to, reads) in [(OWN.reads, true), (OWN.reads + 1, false)] {
+        store.apply(WRITTEN.put(&(), &Formats { up_to }), Durability::Durable).await.unwrap();
+        assert_eq!(readable(&store).await.is_ok(), reads, "up to {up_to}");
+    }
 }
