@@ -195,7 +195,13 @@ impl Payouts {
             return tx.answer(false);
         }
         let until = packet.until.parts::<(Ended<BuilderId>, ReceiptId)>().ok_or_else(damaged)?;
-        let range = UNPAID.under(&Ended(builder.clone())).up_to(&until);
+        let mut range = UNPAID.under(&Ended(builder.clone())).up_to(&until);
+        // Behind what was moved last: a database walks over all that were there before, as long as it has not cleared them away. What has
+        // come in between since is of the next packet.
+        let moved = PAYOUT_RECEIPTS.page(tx.store(), &PAYOUT_RECEIPTS.under(&Ended(id.clone())), 1, Direction::Backward).await?;
+        if let Some(last) = moved.first() {
+            range = range.after(&(Ended(builder.clone()), last.key.1.parse().map_err(|_| damaged())?));
+        }
         let page = UNPAID.page(tx.store(), &range, CHUNK, Direction::Forward).await?;
         let Some(first) = page.first().map(|receipt| receipt.key.1.clone()) else { return tx.answer(false) };
         let before = packet.amount;

@@ -347,6 +347,24 @@ async fn a_packet_that_is_not_the_sum_of_its_receipts_is_not_sealed() {
     assert_eq!(bench.payouts.get(&bench.builder, &id).await.unwrap().status, Status::Collecting);
 }
 
+/// A payment that is settled late has a receipt that is older than those which were moved.
+#[tokio::test]
+async fn a_receipt_that_comes_behind_those_that_were_moved_is_of_the_next_packet() {
+    let bench = Bench::new().settled().await;
+    let made = bench.earn(&bench.builder, 1..=2_000).await;
+    // Begun, and half of it moved.
+    bench.store.fail_nth(3, Fault::Before);
+    bench.payouts.pay_out(&bench.builder).await.unwrap_err();
+    let late: ReceiptId = "rcpt_00000000000000000000000001".parse().unwrap();
+    let waiting = Unpaid { net: 7, at_ms: NOW.0 }.stored(&Owner::Builder(bench.builder.clone()), &late);
+    waiting.commit(bench.store.inner(), Durability::Buffered).await.unwrap();
+    let first = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
+    assert_eq!((first.receipt_count, first.amount), (made.len() as u64, made.iter().map(|(_, net)| net).sum()));
+    let second = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
+    assert_eq!(bench.receipts(&second.id).await, [(late.to_string(), 7)]);
+    assert!(bench.payouts.pay_out(&bench.builder).await.unwrap().is_none());
+}
+
 /// Random earnings of two builders and payouts of both, some at the same time, whose commits fail before,
 /// after and in between: at the end each receipt is in one packet, its builder's, and every sum holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
