@@ -1,5 +1,6 @@
 //! The licences of all crates: each text once, with the crates that it is of. Of a crate that has no text with it, the standard text of
-//! each licence that it names: Apache's as it is our own, the others as `packaging/licences` has them.
+//! each licence that it names: Apache's as it is our own, the others as `packaging/licences` has them. What a crate has inside that is of
+//! others, and tells nothing of their licences, stands in `packaging/licences/inside`.
 
 use std::{
     collections::BTreeMap,
@@ -41,6 +42,7 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
             own = standard(one, source)?;
             without.push(named.clone());
         }
+        own.extend(inside(one)?);
         for text in own {
             let of = texts.entry(text).or_default();
             if of.last() != Some(&named) {
@@ -48,7 +50,9 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
             }
         }
     }
-    let mut document = String::from("Tollhouse is under the Apache License 2.0. It has these crates in it, each under its own licence.\n");
+    let mut document = String::from(
+        "Tollhouse is under the Apache License 2.0. It has these crates in it, and the editor of its pages, each under its own licence.\n",
+    );
     if !without.is_empty() {
         let told = "These name their licence, and have no text of it with them; what follows of them is its standard text";
         _ = writeln!(document, "\n{told}:\n  {}", without.join("\n  "));
@@ -58,7 +62,15 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     for (text, of) in texts {
         _ = write!(document, "\n{}\n{}\n\n{text}\n", "=".repeat(80), of.join("\n"));
     }
+    let editor = place::read(&place::root().join("src/web/assets/vendor/codemirror.LICENSES"))?;
+    _ = write!(document, "\n{}\n{editor}", "=".repeat(80));
     Ok(document)
+}
+
+/// What a crate has of others inside, where it has no text of their licences with it.
+fn inside(one: &Crate) -> Result<Option<String>, Failure> {
+    let path = place::root().join("packaging/licences/inside").join(format!("{}.txt", one.name));
+    if path.exists() { place::read(&path).map(|text| Some(text.trim().to_owned())) } else { Ok(None) }
 }
 
 /// The standard text of what a crate says that it is under; of alternatives those that we keep.
@@ -198,5 +210,10 @@ mod tests {
             assert!(texts.contains(&head), "{} {} has no text", one.name, one.version);
         }
         assert!(crates.len() > 300, "{}", crates.len());
+        for part in
+            ["The Chromium Authors", "UNICODE LICENSE V3", "LLVM Exceptions", "GNU LESSER GENERAL PUBLIC LICENSE", "@codemirror/state"]
+        {
+            assert!(texts.contains(part), "{part}");
+        }
     }
 }
