@@ -194,6 +194,9 @@ async fn doctor_tells_of_a_host_what_indexers_would() {
     ] {
         assert!(lines.contains(&format!("\n{well}")) || lines.starts_with(well), "`{well}` is not told:\n{lines}");
     }
+    // Of what it says itself nothing is to be mended.
+    let warned: Vec<_> = lines.lines().filter(|line| line.starts_with("warn") && !line.contains("not https")).collect();
+    assert!(warned.is_empty(), "{warned:?}");
     // All that is in the way on loopback is that it is no https.
     let fails: Vec<_> = lines.lines().filter(|line| line.starts_with("fail")).collect();
     assert!(fails.iter().all(|line| line.contains("not absolute https URLs") && line.contains(" → ")), "{lines}");

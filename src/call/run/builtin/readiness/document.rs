@@ -113,7 +113,7 @@ fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
             notes.info("openapi_info", format!("`{pointer}` is missing; x402 indexers show it"));
         }
     }
-    let (mut operations, mut paid) = (0_usize, 0_usize);
+    let (mut operations, mut paid, mut unpriced) = (0_usize, 0_usize, Vec::new());
     for (path, item) in root["paths"].as_object().into_iter().flatten() {
         for (method, operation) in METHODS.iter().filter_map(|method| Some((method, item.get(method)?))) {
             operations += 1;
@@ -123,12 +123,18 @@ fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
                     paid += 1;
                     payment_info(&format!("{} {}", method.to_uppercase(), short(path)), terms, asks, operation, notes);
                 }
-                None if asks => notes.warning(
-                    "openapi_price",
-                    format!("{} {}: has a 402 answer but no `x-payment-info`", method.to_uppercase(), short(path)),
-                ),
+                // No program that lists resources can ask for what is to be filled in.
+                None if asks && !path.contains('{') => unpriced.push(format!("{} {}", method.to_uppercase(), short(path))),
                 None => {}
             }
+        }
+    }
+    for place in unpriced {
+        let said = format!("{place}: has a 402 answer but no `x-payment-info`");
+        if paid == 0 {
+            notes.warning("openapi_price", said);
+        } else {
+            notes.info("openapi_price", format!("{said}: indexers list the operations that have one"));
         }
     }
     if paid == 0 {

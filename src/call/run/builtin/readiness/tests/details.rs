@@ -189,6 +189,22 @@ async fn an_openapi_document_is_read_for_its_version_its_operations_and_their_pr
 }
 
 #[tokio::test]
+async fn an_operation_that_asks_without_a_price_is_a_warning_only_where_none_has_one() {
+    let asks = json!({ "responses": { "402": {} } });
+    let terms = json!({ "price": { "mode": "fixed", "currency": "USD", "amount": "1" }, "protocols": ["x402"] });
+    let document = |first: &Value| json!({ "openapi": "3.1.0", "paths": { "/a": { "get": first }, "/b": { "post": asks }, "/c/{d}": { "get": asks } } });
+    let levels = async |first: &Value| {
+        let report = check_document(document(first)).await;
+        assert!(!says(&report, "/c/"), "{report:#}");
+        let notes =
+            report["notes"].as_array().unwrap().iter().filter(|note| note["message"].as_str().unwrap().starts_with("POST /b: has a 402"));
+        notes.map(|note| note["severity"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(levels(&json!({})).await, [json!("warning")]);
+    assert_eq!(levels(&json!({ "x-payment-info": terms, "responses": { "402": {} } })).await, [json!("info")]);
+}
+
+#[tokio::test]
 async fn catalogues_and_servers_are_counted() {
     let whole = json!({ "slug": "a", "priceUsd": 0.1, "url": "https://x.example/", "inputSchema": {} });
     let without = |name: &str| {
