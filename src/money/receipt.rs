@@ -19,6 +19,8 @@ mod key;
 mod offer;
 mod published;
 mod record;
+#[cfg(test)]
+mod samples;
 mod short;
 mod verify;
 

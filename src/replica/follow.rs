@@ -8,10 +8,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::{
-    Replica,
-    formats::{JoinError, RECEIPTS_SHORT},
-};
+use super::{Replica, formats::JoinError};
 use crate::store::{Change, Changes, StoreError};
 
 /// How often the log of changes is asked.
@@ -23,7 +20,7 @@ const SOME: usize = 256;
 /// Every so many times that it is heard, leases of long ago are taken away.
 const SWEEP_EVERY: u64 = 6_000;
 
-/// Every so many times it is asked whether receipts may be short, until they may: the last host of an earlier version may have left.
+/// Every so many times it is asked whether rows may be of the newest form, until they may: the last host of an earlier version may have left.
 const ASK_EVERY: u64 = 50;
 
 /// What is held in memory of the store.
@@ -86,8 +83,8 @@ impl Replica {
         if self.applied.load(Ordering::SeqCst) != before || self.is_due() {
             self.renew().await?;
         }
-        if number.is_multiple_of(ASK_EVERY) && self.known.reads >= RECEIPTS_SHORT {
-            self.may_write(RECEIPTS_SHORT).await?;
+        if number.is_multiple_of(ASK_EVERY) {
+            self.may_write(self.known.wants).await?;
         }
         if number.is_multiple_of(SWEEP_EVERY) { self.sweep().await } else { Ok(()) }
     }

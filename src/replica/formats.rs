@@ -31,10 +31,12 @@ pub(super) struct Known {
     pub(super) reads: u32,
     /// Forms up to this number. What the version before reads.
     pub(super) writes: u32,
+    /// Forms up to this number, once all who serve the store read them.
+    pub(super) wants: u32,
 }
 
 /// What this version knows.
-pub(super) const OWN: Known = Known { reads: 6, writes: 4 };
+pub(super) const OWN: Known = Known { reads: 6, writes: 4, wants: RECEIPTS_SHORT };
 
 /// The form in which the row of an answer names the object that holds its body.
 pub const ANSWERS_APART: u32 = 5;

@@ -25,7 +25,7 @@ impl Replica {
     /// Says that this version writes what it writes, unless the store or another replica forbids it. Called before it
     /// reads, and again once the others see its lease: of two that begin at once one sees the other.
     pub(super) async fn agree_on_formats(&self) -> Result<(), JoinError> {
-        let Known { reads, writes } = self.known;
+        let Known { reads, writes, .. } = self.known;
         let before = loop {
             let row = WRITTEN.row(&*self.store, &()).await?;
             let written = row.as_ref().map(|row| row.value.up_to);

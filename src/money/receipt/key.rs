@@ -232,7 +232,7 @@ impl Signer {
         self.jws(self.kid.clone(), Some(PAYOUT_TYPE), packet)
     }
 
-    pub(super) fn sign_json(&self, record: &Value) -> String {
+    fn sign_json(&self, record: &Value) -> String {
         self.jws(self.kid.clone(), Some(RECEIPT_TYPE), record)
     }
 

@@ -6,10 +6,10 @@ use crate::{
     store::faulty::Fault,
 };
 
-const BEFORE: Known = Known { reads: 4, writes: 4 };
+const BEFORE: Known = Known { reads: 4, writes: 4, wants: 4 };
 /// Reads what the next one is to write.
-const BETWEEN: Known = Known { reads: 5, writes: 4 };
-const AFTER: Known = Known { reads: 5, writes: 5 };
+const BETWEEN: Known = Known { reads: 5, writes: 4, wants: 4 };
+const AFTER: Known = Known { reads: 5, writes: 5, wants: 5 };
 
 fn of(store: &Arc<FaultyStore<MemoryStore>>, known: Known) -> Arc<Replica> {
     Replica::knowing(Arc::clone(store) as _, Clock::default(), known)

@@ -4,7 +4,6 @@ use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
     net::SocketAddr,
-    os::unix::fs::MetadataExt as _,
     path::Path,
     process::{Child, Command, Stdio},
     thread,
@@ -116,11 +115,4 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.child.kill().and_then(|()| self.child.wait()).ok();
     }
-}
-
-/// What a folder takes on the disk, in bytes.
-pub(crate) fn taken(path: &Path) -> f64 {
-    let Ok(about) = fs::symlink_metadata(path) else { return 0.0 };
-    let below = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| taken(&entry.path()));
-    about.blocks() as f64 * 512.0 + below.sum::<f64>()
 }

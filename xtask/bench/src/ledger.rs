@@ -21,6 +21,7 @@ use tollhouse::{
         receipt::Signer,
         sale::{Detail, Sales},
     },
+    operate::disk::taken,
     replica::{RECEIPTS_SHORT, Replica},
     store::{
         Batch, Durability, Store,
@@ -33,7 +34,7 @@ use tollhouse::{
 
 use crate::{
     Failure, Options,
-    host::{Host, taken},
+    host::Host,
     postgres::Postgres,
     revenue::{DAY_MS, answer, closing, settlement},
 };
@@ -49,6 +50,8 @@ const BUILDERS: u64 = 100;
 const ENDPOINTS: u64 = 20;
 /// Receipts whose writes share a commit.
 const TOGETHER: u64 = 250;
+/// Receipts after which sales are folded and old events removed, as a host does beside its calls.
+const KEPT_UP: u64 = 50_000;
 /// Who write at once.
 const WRITERS: u64 = 4;
 /// Receipts that wait for a payout.
@@ -82,7 +85,12 @@ struct Books {
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let server = Postgres::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let schema = runtime.block_on(server.schema());
+    let schema = runtime.block_on(async {
+        // As docs/scale.md has it for a history of some gigabytes.
+        server.sql("ALTER SYSTEM SET autovacuum_vacuum_scale_factor = 0.01").await;
+        server.sql("SELECT pg_reload_conf()").await;
+        server.schema().await
+    });
     for (name, place) in [("sled", Place::Folder), ("PostgreSQL", Place::Database(&schema))] {
         println!(
             "\n{name}: receipts of {BUILDERS} builders with {ENDPOINTS} tools each over {DAYS} days, half of them the first builder's"
@@ -125,7 +133,7 @@ fn series(options: &Options, runtime: &tokio::runtime::Runtime, data: &Path, pla
             ms(payout),
             took.as_secs_f64(),
             again.as_secs_f64(),
-            if matches!(place, Place::Folder) { format!("{:.0}", taken(data) / 1e6) } else { String::new() },
+            if matches!(place, Place::Folder) { format!("{:.0}", taken(data) as f64 / 1e6) } else { String::new() },
         );
         (there, want) = (want, want * 10);
     }
@@ -177,10 +185,27 @@ impl Books {
         Ok(earners)
     }
 
-    /// Writes receipts as calls do, in the order of their time, some together and some beside each other.
+    /// Writes receipts as calls do, in the order of their time, and keeps up with what they leave.
     async fn write(self: &Arc<Self>, earners: &Arc<Vec<Earner>>, numbers: std::ops::Range<u64>) -> Result<(), Failure> {
         let now = self.clock.now().0;
         let (first, step) = (numbers.start, (DAYS * DAY_MS) as f64 / (numbers.end - numbers.start) as f64);
+        let at = move |n: u64| Timestamp(now - DAYS * DAY_MS + ((n - first) as f64 * step) as u64);
+        for begin in numbers.clone().step_by(KEPT_UP as usize) {
+            self.write_some(earners, begin..(begin + KEPT_UP).min(numbers.end), at).await?;
+            self.sales.fold_left(self.clock.now()).await?;
+            self.events.sweep().await?;
+        }
+        Batch::new().commit(&*self.store, Durability::Durable).await?;
+        Ok(())
+    }
+
+    /// Writes some, beside each other and together.
+    async fn write_some(
+        self: &Arc<Self>,
+        earners: &Arc<Vec<Earner>>,
+        numbers: std::ops::Range<u64>,
+        at: impl Fn(u64) -> Timestamp + Copy + Send + 'static,
+    ) -> Result<(), Failure> {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let (books, earners, numbers) = (Arc::clone(self), Arc::clone(earners), numbers.clone());
@@ -188,9 +213,8 @@ impl Books {
                     for some in numbers.clone().step_by(TOGETHER as usize).skip(writer as usize).step_by(WRITERS as usize) {
                         let mut rows = Batch::new();
                         for n in some..(some + TOGETHER).min(numbers.end) {
-                            let at = Timestamp(now - DAYS * DAY_MS + ((n - first) as f64 * step) as u64);
                             let whose = if n % 2 == 0 { 0 } else { (n / 2 % BUILDERS) as usize };
-                            rows.append(books.sale(&earners[whose], n, at)?);
+                            rows.append(books.sale(&earners[whose], n, at(n))?);
                         }
                         rows.commit(&*books.store, Durability::Buffered).await.map_err(|error| error.to_string())?;
                     }
@@ -201,9 +225,6 @@ impl Books {
         for writer in writers {
             writer.await??;
         }
-        self.sales.fold_left(self.clock.now()).await?;
-        self.events.sweep().await?;
-        Batch::new().commit(&*self.store, Durability::Durable).await?;
         Ok(())
     }
 

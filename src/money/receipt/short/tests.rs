@@ -4,42 +4,13 @@ use serde_json::json;
 
 use super::{super::record::RECEIPTS, *};
 use crate::{
-    base::id::{EndpointId, ReceiptId},
-    money::receipt::{Draft, Payment as Paid, Signed, Signer, Transfer, bytes_hash},
+    money::receipt::{
+        Draft, Payment as Paid, Signed, Signer, Transfer,
+        samples::{draft, transfer},
+    },
     store::{Durability, Store as _, Value as _, memory::MemoryStore},
     tool::MicroUsd,
 };
-
-fn draft() -> Draft {
-    Draft {
-        receipt_id: ReceiptId::generate(),
-        slug: "echo-tool".parse().unwrap(),
-        endpoint_id: EndpointId::generate(),
-        version: bytes_hash(b"handler"),
-        price_usd: MicroUsd(10_001),
-        quote_id: None,
-        max_price_usd: None,
-        owner: false,
-        resource_url: "https://tollhouse.example/tools/echo-tool".to_owned(),
-        request_hash: bytes_hash(b"request"),
-        result_hash: bytes_hash(b"result"),
-        started_at: Timestamp(1_790_000_000_123),
-        issued_at: Timestamp(1_790_000_000_456),
-    }
-}
-
-fn transfer() -> Transfer {
-    Transfer {
-        network: "eip155:84532".to_owned(),
-        asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e".to_owned(),
-        amount: "10001".to_owned(),
-        transaction: format!("0x{}", "ab".repeat(32)),
-        payer: "0x857b06519E91e3A54538791bDbb0E22373e36b66".to_owned(),
-        scheme: "exact".to_owned(),
-        x402_version: 2,
-        simulated: true,
-    }
-}
 
 fn signer() -> Signer {
     Signer::open(tempfile::tempdir().unwrap().path()).unwrap()
@@ -122,8 +93,9 @@ fn members_that_this_version_does_not_know_come_out_again() {
     let receipt = signer.receipt(draft(), Paid::X402(transfer()));
     let mut record = serde_json::to_value(&receipt.record).unwrap();
     record["later"] = json!({ "of": ["it", 7, null, 0.25] });
-    let signature = signer.sign_json(&record);
+    record.as_object_mut().unwrap().remove("signature");
     let text = serde_json::to_string(&record).unwrap();
+    let signature = signer.present(text.as_bytes()).unwrap()["signature"].as_str().unwrap().to_owned();
     let text = format!("{}{SIGNATURE}{signature}\"}}", text.strip_suffix('}').unwrap());
     let read = Stored::of_bytes(&stored(text.as_bytes(), true)).unwrap();
     assert!(read.short && read.json == text.as_bytes(), "{text}");

@@ -2,7 +2,9 @@
 
 use std::{fs, path::Path};
 
-use crate::{Failure, host::taken};
+use tollhouse::operate::disk::taken;
+
+use crate::Failure;
 
 /// What was seen at one moment.
 #[derive(Debug, Clone, Default)]
@@ -38,7 +40,7 @@ impl Look {
         let dead = dead(host)?;
         Ok(Self {
             rss: resident(host)?,
-            disk: taken(data),
+            disk: taken(data) as f64,
             descriptors: fs::read_dir(format!("/proc/{host}/fd"))?.count() as u64,
             workers: children(host)?.len() as u64 - dead.len() as u64,
             forgotten: dead.iter().filter(|process| before.dead.contains(process)).count() as u64,

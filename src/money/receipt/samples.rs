@@ -1,0 +1,44 @@
+//! A call and its payment, as tests of receipts have them.
+
+use serde_json::json;
+
+use super::{Draft, Transfer, json_hash, request_hash};
+use crate::{
+    base::{
+        clock::Timestamp,
+        id::{EndpointId, ReceiptId},
+    },
+    tool::MicroUsd,
+};
+
+pub(super) fn draft() -> Draft {
+    let endpoint_id = EndpointId::generate();
+    Draft {
+        receipt_id: ReceiptId::generate(),
+        slug: "echo-tool".parse().unwrap(),
+        request_hash: request_hash(endpoint_id.as_str(), br#"{"text":"hi"}"#),
+        endpoint_id,
+        version: "sha256:00".to_owned(),
+        price_usd: MicroUsd(1_230),
+        quote_id: None,
+        max_price_usd: None,
+        owner: false,
+        resource_url: "http://127.0.0.1:4020/tools/echo-tool".to_owned(),
+        result_hash: json_hash(&json!({"text": "hi"})),
+        started_at: Timestamp(1_790_000_000_123),
+        issued_at: Timestamp(1_790_000_000_456),
+    }
+}
+
+pub(super) fn transfer() -> Transfer {
+    Transfer {
+        network: "eip155:84532".to_owned(),
+        asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e".to_owned(),
+        amount: "1230".to_owned(),
+        transaction: format!("0x{}", "ab".repeat(32)),
+        payer: "0x857b06519E91e3A54538791bDbb0E22373e36b66".to_owned(),
+        scheme: "exact".to_owned(),
+        x402_version: 2,
+        simulated: true,
+    }
+}
