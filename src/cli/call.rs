@@ -86,7 +86,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         let id = args.resume.as_ref().ok_or_else(|| Error::usage("name an endpoint, or an address"))?;
         let record = records.find(id)?;
         let (request, host) = record.sent.request()?;
-        let sending = Sending { session, seller: Seller::new(request)?, host, record, book, include: args.include, began };
+        let sending = Sending { session, seller: Seller::new(request)?, host, record, was_sent: true, book, include: args.include, began };
         return sending.send().await;
     };
     let means = Means::of(session.name.as_deref(), &session.profile, args.max_usd)?;
@@ -200,7 +200,7 @@ impl Call<'_> {
             }
         };
         let Self { session, aim, seller, book, began, args, .. } = self;
-        Sending { session, seller, host: aim.host, record, book, include: args.include, began }.send().await
+        Sending { session, seller, host: aim.host, record, was_sent: false, book, include: args.include, began }.send().await
     }
 
     /// Refuses to pay for what may have been paid for already, until the host has said that it was not.

@@ -31,6 +31,8 @@ pub(super) struct Sending<'a> {
     /// The host below which payments and receipts are asked for.
     pub(super) host: Url,
     pub(super) record: Record,
+    /// Whether another process may have sent it before.
+    pub(super) was_sent: bool,
     pub(super) book: Book,
     pub(super) include: bool,
     pub(super) began: Instant,
@@ -43,28 +45,41 @@ impl Sending<'_> {
         let ended = {
             let sent = &self.record.sent;
             let mut tell = |told| tell::progress(&told);
-            let performing = perform(&self.seller, sent, &headers, &self.host, &mut tell);
+            let performing = perform(&self.seller, sent, &headers, &self.host, self.was_sent, &mut tell);
             tokio::select! {
                 ended = performing => ended,
                 // It is on its way: that it is not waited for takes nothing back.
                 _ = tokio::signal::ctrl_c() => Ended::Unknown { said: None, settled: false },
             }
         };
-        self.note(&ended)?;
+        // Whatever becomes of the note, what was paid for is told.
+        let noted = self.note(&ended);
+        let told = self.tell(ended).await;
+        let Err(unnoted) = noted else { return told };
+        let id = &self.record.sent.payment_id;
+        match told {
+            Ok(()) => Err(unnoted.more([format!("the answer was told; what was paid for it, by {id}, counts as open")])),
+            Err(error) => Err(error.more([format!("what became of {id} could not be noted: {}", unnoted.message)])),
+        }
+    }
+
+    /// Tells how it ended.
+    async fn tell(&self, ended: Ended) -> Result {
         match ended {
             Ended::Answered { reply, settlement } => {
                 let took = self.began.elapsed();
                 let written = show::answer(&reply, self.include);
-                let proof = prove(&self.seller, &self.host, Some(&self.record.sent), &reply).await;
+                let proof = tokio::select! {
+                    proof = prove(&self.seller, &self.host, Some(&self.record.sent), &reply) => proof,
+                    _ = tokio::signal::ctrl_c() => return Err(Error::interrupted()),
+                };
                 show::paid(&self.record.sent, settlement.as_ref(), &proof, took);
                 written
             }
-            Ended::TooLarge { settlement } => {
+            Ended::TooLarge { .. } => {
                 let sent = &self.record.sent;
-                let charged =
-                    if settlement.is_some_and(|settled| settled.success) { "it was paid for" } else { "it may have been paid for" };
                 Err(Error::refused(format!(
-                    "the answer of {} is larger than 64 MiB, and was not kept; {charged}, by {}",
+                    "the answer of {} is larger than 64 MiB, and was not kept; it was paid for, by {}",
                     sent.name, sent.payment_id
                 )))
             }

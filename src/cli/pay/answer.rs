@@ -66,6 +66,9 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
+    /// The money moved, and no more was said.
+    pub(super) const UNSAID: Self = Self { success: true, transaction: String::new(), taken: None };
+
     /// Reads it; `None` where nothing is said that reads.
     pub(crate) fn of(reply: &Reply, sent: &Sent) -> Option<Self> {
         let header = || {

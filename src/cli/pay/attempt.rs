@@ -35,9 +35,15 @@ pub(super) enum Went {
     Unsent(String),
 }
 
-/// Sends it.
-pub(super) async fn attempt(seller: &Seller, headers: &HeaderMap, most: Duration, tell: &mut dyn FnMut(Progress)) -> Went {
-    let mut was_sent = false;
+/// Sends it; answers too whether it may have been taken at a time before the last. One that `was_sent` by another process may have been.
+pub(super) async fn attempt(
+    seller: &Seller,
+    headers: &HeaderMap,
+    most: Duration,
+    mut was_sent: bool,
+    tell: &mut dyn FnMut(Progress),
+) -> (Went, bool) {
+    let mut in_doubt = was_sent;
     let mut waits = WAITS.into_iter();
     loop {
         let (went, asked_wait) = match seller.ask(headers, most, tell).await {
@@ -45,22 +51,26 @@ pub(super) async fn attempt(seller: &Seller, headers: &HeaderMap, most: Duration
                 was_sent = true;
                 let wait = retry_after(&reply.headers);
                 match judge(&reply) {
-                    Verdict::Answered => return Went::Answered(reply),
-                    Verdict::Refused => return Went::Refused(reply),
+                    Verdict::Answered => return (Went::Answered(reply), in_doubt),
+                    Verdict::Refused => return (Went::Refused(reply), in_doubt),
                     Verdict::Busy => (Went::Busy(reply), wait),
-                    Verdict::Open => (Went::Lost(Some(why(&reply))), wait),
+                    Verdict::Open => {
+                        in_doubt = true;
+                        (Went::Lost(Some(why(&reply))), wait)
+                    }
                 }
             }
-            Err(Lost::TooLarge(reply)) => return Went::TooLarge(*reply),
+            Err(Lost::TooLarge(reply)) => return (Went::TooLarge(*reply), in_doubt),
             // Whoever waits this long waits for nothing.
-            Err(Lost::Late) => return Went::Lost(None),
+            Err(Lost::Late) => return (Went::Lost(None), true),
             Err(Lost::Unsent(why)) if !was_sent => (Went::Unsent(why), None),
-            Err(lost) => {
-                was_sent |= !matches!(lost, Lost::Unsent(_));
+            Err(Lost::Unsent(why)) => (Went::Lost(Some(format!("nobody is there now: {why}"))), None),
+            Err(Lost::Sent(_)) => {
+                (was_sent, in_doubt) = (true, true);
                 (Went::Lost(None), None)
             }
         };
-        let Some(wait) = waits.next() else { return went };
+        let Some(wait) = waits.next() else { return (went, in_doubt) };
         sleep(asked_wait.map_or(wait, |asked| asked.clamp(wait, MOST_WAIT))).await;
     }
 }

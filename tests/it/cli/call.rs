@@ -189,6 +189,38 @@ async fn a_payment_outlives_the_process_that_sent_it() {
     assert_eq!(left(&shell).await, 997_000);
 }
 
+/// What was sent may have been taken: that nobody is there now says nothing of it.
+#[tokio::test]
+async fn a_payment_that_was_sent_stays_open_while_nobody_is_there() {
+    let (mut host, shell) = at_a_shop().await;
+    let call = ["call", "slow", "--json", r#"{"ms":1500}"#];
+    let mut child = shell.command(&call).spawn().unwrap();
+    let id = eventually("the payment arrives", Duration::from_secs(20), async || {
+        let id = written(&shell).pop()?;
+        host.payment(&id).await.map(|_| id)
+    })
+    .await;
+    child.kill().await.unwrap();
+    host.kill9();
+    let ran = shell.run(&["call", "--resume", &id]).await.is(6).said("");
+    assert!(ran.stderr.contains("nobody is there now") && ran.stderr.contains(&format!("--resume {id}")), "{ran:?}");
+    // It is not forgotten: it counts as open, and can be sent again.
+    let book = fs::read_to_string(shell.home().join("state/tollhouse/payments/spent.json")).unwrap();
+    assert!(book.contains(&id), "{book}");
+    assert_eq!(told(&shell.run(&["call", "--resume", &id]).await.is(6).stderr), id);
+}
+
+#[tokio::test]
+async fn a_key_whose_file_has_no_name_in_utf8_is_made_and_told() {
+    use std::os::unix::ffi::OsStringExt as _;
+    let shell = Shell::new();
+    let file = shell.home().join(std::ffi::OsString::from_vec(b"\xff.key".to_vec()));
+    for does in ["new", "show"] {
+        let ran = shell.command(&["key", does, "--key-file"]).arg(&file).output().await.unwrap();
+        assert!(ran.status.success() && String::from_utf8_lossy(&ran.stdout).starts_with("0x"), "{ran:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_host_that_is_not_there_is_paid_nothing() {
     let (mut host, shell) = at_a_shop().await;

@@ -72,7 +72,7 @@ fn payment(headers: &HeaderMap) -> Option<String> {
 }
 
 /// An answer that breaks off.
-fn broken() -> Response {
+pub fn broken() -> Response {
     let pieces = [Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("cut"))];
     Body::from_stream(futures_util::stream::iter(pieces)).into_response()
 }
@@ -114,6 +114,8 @@ pub struct Seller {
 }
 
 struct Books {
+    /// Whether it says of every payment that it has not heard of it.
+    heard_nothing: std::sync::atomic::AtomicBool,
     paid: Mutex<Vec<Value>>,
     challenge: Box<dyn Fn() -> Response + Send + Sync>,
     answer: Box<dyn Fn(&Value) -> Response + Send + Sync>,
@@ -124,9 +126,19 @@ impl Seller {
         challenge: impl Fn() -> Response + Send + Sync + 'static,
         answer: impl Fn(&Value) -> Response + Send + Sync + 'static,
     ) -> Self {
-        let books = Arc::new(Books { paid: Mutex::default(), challenge: Box::new(challenge), answer: Box::new(answer) });
+        let books = Arc::new(Books {
+            heard_nothing: false.into(),
+            paid: Mutex::default(),
+            challenge: Box::new(challenge),
+            answer: Box::new(answer),
+        });
         let url = serve(Router::new().fallback(sell).with_state(Arc::clone(&books))).await;
         Self { url, books }
+    }
+
+    /// From now on it says of every payment that it has not heard of it.
+    pub fn hears_nothing(&self) {
+        self.books.heard_nothing.store(true, Ordering::SeqCst);
     }
 
     /// The payments that came, decoded.
@@ -136,6 +148,10 @@ impl Seller {
 }
 
 async fn sell(State(books): State<Arc<Books>>, uri: Uri, headers: HeaderMap) -> Response {
+    if uri.path().starts_with("/ai/payments/") && books.heard_nothing.load(Ordering::SeqCst) {
+        let unknown = json!({ "ok": false, "error": { "code": "unknown_payment", "message": "never heard of" } });
+        return (axum::http::StatusCode::NOT_FOUND, unknown.to_string()).into_response();
+    }
     if !uri.path().starts_with("/weather") {
         return axum::http::StatusCode::NOT_FOUND.into_response();
     }

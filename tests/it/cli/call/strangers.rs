@@ -6,11 +6,12 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::{
     super::harness::Shell,
     funded, left,
-    seller::{Seller, asks, settled, way},
+    seller::{Seller, asks, broken, settled, way},
     told, written,
 };
 use crate::harness::{Host, js};
@@ -141,6 +142,45 @@ async fn a_payment_follows_nobody_elsewhere() {
     assert!(thief.paid().is_empty());
 }
 
+/// One that was lost may arrive yet, whatever is said of those behind it.
+#[tokio::test]
+async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_refused() {
+    for (status, code) in [(429, "rate_limited"), (422, "invalid_input")] {
+        let (_host, shell) = elsewhere().await;
+        let times = std::sync::atomic::AtomicU32::new(0);
+        let refuses = move |_: &Value| {
+            if times.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+                return broken();
+            }
+            let refused = json!({ "ok": false, "error": { "code": code, "message": "no", "charged": false } });
+            (StatusCode::from_u16(status).unwrap(), refused.to_string()).into_response()
+        };
+        let seller = Seller::new(|| asks(&[way()]), refuses).await;
+        seller.hears_nothing();
+        let url = format!("{}/weather", seller.url);
+        let id = told(&shell.run(&["call", &url]).await.is(6).said("").stderr);
+        let sent = seller.paid();
+        assert!(sent.len() > 1 && sent.iter().all(|other| *other == sent[0]));
+        assert_eq!(told(&shell.run(&["call", &url]).await.is(6).said("").stderr), id);
+        // Nor because it is refused once it is sent again.
+        assert_eq!(told(&shell.run(&["call", "--resume", &id]).await.is(6).said("").stderr), id);
+        assert!(seller.paid().iter().all(|other| *other == sent[0]));
+    }
+}
+
+#[tokio::test]
+async fn what_was_paid_for_is_told_though_it_cannot_be_noted() {
+    let (_host, shell) = elsewhere().await;
+    let book = shell.home().join("state/tollhouse/payments/spent.json");
+    let answer = move |payment: &Value| {
+        std::fs::set_permissions(&book, std::fs::Permissions::from_mode(0o644)).unwrap();
+        weather(payment)
+    };
+    let seller = Seller::new(|| asks(&[way()]), answer).await;
+    let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(3).said("sunny\n");
+    assert!(ran.stderr.contains("paid $0.01") && ran.stderr.contains("counts as open"), "{ran:?}");
+}
+
 #[tokio::test]
 async fn an_answer_without_end_is_not_read_to_it() {
     let (_host, shell) = elsewhere().await;
@@ -152,9 +192,13 @@ async fn an_answer_without_end_is_not_read_to_it() {
     let seller = Seller::new(|| asks(&[way()]), move |_| ([("payment-response", settled("10000"))], endless()).into_response()).await;
     let ran = shell.run(&["call", &format!("{}/weather", seller.url)]).await.is(1).said("");
     assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("it was paid for"), "{ran:?}");
+    // Where nobody says that it was taken, that is not known.
+    let silent = Seller::new(|| asks(&[way()]), move |_| endless().into_response()).await;
+    let ran = shell.run(&["call", &format!("{}/weather", silent.url)]).await.is(6).said("");
+    assert!(ran.stderr.contains("is larger than 64 MiB") && ran.stderr.contains("--resume pmt_"), "{ran:?}");
     let unpaid = Seller::new(move || (StatusCode::PAYMENT_REQUIRED, endless()).into_response(), weather).await;
     let ran = shell.run(&["call", &format!("{}/weather", unpaid.url)]).await.is(1).said("");
-    assert!(ran.stderr.contains("larger than 64 MiB") && written(&shell).len() == 1, "{ran:?}");
+    assert!(ran.stderr.contains("larger than 64 MiB") && written(&shell).len() == 2, "{ran:?}");
 }
 
 #[tokio::test]
