@@ -15,6 +15,7 @@ mod sandbox;
 mod secret;
 mod telemetry;
 mod told;
+mod unread;
 
 use std::{
     fs, io,
@@ -38,6 +39,7 @@ pub use self::{
     secret::{Hidden, SecretFlags, SecretSettings},
     telemetry::{MetricsReaders, TelemetryFlags, TelemetrySettings},
     told::{Looked, Source, Told, Wrong, as_they_stand, look},
+    unread::Unread,
 };
 use crate::{
     objects::Place,
@@ -132,7 +134,7 @@ impl Flags {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(self),
             Err(source) => return Err(SettingsError::Read { path: file.to_owned(), source }),
         };
-        let unread = |source| SettingsError::Parse { path: file.to_owned(), source };
+        let unread = |error: toml::de::Error| SettingsError::Parse { path: file.to_owned(), source: Unread::of(&text, &error) };
         let table: toml::Table = toml::from_str(&text).map_err(unread)?;
         if let Some(key) = table.keys().find(|key| !Self::has(key)) {
             return Err(SettingsError::Key { path: file.to_owned(), key: key.clone() });

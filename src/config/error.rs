@@ -4,6 +4,7 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use tollhouse_pool::NoRange;
 
+use super::Unread;
 use crate::{
     account::token::TooShort,
     catalog::safety::ListError,
@@ -19,7 +20,7 @@ pub enum SettingsError {
     #[error("`{path}` cannot be read")]
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{path}` is not a settings file")]
-    Parse { path: PathBuf, source: toml::de::Error },
+    Parse { path: PathBuf, source: Unread },
     #[error("`{path}` has a key that is no setting: `{key}`")]
     Key { path: PathBuf, key: String },
     #[error("the facilitator `{0}` needs its address in `X402_FACILITATOR_URL`")]

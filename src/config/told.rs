@@ -10,7 +10,7 @@ use clap::{
 use serde::Serialize;
 use toml::{Spanned, Value};
 
-use super::{Flags, environment::misspelt, error::SettingsError};
+use super::{Flags, Unread, environment::misspelt, error::SettingsError};
 use crate::base::causes::in_full;
 
 /// What stands behind a default that holds where listening is on loopback alone, and behind one that a database changes.
@@ -247,10 +247,9 @@ impl File {
         };
         match toml::from_str(&text) {
             Ok(values) => Ok(Self { path: at, text, values }),
-            // Its own words would show the line, which may have a secret.
             Err(error) => {
-                let file = Self { path: at, text, values: BTreeMap::new() };
-                Err(Wrong { at: vec![file.at(error.span().unwrap_or_default())], why: format!("it does not read: {}", error.message()) })
+                let Unread { line, why } = Unread::of(&text, &error);
+                Err(Wrong { at: vec![format!("{at}:{line}")], why: format!("it does not read: {why}") })
             }
         }
     }

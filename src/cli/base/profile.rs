@@ -9,7 +9,7 @@ use std::{
 
 use reqwest::Url;
 use serde::Deserialize;
-use tollhouse::tool::MicroUsd;
+use tollhouse::{config::Unread, tool::MicroUsd};
 
 use super::{
     address::{self, same_place},
@@ -85,7 +85,8 @@ impl Config {
     /// A file that does not read, or says what nobody knows. Without one nothing is said.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let text = places::read(file)?.unwrap_or_default();
-        let config: Self = toml::from_str(&text).map_err(|error| Error::usage(format!("`{}` does not read: {error}", file.display())))?;
+        let unread = |error| Error::usage(format!("`{}` does not read: {}", file.display(), Unread::of(&text, &error)));
+        let config: Self = toml::from_str(&text).map_err(unread)?;
         if let Some(name) = config.default.as_ref().filter(|name| !config.profiles.contains_key(*name)) {
             return Err(Error::usage(format!("`{}` has no profile `{name}`, which it calls the default", file.display())));
         }

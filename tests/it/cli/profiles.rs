@@ -172,3 +172,11 @@ async fn what_is_for_the_command_line_is_no_misspelt_setting_of_a_host() {
     assert!(log.contains("`TOLLHOUSE_CREDITS` is in the environment, and is no setting"), "{log}");
     assert!(!log.contains("`TOLLHOUSE_CREDIT` is") && !log.contains("TOLLHOUSE_BUILDER_KEY"), "{log}");
 }
+
+#[tokio::test]
+async fn a_file_that_does_not_read_is_told_without_its_lines() {
+    let shell = Shell::new();
+    shell.file("config/tollhouse/config.toml", "[profiles.a]\nurl = \"http://127.0.0.1:9\"\nrpc_url = \"https://node/SECRET\" x\n");
+    let ran = shell.run(&["whoami"]).await.is(2);
+    assert!(ran.stderr.contains("line 3: ") && !ran.stderr.contains("SECRET"), "{ran:?}");
+}
