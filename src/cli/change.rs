@@ -89,7 +89,9 @@ impl Read {
         match asking.send().await {
             Err(error) if error.code() == "revision_changed" => Err(self.slower(session, error).await),
             Ok(answer) => {
-                self.note(session, &answer)?;
+                if let Err(error) = self.note(session, &answer) {
+                    session.out.note(&format!("warning: it is done, and this folder does not know it: {}", error.message));
+                }
                 Ok(answer)
             }
             refused => refused,

@@ -225,7 +225,8 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
     };
     let took = began.elapsed().as_millis();
     let there = There::of(answer.body["endpoint"].take());
-    note(session, compared, &there)?;
+    // Whatever becomes of the note, what the host has is told.
+    let noted = note(session, compared, &there);
     let waiting = waiting(&there.record);
     if !session.out.json {
         let waits = if waiting.is_empty() { String::new() } else { format!("   waiting for an admin: {}", line(&waiting)) };
@@ -236,7 +237,9 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
         session,
         compared,
         json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(took).unwrap_or(u64::MAX) }),
-    )
+    )?;
+    let told = format!("revision {} is published all the same, and this folder does not know it", there.revision);
+    noted.map_err(|error| error.more([told]).hint(format!("once it can be written: tollhouse deploy --onto {}", there.revision)))
 }
 
 /// What an admin is asked about it.

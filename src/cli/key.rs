@@ -50,7 +50,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let path = keyfile::path(args.key_file.as_deref(), session.profile.key_file.as_deref())?;
     if let Does::New = args.does {
         let address = keyfile::create(&path)?.address().to_string();
-        let told = json!({ "address": address, "file": path });
+        let told = json!({ "address": address, "file": path.display().to_string() });
         return session.out.tell(&told, |_| format!("{address}  in {}\n", path.display()));
     }
     let address = keyfile::read(&path)?.address().to_string();
@@ -58,7 +58,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     match args.does {
         Does::New => Ok(()),
         Does::Show => {
-            let told = json!({ "address": address, "file": path });
+            let told = json!({ "address": address, "file": path.display().to_string() });
             session.out.tell(&told, |_| format!("{address}  in {}\n", path.display()))
         }
         Does::Balance => {

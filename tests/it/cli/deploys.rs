@@ -17,6 +17,18 @@ use crate::harness::Host;
 const YES: [&str; 3] = ["deploy", "--yes", "--attest"];
 
 #[tokio::test]
+async fn what_is_published_is_told_though_the_folder_cannot_be_told_of_it() {
+    let host = Host::start().await;
+    let shell = Shell::admin(&host);
+    let folder = begun(&shell, "shout").await;
+    fs::write(folder.join(".tollhouse"), "no folder").unwrap();
+    let ran = shell.run_in(&folder, &YES).await.is(1);
+    assert!(ran.stdout.contains("published ") && ran.stderr.contains("revision 1 is published all the same"), "{ran:?}");
+    fs::remove_file(folder.join(".tollhouse")).unwrap();
+    shell.run_in(&folder, &["deploy", "--yes", "--attest", "--onto", "1"]).await.is(0);
+}
+
+#[tokio::test]
 async fn deploy_shows_its_plan_and_publishes_once() {
     let host = Host::start().await;
     let (id, key) = host.register("Toolsmith").await;
