@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     error::StartError,
-    stores::{is_here, open_database, store_of},
+    stores::{is_here, is_whole, open_database, store_of},
 };
 use crate::{
     base::flaws::Flaws,
@@ -59,6 +59,7 @@ pub async fn check_rows(home: &Home) -> Result<Checked, StartError> {
         return Ok(Checked { flaws, ledger: Some(check.found()) });
     };
     let store: Arc<dyn Store> = open_database(database).await?;
+    is_whole(&*store, &home.data, &home.store).await?;
     let mut flaws = flaws_of(&*store, home).await?;
     if flaws.count > 0 {
         // What was written between two looks is well at the second: a flaw stays.

@@ -7,23 +7,27 @@ use std::{
 };
 
 use sha2::{Digest as _, Sha256};
-use tokio::{io::BufReader, net::UnixStream};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
+    net::UnixStream,
+};
 
 use super::{
     error::StartError,
     keys,
-    stores::{make_folder, open_database, open_folder, store_of},
+    stores::{is_here, is_whole, make_folder, open_database, open_folder, store_of},
 };
 use crate::{
     backup::{
         BackupError, Copied, FilledBy, Folder, Header, How, Ids, Named, ReadBack, bring,
         control::{self, Asked},
-        fill_begins, filled_by, give_back, newest, read_back, restore, write_dump,
+        fill_begins, give_back, newest, read_back, restore, write_dump,
     },
     base::clock::Clock,
     capability,
     config::Home,
     money,
+    objects::Place,
     store::{Store, Written, dump::DumpError},
 };
 
@@ -69,6 +73,11 @@ impl fmt::Display for Kept {
 /// A store that is not to be copied; a folder that cannot be written. What was written goes.
 pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
     let folder = Folder::take(to)?;
+    if let Place::Folder(objects) = &home.objects
+        && (is_same(to, &home.data) || is_same(&folder.files(), objects))
+    {
+        return Err(BackupError::Own(to.to_owned()).into());
+    }
     let (unfinished, file) = folder.begin(Clock::default().now())?;
     let running = if home.database.is_some() { None } else { Running::find(&home.data).await? };
     let read = match &running {
@@ -78,8 +87,10 @@ pub async fn back_up(home: &Home, to: &Path) -> Result<Kept, StartError> {
         }
         None => {
             let store = open(home).await?;
-            if filled_by(&*store).await.map_err(BackupError::from)?.is_some_and(|by| by.how == How::Restore) {
-                return Err(BackupError::Unfinished("a restore into it has not ended".to_owned()).into());
+            // What is not all there, or is of the moment before it went elsewhere, is no backup.
+            match home.database {
+                Some(_) => _ = is_whole(&*store, &home.data, &home.store).await?,
+                None => is_here(&*store, &home.data).await?,
             }
             let header = Header::of(&*store, Clock::default().now(), ids(home)?);
             write_dump(&*store, &header, std::io::BufWriter::new(file)).await?;
@@ -136,9 +147,25 @@ impl<'a> Running<'a> {
     async fn copy(&self, file: std::fs::File) -> Result<(), BackupError> {
         let mut from = control::ask(self.data, &Asked::Copy).await.map_err(of_control(self.data))?.ok_or(BackupError::CutOff)?;
         let mut to = tokio::fs::File::from_std(file);
-        tokio::io::copy_buf(&mut from, &mut to).await.map_err(of_control(self.data))?;
-        to.sync_all().await.map_err(of_control(self.data))
+        loop {
+            let some = from.fill_buf().await.map_err(of_control(self.data))?;
+            if some.is_empty() {
+                break;
+            }
+            to.write_all(some).await.map_err(unwritten)?;
+            let taken = some.len();
+            from.consume(taken);
+        }
+        to.sync_all().await.map_err(unwritten)
     }
+}
+
+fn unwritten(error: std::io::Error) -> BackupError {
+    BackupError::Written(DumpError::Io(error))
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 fn of_control(data: &Path) -> impl FnOnce(std::io::Error) -> BackupError {

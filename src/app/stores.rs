@@ -24,18 +24,26 @@ pub(super) fn make_folder(data: &Path) -> Result<(), StartError> {
 
 /// Refuses a database that is not all there yet, or that another host has to itself. That host itself opens it to all.
 pub(super) async fn is_free(store: &dyn Store, settings: &Settings) -> Result<(), StartError> {
-    let Some(by) = backup::filled_by(store).await.map_err(BackupError::from)? else { return Ok(()) };
+    if is_whole(store, &settings.data, &settings.store).await? {
+        return Ok(());
+    }
+    Ok(backup::is_open_to_all(store).await.map_err(BackupError::from)?)
+}
+
+/// Refuses a database that is not all there yet; whether it is open to all, and not only to the host whose rows were moved to it from `data`.
+pub(super) async fn is_whole(store: &dyn Store, data: &Path, config: &SledConfig) -> Result<bool, StartError> {
+    let Some(by) = backup::filled_by(store).await.map_err(BackupError::from)? else { return Ok(true) };
     if by.how == How::Restore {
         return Err(StartError::Unrestored(by.at));
     }
     // Whoever has the folder locked that the rows came from serves them still.
-    let Ok(folder) = store_of(&settings.data) else { return Err(StartError::Taken) };
-    let left = SledStore::open(folder, settings.store.clone()).map_err(StartError::Store)?;
+    let Ok(folder) = store_of(data) else { return Err(StartError::Taken) };
+    let left = SledStore::open(folder, config.clone()).map_err(StartError::Store)?;
     let departed = backup::departed(&left).await.map_err(BackupError::from)?;
     if departed.is_none_or(|departed| departed.id != by.id || departed.at.is_none()) {
         return Err(StartError::Taken);
     }
-    Ok(backup::is_open_to_all(store).await.map_err(BackupError::from)?)
+    Ok(false)
 }
 
 /// Refuses a store whose rows are elsewhere, or not all there yet.

@@ -26,6 +26,8 @@ pub enum BackupError {
         #[source]
         source: io::Error,
     },
+    #[error("`{}` is the host's own folder: a backup is kept apart from what it is of", .0.display())]
+    Own(PathBuf),
     #[error("another backup is being written to `{}`", .0.display())]
     Busy(PathBuf),
     #[error("`{}` holds no dump", .0.display())]

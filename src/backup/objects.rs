@@ -65,10 +65,25 @@ pub async fn give_back(files: &Path, place: &Place, named: impl IntoIterator<Ite
         return Ok(Copied::default());
     }
     if !files.is_dir() {
-        // They were left in a bucket.
-        return Ok(Copied { left: named.count(), ..Copied::default() });
+        return left(place, files, named).await;
     }
     copy(&Place::Folder(files.to_owned()), place, files, named).await
+}
+
+/// Of a backup without contents: they were left in a bucket, or are missing where they are not in the folder already.
+async fn left(place: &Place, shown: &Path, named: impl Iterator<Item = Named>) -> Result<Copied, BackupError> {
+    if let Place::S3 { .. } = place {
+        return Ok(Copied { left: named.count(), ..Copied::default() });
+    }
+    let kept = Kept::at(place).map_err(|error| BackupError::Io { path: shown.to_owned(), source: std::io::Error::other(error) })?;
+    let mut found = Copied::default();
+    for one in named {
+        match kept.get(&one.name).await.map_err(BackupError::io(path_of(shown, &one.name)))?.filter(|content| one.fits(content)) {
+            Some(_) => found.there += 1,
+            None => found.missing.push(one.name),
+        }
+    }
+    Ok(found)
 }
 
 async fn copy(from: &Place, to: &Place, shown: &Path, named: impl Iterator<Item = Named>) -> Result<Copied, BackupError> {

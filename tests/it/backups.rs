@@ -344,8 +344,20 @@ async fn no_kill_in_the_middle_of_a_backup_harms_the_host_or_a_backup() {
 async fn a_backup_is_restored_whole_to_an_empty_host_with_its_keys_or_not_at_all() {
     let scene = with_much().await;
     let (data, to) = (scene.data(), tempfile::tempdir().unwrap());
+    scene.host.as_builder(&scene.owner, Method::POST, "/tools/pay", &json!({ "n": "file", "file": "kept.txt" })).await.is(200);
     back_up(&data, to.path()).await.unwrap();
     let dump = dumps(to.path()).remove(0);
+
+    // Not beside what it is of: what goes there would go here.
+    let own = back_up(&data, &data).await.unwrap_err();
+    assert!(own.contains("own folder"), "{own}");
+
+    // Without the contents of its files it is not all.
+    let alone = tempfile::tempdir().unwrap();
+    fs::copy(&dump, alone.path().join(dump.file_name().unwrap())).unwrap();
+    let folder = folder_with_keys(&data);
+    let part = restore(alone.path(), &folder.path().join("data"), &[]).await.unwrap_err();
+    assert!(part.contains("missing"), "{part}");
 
     // Not to the host itself, which has rows, and runs.
     let refused = restore(&dump, &data, &[]).await.unwrap_err();

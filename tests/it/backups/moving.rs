@@ -78,6 +78,11 @@ async fn a_store_moves_under_paid_load_and_no_request_fails() {
     assert!(gone.contains(&format!("went to {url}")) && gone.contains("tollhouse store stay"), "{gone}");
     let checked = run(&["ledger", "check", "--data", data.to_str().unwrap()], &[]).await.unwrap_err();
     assert!(checked.contains(&format!("went to {url}")), "what is here is of the moment before: {checked}");
+    let to = tempfile::tempdir().unwrap();
+    let kept = super::back_up(&data, to.path()).await.unwrap_err();
+    assert!(kept.contains(&format!("went to {url}")), "a backup would be of the moment before: {kept}");
+    let args = ["backup", "--to", to.path().to_str().unwrap(), "--data", data.to_str().unwrap()];
+    run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
     scene.host.set("TOLLHOUSE_STORE", &url);
     scene.host.restart().await;
     has_all(&scene, &scene.host, &paid).await;
@@ -97,7 +102,8 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
     let (data, url) = (scene.data(), server.url());
     // The database takes its time with rows that come late, so that there is a middle.
     let none = tempfile::tempdir().unwrap();
-    let args = ["backup", "--to", none.path().to_str().unwrap(), "--data", none.path().to_str().unwrap()];
+    let to = none.path().join("to");
+    let args = ["backup", "--to", to.to_str().unwrap(), "--data", none.path().to_str().unwrap()];
     run(&args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap();
     server.sql(SLOW).await;
     let payment = scene.payers[0].pay(&scene.challenge);
@@ -125,6 +131,12 @@ async fn a_move_that_is_cut_off_changes_nothing_and_begins_anew() {
     scene.host.call_paid("pay", &json!({ "n": "here" }), &payment).await.is(200);
     server.run();
     server.sql("DROP TRIGGER slow ON tollhouse_row").await;
+    // What is there is not all: neither kept as if it were, nor found to be well.
+    let check = ["store", "check", "--data", none.path().to_str().unwrap()];
+    for args in [&args[..], &check] {
+        let part = run(args, &[("TOLLHOUSE_STORE", &url)]).await.unwrap_err();
+        assert!(part.contains("serves it alone"), "{part}");
+    }
 
     let said = migrate(&data, &url).await.unwrap();
     println!("{}", said.trim());
