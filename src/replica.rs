@@ -46,7 +46,7 @@ pub use self::{
     versions::readable,
 };
 use self::{
-    formats::Known,
+    formats::{Known, WRITTEN},
     lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
 };
 use crate::{
@@ -66,8 +66,8 @@ const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// How far the clock of a replica may be from its store's, in milliseconds: payments and times of receipts go by its own.
 pub const CLOCK_APART_MS: u64 = 1_000;
 
-/// Replicas of one store at most.
-const MOST: usize = 1_000;
+/// Leases that are read at once.
+const SOME: usize = 1_000;
 
 /// This process among those that serve its store.
 pub struct Replica {
@@ -223,8 +223,20 @@ impl Replica {
 
     /// Takes a lease from now on, in place of the one before. On disk: of one that a crash of the store took back others would see the
     /// end before its holder does.
-    async fn renew(&self) -> Result<(), StoreError> {
+    async fn renew(&self) -> Result<(), JoinError> {
+        loop {
+            match self.renew_once().await {
+                // What the store says of its rows changed meanwhile.
+                Err(JoinError::Store(StoreError::Conflict)) => {}
+                renewed => return renewed,
+            }
+        }
+    }
+
+    async fn renew_once(&self) -> Result<(), JoinError> {
         let (asked, here) = (Instant::now(), self.clock.now());
+        // Whoever was away for longer than a lease counted for nothing meanwhile: the rows may be of a later version by now.
+        let written = self.written_in_forms().await?;
         let now = self.store.now().await?;
         let ahead_ms = ahead_for_sure(here, now, asked.elapsed());
         let until = now.plus_millis(LEASE_MS);
@@ -236,6 +248,10 @@ impl Replica {
         };
         let mut batch = Batch::new();
         batch.put(&REPLICAS, &self.id, &lease);
+        match written {
+            Some(row) => batch.holds(&WRITTEN, &row),
+            None => batch.absent(&WRITTEN, &()),
+        };
         self.say_formats(&mut batch);
         batch.commit(&*self.store, Durability::Durable).await?;
         let mut contact = self.contact();
@@ -265,7 +281,13 @@ impl Replica {
 
     /// All leases; `None` stands for one that does not read.
     async fn leases(&self) -> Result<Vec<(ReplicaId, Option<Lease>)>, StoreError> {
-        REPLICAS.readable(&*self.store, &REPLICAS.all(), MOST, Direction::Forward).await
+        let (mut all, mut rest) = (Vec::new(), REPLICAS.all());
+        loop {
+            let page = REPLICAS.readable(&*self.store, &rest, SOME, Direction::Forward).await?;
+            let Some((last, _)) = page.last() else { return Ok(all) };
+            rest = rest.after(last);
+            all.extend(page);
+        }
     }
 
     fn contact(&self) -> MutexGuard<'_, Contact> {

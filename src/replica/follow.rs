@@ -81,7 +81,11 @@ impl Replica {
         let before = self.applied.load(Ordering::SeqCst);
         self.hear(followed).await?;
         if self.applied.load(Ordering::SeqCst) != before || self.is_due() {
-            self.renew().await?;
+            self.renew().await.map_err(|error| match error {
+                JoinError::Store(error) => error,
+                // It stays fenced.
+                JoinError::Later { .. } | JoinError::Earlier { .. } => StoreError::Away(error.to_string()),
+            })?;
         }
         if number.is_multiple_of(ASK_EVERY) {
             self.may_write(self.known.wants).await?;

@@ -4,11 +4,11 @@ use std::sync::atomic::Ordering;
 
 use super::{
     Replica,
-    formats::{Formats, JoinError, Known, OWN, READ_BY, UNSAID, WRITTEN},
+    formats::{Formats, JoinError, OWN, READ_BY, UNSAID, WRITTEN},
 };
 use crate::{
     base::id::ReplicaId,
-    store::{Batch, Durability, Store, StoreError},
+    store::{Batch, Durability, Row, Store, StoreError},
 };
 
 /// Whether this version reads all rows of a store that it does not serve.
@@ -25,14 +25,10 @@ impl Replica {
     /// Says that this version writes what it writes, unless the store or another replica forbids it. Called before it
     /// reads, and again once the others see its lease: of two that begin at once one sees the other.
     pub(super) async fn agree_on_formats(&self) -> Result<(), JoinError> {
-        let Known { reads, writes, .. } = self.known;
+        let writes = self.known.writes;
         let before = loop {
-            let row = WRITTEN.row(&*self.store, &()).await?;
-            let written = row.as_ref().map(|row| row.value.up_to);
-            if let Some(written) = written.filter(|written| *written > reads) {
-                return Err(JoinError::Later { written, reads });
-            }
-            if written.is_some_and(|written| written >= writes) {
+            let row = self.written_in_forms().await?;
+            if row.as_ref().is_some_and(|row| row.value.up_to >= writes) {
                 break None;
             }
             let mut batch = Batch::new();
@@ -57,6 +53,19 @@ impl Replica {
             batch.commit(&*self.store, Durability::Durable).await?;
         }
         Err(JoinError::Earlier { id, reads, writes })
+    }
+
+    /// What the store says of the forms of its rows, which this version reads.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError::Later`] where it does not; the store's.
+    pub(super) async fn written_in_forms(&self) -> Result<Option<Row<(), Formats>>, JoinError> {
+        let (row, reads) = (WRITTEN.row(&*self.store, &()).await?, self.known.reads);
+        match row.as_ref().map(|row| row.value.up_to).filter(|written| *written > reads) {
+            Some(written) => Err(JoinError::Later { written, reads }),
+            None => Ok(row),
+        }
     }
 
     /// Whether rows may be written in a form that this version reads, and does not write from its start on: since all who serve the store

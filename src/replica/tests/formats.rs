@@ -59,6 +59,9 @@ async fn nobody_writes_what_another_that_serves_does_not_read() {
     old.task().take().unwrap().abort();
     clock.set(NOW.plus_millis(2 * LEASE_MS));
     starts(&of(&store, AFTER)).await.unwrap();
+    // Nor does it serve again once it wakes, after others took it for gone.
+    let late = old.renew().await.unwrap_err();
+    assert!(matches!(late, JoinError::Later { written: 5, reads: 4 }), "{late}");
 }
 
 #[tokio::test(start_paused = true)]
