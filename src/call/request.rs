@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
+use reqwest::header::HeaderMap;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -54,6 +55,18 @@ impl RequestHead {
     /// The headers that a handler sees.
     pub const HEADERS: &'static [&'static str] = &["accept", "accept-language", "content-type", "user-agent", "traceparent", "tracestate"];
 
+    /// One of these headers as a handler sees it: of several of a name the first. What is traced is read as W3C has it (Trace Context, 3.2 and
+    /// 3.3): states in the order in which they stand, and of several parents none.
+    #[must_use]
+    pub fn header(headers: &HeaderMap, name: &'static str) -> Option<String> {
+        let mut all = headers.get_all(name).iter().map(|value| value.to_str().ok());
+        match name {
+            "tracestate" => Some(all.collect::<Option<Vec<_>>>()?.join(",")).filter(|joined| !joined.is_empty()),
+            "traceparent" => all.next().flatten().filter(|_| all.next().is_none()).map(str::to_owned),
+            _ => all.next().flatten().map(str::to_owned),
+        }
+    }
+
     /// The query as it stands in the URL.
     pub(super) fn raw_query(&self) -> Option<&str> {
         self.url.split_once('?').map(|(_, query)| query)
@@ -83,4 +96,22 @@ pub enum Progress {
     },
     /// What the handler lets its caller hear.
     Update(ProgressUpdate),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_headers_that_are_there_twice_states_are_joined_and_parents_are_none() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [("traceparent", "a"), ("tracestate", "a=1"), ("tracestate", "b=2"), ("accept", "x"), ("accept", "y")] {
+            headers.append(name, value.parse().unwrap());
+        }
+        let of = |headers: &HeaderMap, name| RequestHead::header(headers, name);
+        assert_eq!(of(&headers, "tracestate").as_deref(), Some("a=1,b=2"));
+        assert_eq!((of(&headers, "traceparent").as_deref(), of(&headers, "accept").as_deref()), (Some("a"), Some("x")));
+        headers.append("traceparent", "b".parse().unwrap());
+        assert_eq!((of(&headers, "traceparent"), of(&headers, "user-agent")), (None, None));
+    }
 }

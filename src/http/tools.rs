@@ -2,13 +2,13 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::{Arc, LazyLock},
+    sync::Arc,
 };
 
 use axum::{
     body::Body,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header, request::Parts},
+    http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
@@ -29,9 +29,6 @@ use crate::{
     money::{Offered, Way},
     tool::CatalogForm,
 };
-
-/// [`RequestHead::HEADERS`], parsed once.
-static TOLD: LazyLock<Vec<HeaderName>> = LazyLock::new(|| RequestHead::HEADERS.iter().map(|name| HeaderName::from_static(name)).collect());
 
 /// What pays, and under which quote.
 pub(super) const OF_PAYERS: &[&str] = &["PAYMENT-SIGNATURE", "X-PAYMENT", "X-Developer-Credit", "X-Quote-Id"];
@@ -192,8 +189,7 @@ pub(super) fn request_head(
     query: Vec<(String, String)>,
     headers: &HeaderMap,
 ) -> RequestHead {
-    let told = |(name, header): (&&'static str, &HeaderName)| Some((*name, headers.get(header)?.to_str().ok()?.to_owned()));
-    let headers = RequestHead::HEADERS.iter().zip(&*TOLD).filter_map(told).collect();
+    let headers = RequestHead::HEADERS.iter().filter_map(|name| Some((*name, RequestHead::header(headers, name)?))).collect();
     let query = query.into_iter().collect();
     RequestHead { method, url: format!("{}{uri}", calling.base_url), path: uri.path().to_owned(), query, headers }
 }

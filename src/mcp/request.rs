@@ -30,7 +30,7 @@ impl CallRequest<'_> {
     /// What the handler knows of the request: the same as over HTTP, so that it need not know of MCP.
     pub(super) fn head(&self, live: &Live) -> RequestHead {
         let traced = |name: &str| self.meta.get(name).and_then(Value::as_str).map(str::to_owned);
-        let given = |name: &str| self.parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let given = |name: &'static str| RequestHead::header(&self.parts.headers, name);
         let header = |name: &&'static str| {
             let value = match *name {
                 "traceparent" | "tracestate" => traced(name).or_else(|| given(name)),
