@@ -192,8 +192,8 @@ impl Books {
         let at = move |n: u64| Timestamp(now - DAYS * DAY_MS + ((n - first) as f64 * step) as u64);
         for begin in numbers.clone().step_by(KEPT_UP as usize) {
             self.write_some(earners, begin..(begin + KEPT_UP).min(numbers.end), at).await?;
-            self.sales.fold_left(self.clock.now()).await?;
-            self.events.sweep().await?;
+            self.sales.fold_left(self.clock.now()).await.map_err(failing("a fold beside the writing"))?;
+            self.events.sweep().await.map_err(failing("a sweep of events"))?;
         }
         Batch::new().commit(&*self.store, Durability::Durable).await?;
         Ok(())
@@ -240,18 +240,18 @@ impl Books {
         let mut taken = vec![];
         for _ in 0..REPORTS {
             let began = Instant::now();
-            self.sales.report(&earner.owner, since, Detail::Sums).await?;
+            self.sales.report(&earner.owner, since, Detail::Sums).await.map_err(failing("revenue"))?;
             taken.push(began.elapsed());
         }
         let revenue = median(&mut taken);
         for _ in 0..REPORTS {
             let began = Instant::now();
-            self.sales.host_report(since).await?;
+            self.sales.host_report(since).await.map_err(failing("revenue of the host"))?;
             taken.push(began.elapsed());
         }
         let host = median(&mut taken);
         let began = Instant::now();
-        let packet = self.payouts.pay_out(&earner.id).await?.ok_or("nothing waits")?;
+        let packet = self.payouts.pay_out(&earner.id).await.map_err(failing("the payout of all"))?.ok_or("nothing waits")?;
         let all = packet.receipt_count as f64 / began.elapsed().as_secs_f64();
         for turn in 0..PAYOUTS as u64 {
             let mut rows = Batch::new();
@@ -260,15 +260,20 @@ impl Books {
             }
             rows.commit(&*self.store, Durability::Durable).await?;
             let began = Instant::now();
-            let packet = self.payouts.pay_out(&earner.id).await?.ok_or("nothing waits")?;
+            let packet = self.payouts.pay_out(&earner.id).await.map_err(failing("a payout"))?.ok_or("nothing waits")?;
             taken.push(began.elapsed());
             if packet.receipt_count != NEW {
                 return Err(format!("a payout of {} receipts", packet.receipt_count).into());
             }
         }
-        self.sales.fold_left(self.clock.now()).await?;
+        self.sales.fold_left(self.clock.now()).await.map_err(failing("a fold"))?;
         Ok((revenue, host, median(&mut taken), all))
     }
+}
+
+/// Says what was done when it failed.
+fn failing<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> String {
+    move |error| format!("{what}: {error}")
 }
 
 /// The one in the middle; none is left.
