@@ -48,13 +48,14 @@ pub use self::{
 use self::{
     formats::{Known, WRITTEN},
     lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
+    versions::are_read,
 };
 use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::ReplicaId,
     },
-    store::{Batch, Direction, Durability, Store, StoreError},
+    store::{Batch, Direction, Durability, Store, StoreError, update},
 };
 
 /// How long a replica serves by what it has heard. Shorter than a lease: it stops before others take up what it has.
@@ -224,39 +225,27 @@ impl Replica {
     /// Takes a lease from now on, in place of the one before. On disk: of one that a crash of the store took back others would see the
     /// end before its holder does.
     async fn renew(&self) -> Result<(), JoinError> {
-        loop {
-            match self.renew_once().await {
-                // What the store says of its rows changed meanwhile.
-                Err(JoinError::Store(StoreError::Conflict)) => {}
-                renewed => return renewed,
-            }
-        }
-    }
-
-    async fn renew_once(&self) -> Result<(), JoinError> {
-        let (asked, here) = (Instant::now(), self.clock.now());
-        // Whoever was away for longer than a lease counted for nothing meanwhile: the rows may be of a later version by now.
-        let written = self.written_in_forms().await?;
-        let now = self.store.now().await?;
-        let ahead_ms = ahead_for_sure(here, now, asked.elapsed());
-        let until = now.plus_millis(LEASE_MS);
-        let lease = Lease {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            started_ms: self.id.made_at().0,
-            until_ms: until.0,
-            applied: self.applied.load(Ordering::SeqCst),
-        };
-        let mut batch = Batch::new();
-        batch.put(&REPLICAS, &self.id, &lease);
-        match written {
-            Some(row) => batch.holds(&WRITTEN, &row),
-            None => batch.absent(&WRITTEN, &()),
-        };
-        self.say_formats(&mut batch);
-        batch.commit(&*self.store, Durability::Durable).await?;
+        let renewing = update(&*self.store, Durability::Durable, |mut tx| async move {
+            let (asked, here) = (Instant::now(), self.clock.now());
+            // Whoever was away for longer than a lease counted for nothing meanwhile: the rows may be of a later version by now.
+            are_read(tx.get(&WRITTEN, &()).await?.as_ref(), self.known.reads)?;
+            let now = self.store.now().await?;
+            let ahead_ms = ahead_for_sure(here, now, asked.elapsed());
+            let until = now.plus_millis(LEASE_MS);
+            let lease = Lease {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                started_ms: self.id.made_at().0,
+                until_ms: until.0,
+                applied: self.applied.load(Ordering::SeqCst),
+            };
+            tx.put(&REPLICAS, &self.id, &lease);
+            self.say_formats(&mut tx);
+            tx.answer::<_, JoinError>((Held { asked, until, since: now }, ahead_ms))
+        });
+        let (held, ahead_ms) = renewing.await?;
         let mut contact = self.contact();
-        let since = contact.lease.filter(|before| before.until > now).map_or(now, |before| before.since);
-        contact.lease = Some(Held { asked, until, since });
+        let since = contact.lease.filter(|before| before.until > held.since).map_or(held.since, |before| before.since);
+        contact.lease = Some(Held { since, ..held });
         contact.ahead_ms = ahead_ms;
         Ok(())
     }

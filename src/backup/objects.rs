@@ -64,31 +64,18 @@ pub async fn give_back(files: &Path, place: &Place, named: impl IntoIterator<Ite
     if named.peek().is_none() {
         return Ok(Copied::default());
     }
-    if !files.is_dir() {
-        return left(place, files, named).await;
+    if !files.is_dir()
+        && let Place::S3 { .. } = place
+    {
+        // They were left in a bucket.
+        return Ok(Copied { left: named.count(), ..Copied::default() });
     }
     copy(&Place::Folder(files.to_owned()), place, files, named).await
 }
 
-/// Of a backup without contents: they were left in a bucket, or are missing where they are not in the folder already.
-async fn left(place: &Place, shown: &Path, named: impl Iterator<Item = Named>) -> Result<Copied, BackupError> {
-    if let Place::S3 { .. } = place {
-        return Ok(Copied { left: named.count(), ..Copied::default() });
-    }
-    let kept = Kept::at(place).map_err(|error| BackupError::Io { path: shown.to_owned(), source: std::io::Error::other(error) })?;
-    let mut found = Copied::default();
-    for one in named {
-        match kept.get(&one.name).await.map_err(BackupError::io(path_of(shown, &one.name)))?.filter(|content| one.fits(content)) {
-            Some(_) => found.there += 1,
-            None => found.missing.push(one.name),
-        }
-    }
-    Ok(found)
-}
-
 async fn copy(from: &Place, to: &Place, shown: &Path, named: impl Iterator<Item = Named>) -> Result<Copied, BackupError> {
     let refused = |error: crate::objects::BucketError| BackupError::Io { path: shown.to_owned(), source: std::io::Error::other(error) };
-    let (from, to) = (Kept::at(from).map_err(refused)?, Kept::at(to).map_err(refused)?);
+    let (from, to) = (Kept::at_if_there(from).map_err(refused)?, Kept::at(to).map_err(refused)?);
     let mut copied = Copied::default();
     for one in named {
         let io = || BackupError::io(path_of(shown, &one.name));

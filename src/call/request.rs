@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
-use reqwest::header::HeaderMap;
+use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -13,6 +13,10 @@ use crate::{
     catalog::Live,
     money::{Offered, Way},
 };
+
+/// The headers that a handler sees.
+static SHOWN: [HeaderName; 6] =
+    [ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, USER_AGENT, HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
 
 /// One call, as a front hands it over.
 pub struct Call {
@@ -47,24 +51,25 @@ pub struct RequestHead {
     pub path: String,
     /// Of a name that is repeated, the last value.
     pub query: BTreeMap<String, String>,
-    /// Lower-case names; only those of [`RequestHead::HEADERS`].
+    /// Lower-case names; only those that are [shown](RequestHead::shown).
     pub headers: BTreeMap<&'static str, String>,
 }
 
 impl RequestHead {
-    /// The headers that a handler sees.
-    pub const HEADERS: &'static [&'static str] = &["accept", "accept-language", "content-type", "user-agent", "traceparent", "tracestate"];
-
-    /// One of these headers as a handler sees it: of several of a name the first. What is traced is read as W3C has it (Trace Context, 3.2 and
-    /// 3.3): states in the order in which they stand, and of several parents none.
+    /// What a handler sees of the headers of a request: of several of a name the first. What is traced is read as W3C has it (Trace Context,
+    /// 3.2 and 3.3): states in the order in which they stand, and of several parents none.
     #[must_use]
-    pub fn header(headers: &HeaderMap, name: &'static str) -> Option<String> {
-        let mut all = headers.get_all(name).iter().map(|value| value.to_str().ok());
-        match name {
-            "tracestate" => Some(all.collect::<Option<Vec<_>>>()?.join(",")).filter(|joined| !joined.is_empty()),
-            "traceparent" => all.next().flatten().filter(|_| all.next().is_none()).map(str::to_owned),
-            _ => all.next().flatten().map(str::to_owned),
-        }
+    pub fn shown(headers: &HeaderMap) -> BTreeMap<&'static str, String> {
+        let shown = |name: &'static HeaderName| {
+            let mut all = headers.get_all(name).iter().map(|value| value.to_str().ok());
+            let value = match name.as_str() {
+                "tracestate" => Some(all.collect::<Option<Vec<_>>>()?.join(",")).filter(|joined| !joined.is_empty()),
+                "traceparent" => all.next().flatten().filter(|_| all.next().is_none()).map(str::to_owned),
+                _ => all.next().flatten().map(str::to_owned),
+            };
+            Some((name.as_str(), value?))
+        };
+        SHOWN.iter().filter_map(shown).collect()
     }
 
     /// The query as it stands in the URL.
@@ -108,7 +113,7 @@ mod tests {
         for (name, value) in [("traceparent", "a"), ("tracestate", "a=1"), ("tracestate", "b=2"), ("accept", "x"), ("accept", "y")] {
             headers.append(name, value.parse().unwrap());
         }
-        let of = |headers: &HeaderMap, name| RequestHead::header(headers, name);
+        let of = |headers: &HeaderMap, name| RequestHead::shown(headers).remove(name);
         assert_eq!(of(&headers, "tracestate").as_deref(), Some("a=1,b=2"));
         assert_eq!((of(&headers, "traceparent").as_deref(), of(&headers, "accept").as_deref()), (Some("a"), Some("x")));
         headers.append("traceparent", "b".parse().unwrap());

@@ -1,6 +1,6 @@
 //! `tollhouse key`: the key that pays. It is in a file for its owner alone, and told by its address.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use alloy_primitives::U256;
 use serde_json::json;
@@ -46,21 +46,22 @@ enum Does {
     },
 }
 
+fn tell_address(session: &Session, address: &str, file: &Path) -> Result {
+    let told = json!({ "address": address, "file": file.display().to_string() });
+    session.out.tell(&told, |_| format!("{address}  in {}\n", file.display()))
+}
+
 pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let path = keyfile::path(args.key_file.as_deref(), session.profile.key_file.as_deref())?;
     if let Does::New = args.does {
         let address = keyfile::create(&path)?.address().to_string();
-        let told = json!({ "address": address, "file": path.display().to_string() });
-        return session.out.tell(&told, |_| format!("{address}  in {}\n", path.display()));
+        return tell_address(session, &address, &path);
     }
     let address = keyfile::read(&path)?.address().to_string();
     let means = Means::of(session.name.as_deref(), &session.profile, None)?;
     match args.does {
         Does::New => Ok(()),
-        Does::Show => {
-            let told = json!({ "address": address, "file": path.display().to_string() });
-            session.out.tell(&told, |_| format!("{address}  in {}\n", path.display()))
-        }
+        Does::Show => tell_address(session, &address, &path),
         Does::Balance => {
             let token = means.token()?;
             let (balance, simulated) = balance(session, token, &address).await?;

@@ -10,7 +10,7 @@ use clap::{
 use serde::Serialize;
 use toml::{Spanned, Value};
 
-use super::{Flags, Unread, environment::misspelt, error::SettingsError};
+use super::{Flags, Unread, environment::misspelt, error::SettingsError, unread::line_of};
 use crate::base::causes::in_full;
 
 /// What stands behind a default that holds where listening is on loopback alone, and behind one that a database changes.
@@ -255,8 +255,7 @@ impl File {
     }
 
     fn at(&self, span: Range<usize>) -> String {
-        let before = self.text.as_bytes().iter().take(span.start);
-        format!("{}:{}", self.path, before.filter(|byte| **byte == b'\n').count() + 1)
+        format!("{}:{}", self.path, line_of(&self.text, span.start))
     }
 
     fn unknown(&self) -> impl Iterator<Item = Wrong> {

@@ -15,8 +15,13 @@ impl Unread {
     #[must_use]
     pub fn of(text: &str, error: &toml::de::Error) -> Self {
         let start = error.span().unwrap_or_default().start;
-        Self { line: 1 + text.bytes().take(start).filter(|byte| *byte == b'\n').count(), why: error.message().to_owned() }
+        Self { line: line_of(text, start), why: error.message().to_owned() }
     }
+}
+
+/// The line of a byte, from 1.
+pub(super) fn line_of(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
 #[cfg(test)]

@@ -189,7 +189,6 @@ pub(super) fn request_head(
     query: Vec<(String, String)>,
     headers: &HeaderMap,
 ) -> RequestHead {
-    let headers = RequestHead::HEADERS.iter().filter_map(|name| Some((*name, RequestHead::header(headers, name)?))).collect();
-    let query = query.into_iter().collect();
+    let (headers, query) = (RequestHead::shown(headers), query.into_iter().collect());
     RequestHead { method, url: format!("{}{uri}", calling.base_url), path: uri.path().to_owned(), query, headers }
 }

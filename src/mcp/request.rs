@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use axum::http::request::Parts;
 use rmcp::model::{MetaObject, RequestId as MessageId};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{progress::Subscriber, revision::Era};
@@ -29,23 +28,17 @@ pub(super) struct CallRequest<'a> {
 impl CallRequest<'_> {
     /// What the handler knows of the request: the same as over HTTP, so that it need not know of MCP.
     pub(super) fn head(&self, live: &Live) -> RequestHead {
-        let traced = |name: &str| self.meta.get(name).and_then(Value::as_str).map(str::to_owned);
-        let given = |name: &'static str| RequestHead::header(&self.parts.headers, name);
-        let header = |name: &&'static str| {
-            let value = match *name {
-                "traceparent" | "tracestate" => traced(name).or_else(|| given(name)),
-                // These speak of JSON-RPC, not of the input.
-                "accept" | "content-type" => Some("application/json".to_owned()),
-                _ => given(name),
-            };
-            value.map(|value| (*name, value))
-        };
+        let traced = |name: &'static str| Some((name, self.meta.get(name)?.as_str()?.to_owned()));
+        let mut headers = RequestHead::shown(&self.parts.headers);
+        headers.extend(["traceparent", "tracestate"].into_iter().filter_map(traced));
+        // These speak of JSON-RPC, not of the input.
+        headers.extend(["accept", "content-type"].map(|name| (name, "application/json".to_owned())));
         RequestHead {
             method: "POST",
             url: live.terms.resource_url.clone(),
             path: format!("/tools/{}", live.endpoint.slug),
             query: BTreeMap::new(),
-            headers: RequestHead::HEADERS.iter().filter_map(header).collect(),
+            headers,
         }
     }
 }

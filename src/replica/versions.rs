@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::id::ReplicaId,
-    store::{Batch, Durability, Row, Store, StoreError},
+    store::{Batch, Durability, Store, StoreError},
 };
 
 /// Whether this version reads all rows of a store that it does not serve.
@@ -17,8 +17,15 @@ use crate::{
 ///
 /// [`JoinError::Later`] where it does not; the store's.
 pub async fn readable(store: &dyn Store) -> Result<(), JoinError> {
-    let (written, reads) = (WRITTEN.get(store, &()).await?.map_or(0, |written| written.up_to), OWN.reads);
-    if written > reads { Err(JoinError::Later { written, reads }) } else { Ok(()) }
+    are_read(WRITTEN.get(store, &()).await?.as_ref(), OWN.reads)
+}
+
+/// Refuses rows in forms beyond those that are read.
+pub(super) fn are_read(written: Option<&Formats>, reads: u32) -> Result<(), JoinError> {
+    match written.map(|written| written.up_to).filter(|written| *written > reads) {
+        Some(written) => Err(JoinError::Later { written, reads }),
+        None => Ok(()),
+    }
 }
 
 impl Replica {
@@ -27,7 +34,8 @@ impl Replica {
     pub(super) async fn agree_on_formats(&self) -> Result<(), JoinError> {
         let writes = self.known.writes;
         let before = loop {
-            let row = self.written_in_forms().await?;
+            let row = WRITTEN.row(&*self.store, &()).await?;
+            are_read(row.as_ref().map(|row| &row.value), self.known.reads)?;
             if row.as_ref().is_some_and(|row| row.value.up_to >= writes) {
                 break None;
             }
@@ -53,19 +61,6 @@ impl Replica {
             batch.commit(&*self.store, Durability::Durable).await?;
         }
         Err(JoinError::Earlier { id, reads, writes })
-    }
-
-    /// What the store says of the forms of its rows, which this version reads.
-    ///
-    /// # Errors
-    ///
-    /// [`JoinError::Later`] where it does not; the store's.
-    pub(super) async fn written_in_forms(&self) -> Result<Option<Row<(), Formats>>, JoinError> {
-        let (row, reads) = (WRITTEN.row(&*self.store, &()).await?, self.known.reads);
-        match row.as_ref().map(|row| row.value.up_to).filter(|written| *written > reads) {
-            Some(written) => Err(JoinError::Later { written, reads }),
-            None => Ok(row),
-        }
     }
 
     /// Whether rows may be written in a form that this version reads, and does not write from its start on: since all who serve the store

@@ -45,14 +45,14 @@ pub(super) async fn attempt(
 ) -> (Went, bool) {
     let mut in_doubt = was_sent;
     let mut waits = WAITS.into_iter();
-    loop {
+    let went = loop {
         let (went, asked_wait) = match seller.ask(headers, most, tell).await {
             Ok(reply) => {
                 was_sent = true;
                 let wait = retry_after(&reply.headers);
                 match judge(&reply) {
-                    Verdict::Answered => return (Went::Answered(reply), in_doubt),
-                    Verdict::Refused => return (Went::Refused(reply), in_doubt),
+                    Verdict::Answered => break Went::Answered(reply),
+                    Verdict::Refused => break Went::Refused(reply),
                     Verdict::Busy => (Went::Busy(reply), wait),
                     Verdict::Open => {
                         in_doubt = true;
@@ -60,9 +60,9 @@ pub(super) async fn attempt(
                     }
                 }
             }
-            Err(Lost::TooLarge(reply)) => return (Went::TooLarge(*reply), in_doubt),
+            Err(Lost::TooLarge(reply)) => break Went::TooLarge(*reply),
             // Whoever waits this long waits for nothing.
-            Err(Lost::Late) => return (Went::Lost(None), true),
+            Err(Lost::Late) => break Went::Lost(None),
             Err(Lost::Unsent(why)) if !was_sent => (Went::Unsent(why), None),
             Err(Lost::Unsent(why)) => (Went::Lost(Some(format!("nobody is there now: {why}"))), None),
             Err(Lost::Sent(_)) => {
@@ -70,7 +70,8 @@ pub(super) async fn attempt(
                 (Went::Lost(None), None)
             }
         };
-        let Some(wait) = waits.next() else { return (went, in_doubt) };
+        let Some(wait) = waits.next() else { break went };
         sleep(asked_wait.map_or(wait, |asked| asked.clamp(wait, MOST_WAIT))).await;
-    }
+    };
+    (went, in_doubt)
 }

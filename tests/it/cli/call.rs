@@ -172,16 +172,22 @@ async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
     assert_eq!(left(&shell).await, 997_000);
 }
 
-#[tokio::test]
-async fn a_payment_outlives_the_process_that_sent_it() {
-    let (host, shell) = at_a_shop().await;
+/// Calls `slow`, and kills who calls once the payment has come; answers which.
+async fn cut_off(host: &Host, shell: &Shell) -> String {
     let mut child = shell.command(&["call", "slow", "--json", r#"{"ms":1500}"#]).spawn().unwrap();
     let id = eventually("the payment arrives", Duration::from_secs(20), async || {
-        let id = written(&shell).pop()?;
+        let id = written(shell).pop()?;
         host.payment(&id).await.map(|_| id)
     })
     .await;
     child.kill().await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn a_payment_outlives_the_process_that_sent_it() {
+    let (host, shell) = at_a_shop().await;
+    let id = cut_off(&host, &shell).await;
     // Whoever repeats the command does not pay twice.
     let ran = shell.run(&["call", "slow", "--json", r#"{"ms": 1500}"#]).await.is(6).said("");
     assert_eq!(told(&ran.stderr), id);
@@ -193,14 +199,7 @@ async fn a_payment_outlives_the_process_that_sent_it() {
 #[tokio::test]
 async fn a_payment_that_was_sent_stays_open_while_nobody_is_there() {
     let (mut host, shell) = at_a_shop().await;
-    let call = ["call", "slow", "--json", r#"{"ms":1500}"#];
-    let mut child = shell.command(&call).spawn().unwrap();
-    let id = eventually("the payment arrives", Duration::from_secs(20), async || {
-        let id = written(&shell).pop()?;
-        host.payment(&id).await.map(|_| id)
-    })
-    .await;
-    child.kill().await.unwrap();
+    let id = cut_off(&host, &shell).await;
     host.kill9();
     let ran = shell.run(&["call", "--resume", &id]).await.is(6).said("");
     assert!(ran.stderr.contains("nobody is there now") && ran.stderr.contains(&format!("--resume {id}")), "{ran:?}");

@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicU8, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
 use axum::{
@@ -115,7 +115,7 @@ pub struct Seller {
 
 struct Books {
     /// Whether it says of every payment that it has not heard of it.
-    heard_nothing: std::sync::atomic::AtomicBool,
+    heard_nothing: AtomicBool,
     paid: Mutex<Vec<Value>>,
     challenge: Box<dyn Fn() -> Response + Send + Sync>,
     answer: Box<dyn Fn(&Value) -> Response + Send + Sync>,

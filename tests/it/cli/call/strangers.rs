@@ -1,12 +1,17 @@
 //! Sellers that are no Tollhouse, and such that mean ill: none gets more than the limit, and none is believed.
 
+use std::{
+    fs::{Permissions, set_permissions},
+    os::unix::fs::PermissionsExt as _,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
 use axum::{
     body::{Body, Bytes},
     http::{HeaderMap, HeaderValue, StatusCode},
     response::{IntoResponse as _, Response},
 };
 use serde_json::{Value, json};
-use std::os::unix::fs::PermissionsExt as _;
 
 use super::{
     super::harness::Shell,
@@ -147,9 +152,9 @@ async fn a_payment_follows_nobody_elsewhere() {
 async fn a_payment_that_was_lost_once_is_not_given_up_because_a_later_time_was_refused() {
     for (status, code) in [(429, "rate_limited"), (422, "invalid_input")] {
         let (_host, shell) = elsewhere().await;
-        let times = std::sync::atomic::AtomicU32::new(0);
+        let times = AtomicU32::new(0);
         let refuses = move |_: &Value| {
-            if times.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+            if times.fetch_add(1, Ordering::SeqCst) == 0 {
                 return broken();
             }
             let refused = json!({ "ok": false, "error": { "code": code, "message": "no", "charged": false } });
@@ -173,7 +178,7 @@ async fn what_was_paid_for_is_told_though_it_cannot_be_noted() {
     let (_host, shell) = elsewhere().await;
     let book = shell.home().join("state/tollhouse/payments/spent.json");
     let answer = move |payment: &Value| {
-        std::fs::set_permissions(&book, std::fs::Permissions::from_mode(0o644)).unwrap();
+        set_permissions(&book, Permissions::from_mode(0o644)).unwrap();
         weather(payment)
     };
     let seller = Seller::new(|| asks(&[way()]), answer).await;

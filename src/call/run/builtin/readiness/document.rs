@@ -118,13 +118,14 @@ fn openapi(document: &Object, found: &mut Object, notes: &mut Notes) {
         for (method, operation) in METHODS.iter().filter_map(|method| Some((method, item.get(method)?))) {
             operations += 1;
             let asks = operation["responses"].get("402").is_some();
+            let place = || format!("{} {}", method.to_uppercase(), short(path));
             match operation.get("x-payment-info") {
                 Some(terms) => {
                     paid += 1;
-                    payment_info(&format!("{} {}", method.to_uppercase(), short(path)), terms, asks, operation, notes);
+                    payment_info(&place(), terms, asks, operation, notes);
                 }
                 // No program that lists resources can ask for what is to be filled in.
-                None if asks && !path.contains('{') => unpriced.push(format!("{} {}", method.to_uppercase(), short(path))),
+                None if asks && !path.contains('{') => unpriced.push(place()),
                 None => {}
             }
         }
