@@ -12,6 +12,7 @@ mod harness;
 mod history;
 mod lost;
 mod opened;
+mod parts;
 #[expect(dead_code, reason = "other tests ask it more")]
 #[path = "../it/harness/postgres.rs"]
 mod postgres;

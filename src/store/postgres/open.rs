@@ -15,6 +15,8 @@ use super::{
 const VERSION: i32 = 1;
 /// What is made, where nothing is there.
 const SCHEMA: &str = include_str!("schema.sql");
+/// What is made before, where the database can: not all that speak as PostgreSQL does have tables in parts. A store is the same without.
+const PARTS: &str = include_str!("parts.sql");
 /// Where its number stands.
 const ABOUT: &str =
     "CREATE TABLE IF NOT EXISTS tollhouse_about (one boolean PRIMARY KEY DEFAULT true CHECK (one), version integer NOT NULL)";
@@ -68,16 +70,27 @@ pub(super) async fn prepare(config: &PostgresConfig) -> Result<(), OpenError> {
 /// Makes it in one transaction; whoever comes second waits for the first. Answers the number of what is there.
 async fn make(client: &mut Client) -> Result<i32, Error> {
     client.batch_execute(ABOUT).await?;
-    let transaction = client.transaction().await?;
+    let mut transaction = client.transaction().await?;
     transaction.batch_execute("INSERT INTO tollhouse_about (version) VALUES (0) ON CONFLICT DO NOTHING").await?;
     let found = transaction.query_one("SELECT version FROM tollhouse_about WHERE one FOR UPDATE", &[]).await?.try_get(0)?;
     if found != 0 {
         return Ok(found);
     }
+    let parts = transaction.savepoint("parts").await?;
+    match parts.batch_execute(PARTS).await {
+        Ok(()) => parts.commit().await?,
+        Err(error) if is_unknown(&error) => parts.rollback().await?,
+        Err(error) => return Err(error),
+    }
     transaction.batch_execute(SCHEMA).await?;
     transaction.execute("UPDATE tollhouse_about SET version = $1 WHERE one", &[&VERSION]).await?;
     transaction.commit().await?;
     Ok(VERSION)
+}
+
+/// Whether the database does not know what it was asked for.
+fn is_unknown(error: &Error) -> bool {
+    error.code().is_some_and(|code| [SqlState::SYNTAX_ERROR, SqlState::FEATURE_NOT_SUPPORTED].contains(code))
 }
 
 /// Whether others were making the same: a table that is there twice is told in several ways.

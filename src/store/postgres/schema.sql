@@ -1,7 +1,8 @@
 -- What a store keeps in PostgreSQL, and the one function that writes it. Made by the first host that starts, in one transaction.
 -- A function that changes gets another number at the end of its name, so that hosts of two versions find theirs.
 
-CREATE TABLE tollhouse_row (
+-- All rows, where they were not made in parts (`parts.sql`).
+CREATE TABLE IF NOT EXISTS tollhouse_row (
     space smallint NOT NULL,
     key bytea NOT NULL,
     value bytea NOT NULL,

@@ -16,7 +16,7 @@ use tollhouse::{
     call::ReceiptFinisher,
     event::{EventSettings, Events},
     money::{
-        Finisher as _, PaymentConfig,
+        Finished, Finisher as _, PaymentConfig,
         payout::{Payouts, SettingsDraft},
         receipt::Signer,
         sale::{Detail, Sales},
@@ -50,7 +50,7 @@ const BUILDERS: u64 = 100;
 const ENDPOINTS: u64 = 20;
 /// Receipts whose writes share a commit.
 const TOGETHER: u64 = 250;
-/// Receipts after which sales are folded and old events removed, as a host does beside its calls.
+/// Receipts after which sales are folded, and events removed that are too many, as a host does beside its calls.
 const KEPT_UP: u64 = 50_000;
 /// Who write at once.
 const WRITERS: u64 = 4;
@@ -85,12 +85,7 @@ struct Books {
 pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     let server = Postgres::start();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let schema = runtime.block_on(async {
-        // As docs/scale.md has it for a history of some gigabytes.
-        server.sql("ALTER SYSTEM SET autovacuum_vacuum_scale_factor = 0.01").await;
-        server.sql("SELECT pg_reload_conf()").await;
-        server.schema().await
-    });
+    let schema = runtime.block_on(server.schema());
     for (name, place) in [("sled", Place::Folder), ("PostgreSQL", Place::Database(&schema))] {
         println!(
             "\n{name}: receipts of {BUILDERS} builders with {ENDPOINTS} tools each over {DAYS} days, half of them the first builder's"
@@ -193,7 +188,7 @@ impl Books {
         for begin in numbers.clone().step_by(KEPT_UP as usize) {
             self.write_some(earners, begin..(begin + KEPT_UP).min(numbers.end), at).await?;
             self.sales.fold_left(self.clock.now()).await.map_err(failing("a fold beside the writing"))?;
-            self.events.sweep().await.map_err(failing("a sweep of events"))?;
+            self.events.trim().await.map_err(failing("removing events that are too many"))?;
         }
         Batch::new().commit(&*self.store, Durability::Durable).await?;
         Ok(())
@@ -211,12 +206,15 @@ impl Books {
                 let (books, earners, numbers) = (Arc::clone(self), Arc::clone(earners), numbers.clone());
                 tokio::spawn(async move {
                     for some in numbers.clone().step_by(TOGETHER as usize).skip(writer as usize).step_by(WRITERS as usize) {
-                        let mut rows = Batch::new();
+                        let (mut rows, mut news) = (Batch::new(), vec![]);
                         for n in some..(some + TOGETHER).min(numbers.end) {
                             let whose = if n % 2 == 0 { 0 } else { (n / 2 % BUILDERS) as usize };
-                            rows.append(books.sale(&earners[whose], n, at(n))?);
+                            let sale = books.sale(&earners[whose], n, at(n))?;
+                            rows.append(sale.rows);
+                            news.push(sale.news);
                         }
                         rows.commit(&*books.store, Durability::Buffered).await.map_err(|error| error.to_string())?;
+                        news.into_iter().for_each(|news| books.finisher.announce(news));
                     }
                     Ok::<_, String>(())
                 })
@@ -228,9 +226,9 @@ impl Books {
         Ok(())
     }
 
-    fn sale(&self, earner: &Earner, n: u64, at: Timestamp) -> Result<Batch, String> {
+    fn sale(&self, earner: &Earner, n: u64, at: Timestamp) -> Result<Finished, String> {
         let closing = closing(&earner.owner, &earner.endpoints, n, at).map_err(|error| error.to_string())?;
-        Ok(self.finisher.finish(&ReceiptFinisher::encode(&closing), &settlement(), answer()).rows)
+        Ok(self.finisher.finish(&ReceiptFinisher::encode(&closing), &settlement(), answer()))
     }
 
     /// Revenue of the first builder and of the host, a payout of what is new, and how many receipts a second one takes of what was there.
@@ -256,7 +254,7 @@ impl Books {
         for turn in 0..PAYOUTS as u64 {
             let mut rows = Batch::new();
             for n in 0..NEW {
-                rows.append(self.sale(earner, there + turn * NEW + n, self.clock.now())?);
+                rows.append(self.sale(earner, there + turn * NEW + n, self.clock.now())?.rows);
             }
             rows.commit(&*self.store, Durability::Durable).await?;
             let began = Instant::now();

@@ -1,0 +1,58 @@
+//! The tables in which a database has the rows: each kind is cleared without the others.
+
+use super::{harness::*, postgres::Postgres};
+
+/// As a database refuses it that has no tables in parts.
+const NO_PARTS: &str = "CREATE FUNCTION refuse_parts() RETURNS event_trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF EXISTS (SELECT 1 FROM pg_event_trigger_ddl_commands() AS c JOIN pg_class AS t ON t.oid = c.objid WHERE t.relkind = 'p') THEN
+            RAISE EXCEPTION 'no parts' USING ERRCODE = 'feature_not_supported';
+        END IF;
+    END $$;
+    CREATE EVENT TRIGGER refuse_parts ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION refuse_parts()";
+
+/// A row in each space, of which that of sales is replaced and that of receipts goes.
+async fn fill(store: &PostgresStore) {
+    for space in Space::ALL {
+        put(store, space, b"key", b"before").await;
+    }
+    let changes = vec![Write::put(Space::Sales, b"key", b"now"), Write::delete(Space::Receipts, b"key")];
+    store.apply(Batch::of(vec![], changes), Durable).await.unwrap();
+    for space in Space::ALL {
+        let expected: &[&[u8]] = match space {
+            Space::Receipts => &[],
+            Space::Sales => &[b"now"],
+            _ => &[b"before"],
+        };
+        let values: Vec<_> = all(store, space).await.into_iter().map(|(_, value)| value).collect();
+        assert_eq!(values, expected, "{space:?}");
+    }
+}
+
+async fn rows(server: &Postgres, table: &str) -> i64 {
+    server.count(&format!("SELECT count(*) FROM {table}")).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rows_that_go_again_are_in_tables_of_their_own() {
+    let server = Postgres::start();
+    let store = at(&server.url()).await;
+    fill(&store).await;
+    let parts = [rows(&server, "tollhouse_row_passing").await, rows(&server, "tollhouse_row_trail").await];
+    assert_eq!(parts, [13, 7]);
+    for (space, table) in [(Space::Sales, "sales"), (Space::Unpaid, "passing"), (Space::Events, "trail"), (Space::Accounts, "passing")] {
+        let there = format!("tollhouse_row_{table} WHERE space = {}", space as u8);
+        assert_eq!(rows(&server, &there).await, 1, "{there}");
+    }
+    assert_eq!(rows(&server, "tollhouse_row_kept WHERE space IN (1, 2, 7, 10, 12, 15, 16, 35)").await, 8);
+    assert_eq!(rows(&server, "tollhouse_row").await, Space::ALL.len() as i64 - 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_database_that_has_no_tables_in_parts_holds_the_same() {
+    let server = Postgres::start();
+    server.sql(NO_PARTS).await;
+    let store = at(&server.url()).await;
+    fill(&store).await;
+    assert_eq!(rows(&server, "pg_class WHERE relname LIKE 'tollhouse_row%' AND relkind IN ('r', 'p')").await, 1);
+}
