@@ -203,6 +203,11 @@ impl Store for MovableStore {
     }
 
     fn sizes(&self) -> Sizes {
-        self.there().sizes()
+        let sizes = self.there().sizes();
+        match self.moved.get() {
+            // Of all since the start, wherever they were.
+            Some(_) => Sizes { syncs: sizes.syncs + self.folder.syncs(), ..sizes },
+            None => sizes,
+        }
     }
 }
