@@ -89,7 +89,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         let sending = Sending { session, seller: Seller::new(request)?, host, record, was_sent: true, book, include: args.include, began };
         return sending.send().await;
     };
-    let means = Means::of(session.name.as_deref(), &session.profile, args.max_usd)?;
+    let means = Means::of(session.spends_as(), &session.profile, args.max_usd)?;
     let aim = Aim::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
     let request = Request { method: aim.method.clone(), url: aim.url.clone(), body: aim.body.clone(), stream: aim.stream };
     let call = Call { session, args: &args, means, aim, seller: Seller::new(request)?, records, book, began };

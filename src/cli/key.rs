@@ -58,7 +58,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         return tell_address(session, &address, &path);
     }
     let address = keyfile::read(&path)?.address().to_string();
-    let means = Means::of(session.name.as_deref(), &session.profile, None)?;
+    let means = Means::of(session.spends_as(), &session.profile, None)?;
     match args.does {
         Does::New => Ok(()),
         Does::Show => tell_address(session, &address, &path),

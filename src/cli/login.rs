@@ -55,7 +55,7 @@ pub(crate) async fn login(session: Session, global: &Global, args: Args) -> Resu
     };
     let role = global.role.unwrap_or_else(|| Role::of(credential.expose()));
     let client = Client::new(url.clone(), Credentials::only(role, credential.clone()), Some(role), global.plain_http)?;
-    let session = Session { client, name: Some(name.clone()), ..session };
+    let session = Session { client, name: Some(name.clone()), is_kept: true, ..session };
     let known = whoami::ask(&session, role).await?;
     Keeping::at(&session, name.clone())?.keep(&url, role, credential)?;
     let answer = json!({ "url": told(&url), "profile": name, "role": role.what(), "known": known });

@@ -1,7 +1,8 @@
 //! Addresses of hosts: as files have them, whether two are one, and who can read along on the way there.
 
-use std::net::IpAddr;
+use std::{ffi::OsStr, net::IpAddr};
 
+use clap::{Arg, Command, builder::TypedValueParser, error::ErrorKind};
 use reqwest::Url;
 use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
@@ -17,6 +18,22 @@ pub(crate) fn parse(text: &str) -> Result<Url, String> {
         Ok(url)
     } else {
         Err("it begins with http:// or https:// and a host, and holds no name, password, query or fragment".to_owned())
+    }
+}
+
+/// Reads the address of a flag, or of the environment in its place. One that does not read is not repeated: there may be a password in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Address;
+
+impl TypedValueParser for Address {
+    type Value = Url;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Url, clap::Error> {
+        let read = value.to_str().ok_or_else(|| "it is no text".to_owned()).and_then(parse);
+        read.map_err(|why| {
+            let of = arg.map_or_else(|| "the address".to_owned(), |arg| format!("'{arg}'"));
+            command.clone().error(ErrorKind::ValueValidation, format!("invalid value for {of}: {why}"))
+        })
     }
 }
 

@@ -43,7 +43,7 @@ const HEADING: &str = "Host and output";
 fn args() -> [Arg; 5] {
     [
         Arg::new("profile").long("profile").value_name("NAME").env(environment::PROFILE).help("Profile of `config.toml`"),
-        Arg::new("url").long("url").value_name("URL").env(environment::URL).value_parser(address::parse).help("Address of the host"),
+        Arg::new("url").long("url").value_name("URL").env(environment::URL).value_parser(address::Address).help("Address of the host"),
         Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON document, or one object a line, on standard output"),
         Arg::new("role")
             .long("as")

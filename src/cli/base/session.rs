@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) client: Client,
     /// The profile's name, where it has one.
     pub(crate) name: Option<String>,
+    /// Whether that is one of `config.toml`, and not only said for now.
+    pub(crate) is_kept: bool,
     pub(crate) profile: Profile,
     /// The tool's folder that one is in.
     pub(crate) folder: Option<Folder>,
@@ -51,8 +53,10 @@ impl Session {
         // An address of the environment says nothing of a profile that a flag names.
         let names_profile = global.profile.as_ref().is_some_and(|given| given.by_flag);
         let address = global.url.as_ref().filter(|given| given.by_flag || !names_profile).map(|given| given.value.clone());
+        let mut is_kept = false;
         let (name, profile, trusted) = match meant {
             Meant::Profile(name) => {
+                is_kept = config.get(&name).is_some();
                 let profile = match address {
                     Some(url) => Profile { url: url.clone(), ..config.get(&name).cloned().unwrap_or_else(|| Profile::of(url)) },
                     None => config.named(&name)?.clone(),
@@ -64,7 +68,7 @@ impl Session {
         };
         let credentials = if trusted { shown(name.as_deref(), &profile.url)? } else { Credentials::default() };
         let client = Client::new(profile.url.clone(), credentials, global.role, global.plain_http)?;
-        Ok(Self { out: Out::new(global.json), client, name, profile, folder })
+        Ok(Self { out: Out::new(global.json), client, name, is_kept, profile, folder })
     }
 
     /// The endpoint that is meant: the one that is named, else the folder's.
@@ -75,6 +79,11 @@ impl Session {
     pub(crate) fn slug(&self, named: Option<Slug>) -> Result<Slug> {
         let of_folder = || self.folder.as_ref().map(|folder| folder.state.slug.clone());
         named.or_else(of_folder).ok_or_else(|| Error::usage("name the endpoint: this is no folder of one that was published"))
+    }
+
+    /// By which name what is spent is counted: a profile's, and none where it was made up, which would have a day's money of its own.
+    pub(crate) fn spends_as(&self) -> Option<&str> {
+        self.name.as_deref().filter(|_| self.is_kept)
     }
 
     /// The host, for people.

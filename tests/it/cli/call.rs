@@ -229,6 +229,17 @@ async fn a_host_that_is_not_there_is_paid_nothing() {
 }
 
 #[tokio::test]
+async fn a_profile_that_is_made_up_has_no_day_of_its_own() {
+    let (host, shell) = at_a_shop().await;
+    for name in ["one", "two"] {
+        shell.run(&["call", "creator-plan", "--profile", name, "--url", &host.url]).await.is(0);
+    }
+    let book = fs::read_to_string(shell.home().join("state/tollhouse/payments/spent.json")).unwrap();
+    let days = serde_json::from_str::<Value>(&book).unwrap()["days"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(days, [""], "{book}");
+}
+
+#[tokio::test]
 async fn of_two_calls_at_once_that_a_day_has_no_room_for_one_is_made() {
     let (host, shell) = at_a_shop().await;
     let profile = format!("[profiles.a]\nurl = \"{}\"\ndaily_usd = 0.005\n", host.url);

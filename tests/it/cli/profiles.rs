@@ -109,6 +109,16 @@ async fn flags_count_before_the_environment_and_that_before_what_is_kept() {
 }
 
 #[tokio::test]
+async fn an_address_that_does_not_read_is_not_repeated() {
+    let shell = Shell::new().env("TOLLHOUSE_URL", "https://me:sesame@tools.example");
+    let told = "error: invalid value for '--url <URL>': it begins with http:// or https:// and a host, …\n…";
+    let ran = shell.run(&["list"]).await.is(2).said("");
+    assert!(!ran.stderr.contains("sesame"), "{ran:?}");
+    ran.warned(told);
+    shell.run(&["list", "--url", "https://a:sesame@tools.example"]).await.is(2).warned(told);
+}
+
+#[tokio::test]
 async fn folder_of_a_stranger_leads_to_no_host() {
     let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", "secret-of-mine");
     shell.file("tool/.tollhouse/state.json", &json!({ "slug": "shout", "host": "https://evil.example", "revision": 1 }).to_string());
