@@ -59,7 +59,7 @@ use crate::{
     },
     objects::{Kept, Objects},
     operate::disk::Disk,
-    replica::{self, RECEIPTS_SHORT, Replica},
+    replica::{self, Replica},
     store::{
         Store, StoreError,
         sled::{MoneyRows, SledConfig, SledStore},
@@ -276,14 +276,14 @@ impl App {
         app.rooms.exchange(&app.shared.limits);
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::ship(&app.rooms, tools).await.map_err(StartError::Catalog)?;
+        // At once where nobody else can serve the store; else it is asked until it is so.
+        if let Err(error) = app.rooms.replica.write_what_all_read().await {
+            tracing::warn!(%error, "rows are written as versions before have them, until the store says whether they may not be");
+        }
         jobs::start(&app.rooms);
         app.settle_open();
         app.sweep();
         jobs::rescan(&app.rooms);
-        // At once where nobody else can serve the store; else it is asked until it is so.
-        if let Err(error) = app.rooms.replica.may_write(RECEIPTS_SHORT).await {
-            tracing::warn!(%error, "receipts are stored whole until the next start");
-        }
         Ok(app)
     }
 

@@ -38,7 +38,7 @@ use tokio::{task::JoinHandle, time::Instant};
 pub use self::{
     exchange::Tallies,
     follow::Followed,
-    formats::{ANSWERS_APART, JoinError, RECEIPTS_SHORT},
+    formats::{ANSWERS_APART, JoinError, RECEIPTS_SHORT, SELLERS_KEPT},
     jobs::Turn,
     keys::{MASTER_KEY, RECEIPT_KEY},
     lease::Living,

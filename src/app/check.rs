@@ -15,6 +15,7 @@ use crate::{
         check_payments,
         ledger::{self, Check, Found},
         payout::check_packets,
+        sale::check_sellers,
     },
     objects::Kept,
     operate::disk::taken,
@@ -87,6 +88,7 @@ async fn flaws_of(store: &dyn Store, home: &Home) -> Result<Flaws, StartError> {
     check_catalogue(store, &mut flaws).await.map_err(StartError::Ledger)?;
     check_payments(store, &mut flaws).await.map_err(StartError::Ledger)?;
     check_packets(store, &mut flaws).await.map_err(StartError::Ledger)?;
+    check_sellers(store, &mut flaws).await.map_err(StartError::Ledger)?;
     capability::check_kept(store, &objects, &mut flaws).await.map_err(StartError::Ledger)?;
     Ok(flaws)
 }

@@ -36,6 +36,9 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
     });
     job(rooms, "audit", MINUTE, "sweeping the audit trail", |rooms| async move { rooms.audit.sweep().await });
     rounds(rooms, Sales::ROUND, 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_left(rooms.clock.now()).await });
+    job(rooms, "sellers", MINUTE, "listing who sold something", |rooms| async move {
+        rooms.sales.list_sellers(&rooms.replica, rooms.clock.now()).await
+    });
     rounds(rooms, Events::ROUND, HOUR, "sweeping events", |rooms| async move { rooms.events.sweep().await });
     rounds(rooms, History::ROUND, HOUR, "removing old calls", |rooms| async move { rooms.history.sweep().await });
     rounds(rooms, Metrics::ROUND, HOUR, "removing old metrics of calls", |rooms| async move { rooms.metrics.sweep().await });

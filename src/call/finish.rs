@@ -106,7 +106,7 @@ impl Finisher for ReceiptFinisher {
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         let totals = Totals::paid(closing.receipt.price_usd, closing.fee);
         let unpaid = Unpaid { net: totals.net, at_ms: closing.receipt.issued_at.0 };
-        let mut rows = closing.sale(totals).row(&closing.owner, closing.receipt.issued_at, &answer.receipt_id);
+        let mut rows = self.sales.row(&closing.sale(totals), &closing.owner, closing.receipt.issued_at, &answer.receipt_id);
         rows.append(unpaid.stored(&closing.owner, &closing.receipt.receipt_id));
         let sold = Sold {
             receipt: &closing.receipt.receipt_id,
@@ -136,7 +136,7 @@ impl Finisher for ReceiptFinisher {
         let failed = json!({ "callId": closing.call, "code": "payment_required", "charged": false });
         let refused = json!({ "callId": closing.call, "reason": reason, "priceUsd": closing.receipt.price_usd });
         let events = vec![self.events.event(Kind::CallFailed, slug, failed), self.events.event(Kind::PaymentRefused, slug, refused)];
-        let row = closing.sale(Totals::FAILED).row(&closing.owner, closing.receipt.issued_at, closing.call.as_str());
+        let row = self.sales.row(&closing.sale(Totals::FAILED), &closing.owner, closing.receipt.issued_at, closing.call.as_str());
         let stored = events.iter().map(|event| Events::stored(&closing.owner, event));
         (stored.fold(row, Batch::and), News { owner: closing.owner, events })
     }

@@ -262,7 +262,7 @@ impl WriteBehind {
         }
         let taken = waiting.take();
         drop(waiting);
-        Batch::made_of(taken, &self.events)
+        Batch::made_of(taken, &self.events, &self.sales)
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {

@@ -14,9 +14,11 @@
 //!
 //! A refund leaves a row like a call's, of the day of the call: so no line of a report is below zero.
 
+mod agrees;
 mod fold;
 mod format;
 mod report;
+mod sellers;
 #[cfg(test)]
 mod tests;
 
@@ -30,7 +32,11 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-pub use self::report::{Detail, HostReport, Line, Report};
+use self::sellers::Listed;
+pub use self::{
+    agrees::check_sellers,
+    report::{Detail, HostReport, Line, Report},
+};
 use crate::{
     base::{
         clock::Timestamp,
@@ -160,9 +166,9 @@ pub struct Unpaid {
 }
 
 impl Sale {
-    /// The row of calls of one day. `id` tells it from others of its time: a receipt's, or one made up.
-    #[must_use]
-    pub fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
+    /// The row of calls of one day, as versions wrote it that list no sellers.
+    #[cfg(test)]
+    pub(in crate::money) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
         SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
     }
 }
@@ -183,6 +189,7 @@ pub struct Sales {
     store: Arc<dyn Store>,
     /// Owners who have rows to be folded.
     sold: Mutex<HashSet<String>>,
+    listed: Listed,
     some: Notify,
 }
 
@@ -196,7 +203,16 @@ impl Sales {
     /// Sales of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, sold: Mutex::default(), some: Notify::new() })
+        Arc::new(Self { store, sold: Mutex::default(), listed: Listed::default(), some: Notify::new() })
+    }
+
+    /// The row of calls of one day, for a commit, which [`Sales::sold`] is told of then. `id` tells it from others of its time: a receipt's,
+    /// or one made up.
+    #[must_use]
+    pub fn row(&self, sale: &Sale, owner: &Owner, at: Timestamp, id: &str) -> Batch {
+        let key = SaleKey::Row(at, id.to_owned());
+        let seller = self.seller(owner.share(), &key);
+        SALES.put(&(of(owner.share()), key), sale).and(seller)
     }
 
     /// Says that rows of `owner` were written. Call it after the commit.

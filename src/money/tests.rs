@@ -57,7 +57,7 @@ use crate::{
     call::{Closing, ReceiptFinisher},
     event::{EventSettings, Events},
     objects::{Kept as Bucket, Objects, Place},
-    replica::{RECEIPTS_SHORT, Replica},
+    replica::{RECEIPTS_SHORT, Replica, SELLERS_KEPT},
     store::{Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore},
     tool::{MicroUsd, Owner, UsdChange},
 };

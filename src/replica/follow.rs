@@ -88,7 +88,7 @@ impl Replica {
             })?;
         }
         if number.is_multiple_of(ASK_EVERY) {
-            self.may_write(self.known.wants).await?;
+            self.write_what_all_read().await?;
         }
         if number.is_multiple_of(SWEEP_EVERY) { self.sweep().await } else { Ok(()) }
     }

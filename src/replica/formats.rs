@@ -6,7 +6,8 @@
 //! goes on writing the one before ([`OWN`]`.writes` stays), the second writes it.
 //!
 //! A form that rows can do without may be brought by one: it is written once all who serve the store read it
-//! ([`Replica::may_write`](super::Replica::may_write)), and what is written instead until then is of the form before.
+//! ([`Replica::may_write`](super::Replica::may_write)), and what is written instead until then is of the form before. So may one that is more
+//! rows: they are written from the start on, and are relied on once all who serve the store write them.
 //!
 //! The store says up to which form its rows are. Whoever does not read that does not serve it, and nobody writes what another one that
 //! serves it does not read.
@@ -36,13 +37,16 @@ pub(super) struct Known {
 }
 
 /// What this version knows.
-pub(super) const OWN: Known = Known { reads: 6, writes: 4, wants: RECEIPTS_SHORT };
+pub(super) const OWN: Known = Known { reads: 7, writes: 4, wants: SELLERS_KEPT };
 
 /// The form in which the row of an answer names the object that holds its body.
 pub const ANSWERS_APART: u32 = 5;
 
 /// The form of a receipt without what follows from the rest.
 pub const RECEIPTS_SHORT: u32 = 6;
+
+/// The form of sales whose sellers are listed beside, by all who serve the store.
+pub const SELLERS_KEPT: u32 = 7;
 
 /// Forms of rows, up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

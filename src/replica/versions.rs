@@ -102,6 +102,20 @@ impl Replica {
         Ok(true)
     }
 
+    /// Asks [`Replica::may_write`] for one form after the other, up to all that this version knows.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn write_what_all_read(&self) -> Result<(), StoreError> {
+        while self.written.load(Ordering::Relaxed) < self.known.wants {
+            if !self.may_write(self.written.load(Ordering::Relaxed) + 1).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether [`Replica::may_write`] has said so: for whoever cannot wait for the store.
     #[must_use]
     pub fn writes(&self, form: u32) -> bool {

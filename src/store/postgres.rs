@@ -1,6 +1,6 @@
 //! The store in a database of PostgreSQL, 15 or newer: several processes may share it.
 //!
-//! One table holds every space. A commit is one call of a function in the database (`schema.sql`), which holds every key that the
+//! One table holds every space, in parts where the database has such (`parts.sql`). A commit is one call of a function in the database (`schema.sql`), which holds every key that the
 //! commit names before it decides: commits are serial by key, whichever process they come from. Those that wait go together
 //! (`pending`): a few connections write (`lane`), each one transaction at a time with as many commits as wait, and one fsync for all of
 //! them. Commits that share a key with one under way wait here, not in the database. Reads go over connections of their own, many

@@ -105,6 +105,12 @@ impl<K: Key, V: Value> Round<'_, K, V> {
         found.first().map(|found| self.table.key(found)).transpose()
     }
 
+    /// Whether it has come by all, so that the next turn begins another round.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+
     /// Leaves the part that starts so behind.
     pub fn past(&mut self, part: &impl StartOf<K>) {
         let rest = self.rest.clone();

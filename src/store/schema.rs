@@ -166,6 +166,10 @@ tables! {
     EVENTS: Events "", (Ended<String>, Place) => "Event", Until("the settings' age or count");
     /// Calls and money, by owner: one row for each call, folded into one for each day and endpoint.
     SALES: Sales "", (Ended<String>, SaleKey) => "Sale", Forever;
+    /// Owners who sold something, by the stretch of 32 days.
+    SELLERS: Sellers "", (u32, Ended<String>) => "Seller", Forever;
+    /// There once all owners are among those.
+    SELLERS_LISTED: Meta "sellers-listed", () => "Seller", Forever;
     /// Net amounts of receipts that are in no payout packet, by builder.
     UNPAID: Unpaid "", (Ended<BuilderId>, ReceiptId) => "Unpaid", Until("a packet takes the receipt");
     /// Payout packets, by builder.

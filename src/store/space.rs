@@ -67,6 +67,7 @@ spaces! {
     Refunds = 37 "ledger",
     Sessions = 38 "sessions",
     Catalogue = 39 "endpoints",
+    Sellers = 40 "sales",
 }
 
 /// What is at stake in a space.
@@ -95,7 +96,7 @@ impl Space {
             Self::Catalogue => Stake::Host,
             Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
             // Sums of what receipts and postings tell, and of free calls, which would fill an archive.
-            Self::Sales => Stake::Host,
+            Self::Sales | Self::Sellers => Stake::Host,
             Self::Kv
             | Self::Files
             | Self::Logs

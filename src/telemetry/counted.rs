@@ -263,7 +263,7 @@ pub static COMMITS: Counts<2, 10> = Counts::new(
 /// How long they took.
 pub static COMMIT_SECONDS: Times<2> = Times::new(&table::COMMIT_SECONDS, ["durable", "buffered"]);
 /// Turns of jobs.
-pub static JOBS: Jobs<12> = Jobs::new([
+pub static JOBS: Jobs<13> = Jobs::new([
     "audit",
     "call-metrics",
     "calls",
@@ -274,6 +274,7 @@ pub static JOBS: Jobs<12> = Jobs::new([
     "nonces",
     "payouts",
     "sales",
+    "sellers",
     "sessions",
     "versions",
 ]);

@@ -8,7 +8,7 @@ use crate::{
     base::id::{ReceiptId, RequestId},
     call::history::{Chapter, History},
     event::{Event, Events, Kind},
-    money::receipt::FreeReceipts,
+    money::{receipt::FreeReceipts, sale::Sales},
     store,
     tool::Owner,
 };
@@ -27,7 +27,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// The rows of what was taken; `None` where that is nothing.
-    pub(super) fn made_of(taken: Taken, told: &Events) -> Option<Self> {
+    pub(super) fn made_of(taken: Taken, told: &Events, sold: &Sales) -> Option<Self> {
         let Taken { receipts, stored, mut events, calls, calls_left_out, dropped, sales } = taken;
         for (endpoint, calls) in calls_left_out {
             tracing::warn!(endpoint.id = %endpoint, calls, "records of calls were left out: the store could not keep up");
@@ -51,7 +51,7 @@ impl Batch {
         let name = RequestId::generate();
         let mut owners = Vec::with_capacity(sales.len());
         for (owner, at, sale) in sales {
-            rows.append(sale.row(&owner, at, &format!("{name}{}", sale.endpoint)));
+            rows.append(sold.row(&sale, &owner, at, &format!("{name}{}", sale.endpoint)));
             owners.push(owner);
         }
         Some(Self { rows, receipts, events, calls, owners, unsure: false })

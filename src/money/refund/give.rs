@@ -100,6 +100,14 @@ impl Refunds {
         Ok(given)
     }
 
+    /// What a refund leaves among the sales: a row of the day of the call.
+    fn sale(&self, record: &Record, refund: &Refund, returned: &Returned, owner: &Owner) -> crate::store::Batch {
+        let draft = &record.draft;
+        let totals = Totals::refunded(refund.amount, returned.fees);
+        let sale = Sale { endpoint: draft.endpoint_id.clone(), slug: draft.slug.clone(), totals };
+        self.sales.row(&sale, owner, draft.issued_at, &format!("{}/{}", draft.receipt_id, refund.number))
+    }
+
     async fn decide<'a>(&self, mut tx: Tx<'a>, asked: &Refunding, once: Option<&Once>) -> Result<Decided<'a, (Given, News)>, RefundError> {
         let receipt = &asked.receipt;
         if let Some(given) = self.done(&mut tx, once).await? {
@@ -128,7 +136,7 @@ impl Refunds {
         }
         let owner = paid.owner();
         let event = self.event(&record, &refund, &returned);
-        tx.append(returned.posting.stored()).append(sale(&record, &refund, &returned, &owner)).append(Events::stored(&owner, &event));
+        tx.append(returned.posting.stored()).append(self.sale(&record, &refund, &returned, &owner)).append(Events::stored(&owner, &event));
         let mut after = before;
         after.refunds.push(refund.clone());
         let given = Given { receipt: receipt.clone(), refunded: after.sum(), refund };
@@ -212,14 +220,6 @@ async fn bought(store: &dyn Store, id: &ReceiptId) -> Result<Bought, RefundError
     let posting = POSTINGS.get(store, &Cause::Sold(id.clone()).key()).await?;
     let paid = posting.as_ref().and_then(Paid::of).ok_or(RefundError::BeforeTheLedger)?;
     Ok(Bought { record, paid })
-}
-
-/// What a refund leaves among the sales: a row of the day of the call.
-fn sale(record: &Record, refund: &Refund, returned: &Returned, owner: &Owner) -> crate::store::Batch {
-    let draft = &record.draft;
-    let totals = Totals::refunded(refund.amount, returned.fees);
-    let sale = Sale { endpoint: draft.endpoint_id.clone(), slug: draft.slug.clone(), totals };
-    sale.row(owner, draft.issued_at, &format!("{}/{}", draft.receipt_id, refund.number))
 }
 
 fn damaged(receipt: &ReceiptId) -> StoreError {

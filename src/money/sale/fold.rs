@@ -1,12 +1,15 @@
 //! Folding: from a row for each call to a roll-up for each day.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Weak},
     time::Duration,
 };
 
-use super::{Key, SALES, Sale, Sales, day_of, of};
+use super::{
+    Key, SALES, Sale, Sales, day_of, of,
+    sellers::{list, stretch},
+};
 use crate::{
     base::clock::Timestamp,
     store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, update},
@@ -62,9 +65,12 @@ impl Sales {
         let mut round = SALES.round(&*self.store, Self::ROUND, Direction::Backward, now).await?;
         while let Some((owner, last)) = round.next().await? {
             round.past(&owner);
-            if matches!(last, SaleKey::Row(..))
-                && let Err(error) = self.fold(&owner.0).await
-            {
+            let done = match last {
+                SaleKey::Row(..) => self.fold(&owner.0).await,
+                // Of a version before, which stood still while others took it for gone: no fold of theirs has listed it.
+                SaleKey::RollUp(day, _) => self.list_seller(&owner.0, stretch(day)).await,
+            };
+            if let Err(error) = done {
                 // A row that does not read holds up no other owner.
                 round.end().await?;
                 return Err(error);
@@ -75,18 +81,21 @@ impl Sales {
 
     /// Folds the rows of one owner.
     pub(super) async fn fold(&self, share: &str) -> Result<(), StoreError> {
-        while update(&*self.store, Durability::Buffered, |tx| fold_some(tx, share)).await? {}
-        Ok(())
+        loop {
+            let stretches = update(&*self.store, Durability::Buffered, |tx| fold_some(tx, share)).await?;
+            if stretches.is_empty() {
+                return Ok(());
+            }
+            self.remember_seller(share, &stretches);
+        }
     }
 }
 
-/// Takes the first rows away and adds them to their roll-ups. False when there are none.
-pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided<'a, bool>, StoreError> {
+/// Takes the first rows away and adds them to their roll-ups. Answers the stretches of those; none where there were no rows.
+pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided<'a, BTreeSet<u32>>, StoreError> {
     // Each must be there still: another replica may fold some of them, and a row that comes late may stand before those.
     let rows = tx.page(&SALES, &SALES.under(&(of(share), SaleKey::ROW)), FOLD, Direction::Forward).await?;
-    if rows.is_empty() {
-        return tx.answer(false);
-    }
+    let stretches: BTreeSet<_> = rows.iter().map(|row| stretch(day_of(&row.key.1))).collect();
     let mut sums = HashMap::<Key, Sale>::new();
     for row in rows {
         tx.sweep(&SALES, &row);
@@ -102,5 +111,8 @@ pub(super) async fn fold_some<'a>(mut tx: Tx<'a>, share: &str) -> Result<Decided
         }
         tx.put(&SALES, &key, &sum);
     }
-    tx.answer(true)
+    for stretch in &stretches {
+        list(&mut tx, share, *stretch).await?;
+    }
+    tx.answer(stretches)
 }

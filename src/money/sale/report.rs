@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
 use super::{SALES, Sales, Totals, begin, day, day_of, of};
@@ -10,6 +11,9 @@ use crate::{
     store::{Direction, SaleKey, StoreError, Unread},
     tool::{MicroUsd, Owner, Slug},
 };
+
+/// Owners whose sales are read at once, for a report of all: those who call go on reading beside it.
+const AT_ONCE: usize = 2;
 
 /// Revenue of whole UTC days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -198,16 +202,9 @@ impl Sales {
     pub async fn host_report(&self, since: Timestamp) -> Result<HostReport, StoreError> {
         let first = day(since);
         let (mut builders, mut own, mut days) = (Totals::default(), Sums::default(), BTreeMap::<u32, (Totals, u64)>::new());
-        let mut rest = SALES.all();
-        while let Some(last) = SALES.unread(&*self.store, &rest, 1, Direction::Backward).await?.pop() {
-            let (owner, last) = SALES.key(&last)?;
-            rest = rest.before(&owner);
-            // Roll-ups are in the order of their days, and rows behind them.
-            if matches!(last, SaleKey::RollUp(day, _) if day < first) {
-                continue;
-            }
-            let share = owner.0;
-            let sums = self.sums(&share, first, Detail::Sums).await?;
+        let sellers = stream::iter(self.sellers(first).await?);
+        let mut sums = sellers.map(async |share| Ok((self.sums(&share, first, Detail::Sums).await?, share))).buffer_unordered(AT_ONCE);
+        while let Some((sums, share)) = sums.try_next().await? {
             let is_own = share == Owner::Platform.share();
             for (day, totals) in &sums.days {
                 let (all, revenue) = days.entry(*day).or_default();

@@ -110,7 +110,7 @@ async fn payouts_that_are_not_asked_for_are_not_read() {
 }
 
 #[tokio::test]
-async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row() {
+async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row_and_none_once_sellers_are_listed() {
     let store = Reading::of(MemoryStore::new());
     let sales = Sales::new(Arc::clone(&store) as _);
     let endpoint = EndpointId::generate();
@@ -130,8 +130,16 @@ async fn of_who_sold_nothing_since_then_the_hosts_revenue_reads_one_row() {
     sells(&owners[8], NOW).await;
     store.rows();
     assert_eq!(sales.host_report(since).await.unwrap().totals.paid_calls, 2);
-    // One of each owner, those of two that are told or may be, and that there is no other owner.
-    assert_eq!(store.rows(), 50 + 2 + 1 + 1);
+    // That not all are listed, one of each owner, those of two that are told or may be, and that there is no other owner.
+    assert_eq!(store.rows(), 1 + 50 + 2 + 1 + 1);
+
+    let replica = Replica::new(Arc::new(MemoryStore::new()));
+    assert!(replica.may_write(SELLERS_KEPT).await.unwrap());
+    sales.list_sellers(&replica, NOW).await.unwrap();
+    store.rows();
+    assert_eq!(sales.host_report(Timestamp(NOW.0 - 5 * DAY)).await.unwrap().totals.paid_calls, 2);
+    // That all are listed, those who are since then, and their rows.
+    assert_eq!(store.rows(), 1 + 2 + 2);
 }
 
 #[tokio::test]

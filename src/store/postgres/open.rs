@@ -79,7 +79,10 @@ async fn make(client: &mut Client) -> Result<i32, Error> {
     let parts = transaction.savepoint("parts").await?;
     match parts.batch_execute(PARTS).await {
         Ok(()) => parts.commit().await?,
-        Err(error) if is_unknown(&error) => parts.rollback().await?,
+        Err(error) if is_unknown(&error) => {
+            tracing::info!(error = told(&error), "the database has no tables in parts: all rows are in one");
+            parts.rollback().await?;
+        }
         Err(error) => return Err(error),
     }
     transaction.batch_execute(SCHEMA).await?;

@@ -143,6 +143,8 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(EVENTS, (Ended(text("platform")), Place::of(&(at, text("evt_x"))))), format!(r"platform\x00{time}evt_x"));
     let share = || Ended(text("platform"));
     let day = r"\x00\x00\x01\x02";
+    assert_eq!(stored(SELLERS, (0x0102, share())), r"\x00\x00\x01\x02platform\x00");
+    assert_eq!(stored(SELLERS_LISTED, ()), "sellers-listed");
     assert_eq!(stored(SALES, (share(), SaleKey::RollUp(0x0102, endpoint.clone()))), format!(r"platform\x00\x00{day}ep_{ULID}"));
     assert_eq!(stored(SALES, (share(), SaleKey::Row(at, text("rcpt_x")))), format!(r"platform\x00\x01{time}rcpt_x"));
     assert_eq!(start(SALES, &(share(), SaleKey::ROW)), r"platform\x00\x01");

@@ -22,7 +22,7 @@ use tollhouse::{
         sale::{Detail, Sales},
     },
     operate::disk::taken,
-    replica::{RECEIPTS_SHORT, Replica},
+    replica::Replica,
     store::{
         Batch, Durability, Store,
         memory::MemoryStore,
@@ -76,6 +76,7 @@ struct Earner {
 struct Books {
     store: Arc<dyn Store>,
     clock: Clock,
+    replica: Arc<Replica>,
     events: Arc<Events>,
     finisher: ReceiptFinisher,
     sales: Arc<Sales>,
@@ -160,11 +161,11 @@ impl Books {
         let sales = Sales::new(Arc::clone(&store));
         // As hosts store them that have served beside each other for some seconds.
         let replica = Replica::new(Arc::new(MemoryStore::new()));
-        assert!(replica.may_write(RECEIPTS_SHORT).await?, "nobody else serves it");
+        replica.write_what_all_read().await?;
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, Arc::clone(&events), Arc::clone(&sales)).among(&replica);
         let takes = PaymentConfig::for_network("eip155:84532", PAY_TO)?;
         let payouts = Payouts::new(Arc::clone(&store), clock.clone(), Arc::clone(&events), signer, takes.assets().collect());
-        Ok(Self { store, clock, events, finisher, sales, payouts })
+        Ok(Self { store, clock, replica, events, finisher, sales, payouts })
     }
 
     async fn earners(&self) -> Result<Vec<Earner>, Failure> {
@@ -233,6 +234,7 @@ impl Books {
 
     /// Revenue of the first builder and of the host, a payout of what is new, and how many receipts a second one takes of what was there.
     async fn read(&self, earners: &[Earner], there: u64) -> Result<(Duration, Duration, Duration, f64), Failure> {
+        self.sales.list_sellers(&self.replica, self.clock.now()).await.map_err(failing("listing sellers"))?;
         let since = Timestamp(self.clock.now().0 - 30 * DAY_MS);
         let earner = &earners[0];
         let mut taken = vec![];

@@ -1,0 +1,34 @@
+//! Whether all who sold something are listed: of a store that nobody writes to.
+
+use super::{
+    SALES, day_of,
+    sellers::{LISTED, SELLERS, stretch},
+};
+use crate::{
+    base::flaws::Flaws,
+    store::{Store, StoreError},
+};
+
+/// Rows that are read at once.
+const PAGE: usize = 500;
+
+/// Holds the list of sellers against the sales.
+///
+/// # Errors
+///
+/// The store's. A row that does not read is told as a flaw.
+pub async fn check_sellers(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
+    if LISTED.get(store, &()).await?.is_none() {
+        return Ok(());
+    }
+    let (mut rows, mut before) = (SALES.inspect(store, PAGE), None);
+    while let Some(row) = rows.next(flaws).await? {
+        let seller = (stretch(day_of(&row.key.1)), row.key.0);
+        if before.as_ref() != Some(&seller) {
+            let listed = SELLERS.get(store, &seller).await?.is_some();
+            flaws.unless(listed, || format!("{} sold something, and is not listed: the next round of folding does it", seller.1.0));
+            before = Some(seller);
+        }
+    }
+    Ok(())
+}
