@@ -123,7 +123,7 @@ impl App {
         }
         let signer = keys::signer(&settings.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.secrets, data)?;
-        keys::agree(&replica, &signer, &ring).await?;
+        keys::agree(&replica, &admin, &signer, &ring).await?;
         let signer = Arc::new(signer.telling(settings.money.offer_format));
         let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
         let config = payment_config(settings);

@@ -40,15 +40,14 @@ pub use self::{
     follow::Followed,
     formats::{ANSWERS_APART, JoinError, RECEIPTS_SHORT, SELLERS_KEPT},
     jobs::Turn,
-    keys::{MASTER_KEY, RECEIPT_KEY},
+    keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::Living,
     seen::Seen,
     versions::readable,
 };
 use self::{
-    formats::{Known, WRITTEN},
+    formats::{Known, WRITTEN, are_read},
     lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
-    versions::are_read,
 };
 use crate::{
     base::{
@@ -266,6 +265,20 @@ impl Replica {
             }
         }
         if batch.changes_nothing() { Ok(()) } else { batch.commit(&*self.store, Durability::Buffered).await.map(|_| ()) }
+    }
+
+    /// Whether another one serves the store.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn has_others(&self) -> Result<bool, StoreError> {
+        if !self.shared {
+            return Ok(false);
+        }
+        let now = self.store.now().await?;
+        // A lease that does not read is of a later version.
+        Ok(self.leases().await?.iter().any(|(id, lease)| *id != self.id && lease.as_ref().is_none_or(|lease| !lease.is_over(now))))
     }
 
     /// All leases; `None` stands for one that does not read.

@@ -59,6 +59,12 @@ impl AdminToken {
         self.0.matches(given)
     }
 
+    /// What tells it from [another one](Token::id).
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.0.id()
+    }
+
     /// Whether a token for something else is the same.
     #[must_use]
     pub fn is(&self, other: &Token) -> bool {

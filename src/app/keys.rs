@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use crate::{
+    account::admin::AdminToken,
     capability::secret::{self, Keyring},
     config::{Hidden, SecretSettings},
     money::receipt::{self, Signer},
-    replica::{MASTER_KEY, RECEIPT_KEY, Replica},
+    replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica},
     store::{Store, StoreError},
 };
 
@@ -20,7 +21,7 @@ pub enum KeysError {
     Master(#[source] secret::KeyError),
     #[error("what the store has of keys could not be read")]
     Store(#[from] StoreError),
-    #[error("this host has the {what} key `{ours}`, and the hosts of its store have `{theirs}`: give it theirs, in {how}")]
+    #[error("this host has the {what} `{ours}`, and the hosts of its store have `{theirs}`: give it theirs, in {how}")]
     Other { what: &'static str, how: &'static str, ours: String, theirs: String },
 }
 
@@ -59,14 +60,24 @@ pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysEr
         .map_err(KeysError::Master)
 }
 
-/// Refuses keys with which this host could not read what others of its store write, or its receipts not be checked by what they publish.
-pub(super) async fn agree(replica: &Replica, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
+/// Refuses keys with which this host could not read what others of its store write, or its receipts not be checked by what they publish, and
+/// an admin token that is not theirs: of a host that nobody else serves beside it is the store's from now on.
+pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
+    let (ours, how) =
+        (admin.id(), "TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; another one takes its place once all are stopped");
+    let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
+    if theirs != ours {
+        if replica.has_others().await? {
+            return Err(KeysError::Other { what: "admin token", how, ours, theirs });
+        }
+        replica.agree_on(ADMIN_TOKEN, &ours).await?;
+    }
     let theirs = replica.agreed(RECEIPT_KEY, signer.kid()).await?;
     if signer.had(&theirs) {
         replica.agree_on(RECEIPT_KEY, signer.kid()).await?;
     } else if theirs != signer.kid() {
         let how = "TOLLHOUSE_RECEIPT_KEY, or `receipt-key.pem` in the data folder";
-        return Err(KeysError::Other { what: "receipt", how, ours: signer.kid().to_owned(), theirs });
+        return Err(KeysError::Other { what: "receipt key", how, ours: signer.kid().to_owned(), theirs });
     }
     let ours = ring.current().id();
     let theirs = replica.agreed(MASTER_KEY, ours).await?;
@@ -74,5 +85,5 @@ pub(super) async fn agree(replica: &Replica, signer: &Signer, ring: &Keyring) ->
         return Ok(());
     }
     let how = "TOLLHOUSE_MASTER_KEY, or `master-key` in the data folder";
-    Err(KeysError::Other { what: "master", how, ours: ours.to_owned(), theirs })
+    Err(KeysError::Other { what: "master key", how, ours: ours.to_owned(), theirs })
 }

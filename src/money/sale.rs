@@ -17,6 +17,7 @@
 mod agrees;
 mod fold;
 mod format;
+mod listed;
 mod report;
 mod sellers;
 #[cfg(test)]
@@ -32,7 +33,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use self::sellers::Listed;
+use self::listed::Listed;
 pub use self::{
     agrees::check_sellers,
     report::{Detail, HostReport, Line, Report},

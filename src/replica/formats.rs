@@ -83,3 +83,11 @@ pub enum JoinError {
     #[expect(missing_docs, reason = "the store's own")]
     Store(#[from] StoreError),
 }
+
+/// Refuses rows in forms beyond those that are read.
+pub(super) fn are_read(written: Option<&Formats>, reads: u32) -> Result<(), JoinError> {
+    match written.map(|written| written.up_to).filter(|written| *written > reads) {
+        Some(written) => Err(JoinError::Later { written, reads }),
+        None => Ok(()),
+    }
+}

@@ -9,6 +9,8 @@ const KEYS: Table<String, Agreed> = schema::KEYS.holding();
 
 /// What secrets are sealed by.
 pub const MASTER_KEY: &str = "master";
+/// What admins show.
+pub const ADMIN_TOKEN: &str = "admin";
 /// What receipts are signed by.
 pub const RECEIPT_KEY: &str = "receipts";
 

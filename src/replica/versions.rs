@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::{
     Replica,
-    formats::{Formats, JoinError, OWN, READ_BY, UNSAID, WRITTEN},
+    formats::{Formats, JoinError, OWN, READ_BY, UNSAID, WRITTEN, are_read},
 };
 use crate::{
     base::id::ReplicaId,
@@ -18,14 +18,6 @@ use crate::{
 /// [`JoinError::Later`] where it does not; the store's.
 pub async fn readable(store: &dyn Store) -> Result<(), JoinError> {
     are_read(WRITTEN.get(store, &()).await?.as_ref(), OWN.reads)
-}
-
-/// Refuses rows in forms beyond those that are read.
-pub(super) fn are_read(written: Option<&Formats>, reads: u32) -> Result<(), JoinError> {
-    match written.map(|written| written.up_to).filter(|written| *written > reads) {
-        Some(written) => Err(JoinError::Later { written, reads }),
-        None => Ok(()),
-    }
 }
 
 impl Replica {

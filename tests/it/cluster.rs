@@ -401,6 +401,11 @@ async fn a_host_with_other_keys_than_the_others_does_not_start_and_says_which() 
     let cluster = Cluster::start(1).await;
     let (theirs, ours) = (cluster.hosts[0].folder().join("data"), tempfile::tempdir().unwrap());
     let refused = |envs: Vec<(&'static str, &'static str)>| how_it_ends(&cluster.server, ours.path(), envs);
+    assert!(refused(vec![]).contains("has the admin token"));
+    let token = "an-admin-token-that-is-none-of-theirs";
+    let said = refused(vec![("TOLLHOUSE_ADMIN_TOKEN", token)]);
+    assert!(said.contains("has the admin token") && said.contains("once all are stopped") && !said.contains(token), "{said}");
+    fs::copy(theirs.join("admin-token"), ours.path().join("admin-token")).unwrap();
     assert!(refused(vec![]).contains("has the receipt key"));
     assert!(refused(vec![("TOLLHOUSE_RECEIPT_KEY", RECEIPT_KEY)]).contains("has the receipt key"));
     fs::copy(theirs.join("receipt-key.pem"), ours.path().join("receipt-key.pem")).unwrap();

@@ -5,13 +5,7 @@
 //! [come by](Sales::list_sellers); until then a report asks after every owner. What a host of the version before writes after others took it
 //! for gone, because it stood still, is listed by the next [round](Sales::fold_left).
 
-use std::{
-    collections::{BTreeSet, HashMap, HashSet},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -31,8 +25,6 @@ pub(super) const LISTED: Table<(), Seller> = schema::SELLERS_LISTED.holding();
 
 /// Days of a stretch.
 const STRETCH: u32 = 32;
-/// Owners of whom a host remembers that they are listed.
-const REMEMBERED: usize = 100_000;
 
 /// An owner who sold something. The first form is none: hosts of versions before leave no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,34 +39,6 @@ impl Formatted for Seller {
 
     fn read(format: u8, bytes: &[u8]) -> Option<Self> {
         (format == Self::FORMAT).then(|| read_postcard(bytes)).flatten()
-    }
-}
-
-/// Who is listed, as far as this host remembers.
-#[derive(Debug, Default)]
-pub(super) struct Listed {
-    owners: Mutex<HashMap<u32, HashSet<String>>>,
-    /// Whether all are whose sales are in the store.
-    all: AtomicBool,
-}
-
-impl Listed {
-    fn has(&self, stretch: u32, share: &str) -> bool {
-        self.owners().get(&stretch).is_some_and(|owners| owners.contains(share))
-    }
-
-    fn remember(&self, stretch: u32, share: &str) {
-        let mut stretches = self.owners();
-        let full = stretches.values().map(HashSet::len).sum::<usize>() >= REMEMBERED;
-        let forgotten = if full { std::mem::take(&mut *stretches) } else { HashMap::new() };
-        stretches.entry(stretch).or_default().insert(share.to_owned());
-        drop(stretches);
-        // Beside whoever waits.
-        drop(forgotten);
-    }
-
-    fn owners(&self) -> std::sync::MutexGuard<'_, HashMap<u32, HashSet<String>>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

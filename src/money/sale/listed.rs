@@ -1,0 +1,37 @@
+//! What a host remembers of who is listed.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
+};
+
+/// Owners of whom it remembers that they are.
+const REMEMBERED: usize = 100_000;
+
+/// Who is listed, as far as this host remembers.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    owners: Mutex<HashMap<u32, HashSet<String>>>,
+    /// Whether all are whose sales are in the store.
+    pub(super) all: AtomicBool,
+}
+
+impl Listed {
+    pub(super) fn has(&self, stretch: u32, share: &str) -> bool {
+        self.owners().get(&stretch).is_some_and(|owners| owners.contains(share))
+    }
+
+    pub(super) fn remember(&self, stretch: u32, share: &str) {
+        let mut stretches = self.owners();
+        let full = stretches.values().map(HashSet::len).sum::<usize>() >= REMEMBERED;
+        let forgotten = if full { std::mem::take(&mut *stretches) } else { HashMap::new() };
+        stretches.entry(stretch).or_default().insert(share.to_owned());
+        drop(stretches);
+        // Beside whoever waits.
+        drop(forgotten);
+    }
+
+    fn owners(&self) -> MutexGuard<'_, HashMap<u32, HashSet<String>>> {
+        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
