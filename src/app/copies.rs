@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
@@ -32,7 +33,8 @@ use crate::{
 };
 
 /// What a backup, or the restoring of one, came to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Kept {
     /// The dump.
     pub dump: PathBuf,

@@ -111,14 +111,17 @@ pub(super) async fn ship(rooms: &Rooms, folder: Option<&Path>) -> Result<(), Pub
     Ok(())
 }
 
-/// Scans builders' endpoints in the background if the rules have changed, and no other host of the store is at it. The end of the host
-/// does not wait for it.
-pub(super) fn rescan(rooms: &Rooms) {
-    let (catalog, replica) = (Arc::clone(&rooms.catalog), Arc::clone(&rooms.replica));
-    tokio::spawn(async move {
-        let scanned = replica.alone("rescan", Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await }).await;
-        if let Err(error) = scanned {
-            tracing::error!(%error, "endpoints could not be scanned by the rules in force; the next start tries again");
+/// Scans builders' endpoints in the background if the rules have changed, and no other host of the store is at it; what one that is gone
+/// left is taken up. The end of the host does not wait for it.
+pub(super) fn rescan(rooms: &Arc<Rooms>) {
+    keep_up(rooms, MINUTE, "scanning endpoints by the rules in force", |rooms, _| {
+        let (catalog, replica) = (Arc::clone(&rooms.catalog), Arc::clone(&rooms.replica));
+        async move {
+            if !catalog.rescan_is_due().await? {
+                return Ok(());
+            }
+            let scanned = replica.alone("rescan", Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await }).await;
+            scanned.map(drop).map_err(|error| StoreError::Away(error.to_string()))
         }
     });
 }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     event::Kind,
     replica::Turn,
-    store::{Batch, Durability, Table, schema},
+    store::{Batch, Durability, StoreError, Table, schema},
     tool::{ContentSafety, Endpoint, HoldKind, Owner, finding::ScanOutcome},
 };
 
@@ -41,10 +41,10 @@ impl Catalog {
     ///
     /// Those of [`Catalog::rescan`].
     pub async fn rescan_if_due(&self, turn: &Turn) -> Result<(), PublishError> {
-        let ours = self.scanner.policy_version();
-        if SCANNED_BY.get(&*self.store, &()).await?.is_some_and(|by| by == ours || safety::revision(&by) > safety::revision(ours)) {
+        if !self.rescan_is_due().await? {
             return Ok(());
         }
+        let ours = self.scanner.policy_version();
         let found = self.rescan_all().await?;
         let mut batch = SCANNED_BY.put(&(), &ours.to_owned());
         turn.holds(&mut batch);
@@ -56,6 +56,17 @@ impl Catalog {
             "endpoints were scanned by the rules in force"
         );
         Ok(())
+    }
+
+    /// Whether endpoints were scanned by rules that are older than this version's.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn rescan_is_due(&self) -> Result<bool, StoreError> {
+        let ours = self.scanner.policy_version();
+        let by = SCANNED_BY.get(&*self.store, &()).await?;
+        Ok(by.is_none_or(|by| by != ours && safety::revision(&by) <= safety::revision(ours)))
     }
 
     /// Scans all builders' endpoints. What is found anew pauses them.
