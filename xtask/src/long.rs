@@ -84,13 +84,14 @@ pub(crate) fn crash(args: &Args) -> Result<(), Failure> {
 /// # Errors
 ///
 /// As [`damage`]; a worker that does not build, where `TOLLHOUSE_WORKER` names none, and a host, where `TOLLHOUSE_HOST` does; a database
-/// or a balancer that cannot be installed.
+/// or a balancer, or clients, that cannot be installed.
 pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
     database::find()?;
     balancer::find()?;
+    let clients = clients::prepare().join().map_err(|_| "the installation of clients broke")??;
     // One test after the other: a clock is held against some.
     let alone = ("RUST_TEST_THREADS", PathBuf::from("1"));
-    run(&CLUSTER, args, &[("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?), alone])
+    run(&CLUSTER, args, &[("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?), ("TOLLHOUSE_CLIENTS", clients), alone])
 }
 
 /// # Errors

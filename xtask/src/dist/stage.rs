@@ -35,8 +35,8 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     copy(&release.worker, &tree.join("usr/bin/tollhouse-worker"), 0o755)?;
     copy(&packaging.join("tollhouse.service"), &tree.join("usr/lib/systemd/system/tollhouse.service"), 0o644)?;
     copy(&packaging.join("tollhouse.toml"), &tree.join("etc/tollhouse/tollhouse.toml"), 0o644)?;
-    for name in ["admins", "agents", "builders", "limits", "operators", "scale", "security", "settings"] {
-        copy(&root.join(format!("docs/{name}.md")), &tree.join(DOC).join(format!("{name}.md")), 0o644)?;
+    for document in fs::read_dir(root.join("docs")).into_iter().flatten().flatten().filter(|entry| entry.path().is_file()) {
+        copy(&document.path(), &tree.join(DOC).join(document.file_name()), 0o644)?;
     }
     for example in fs::read_dir(root.join("docs/examples")).into_iter().flatten().flatten() {
         copy(&example.path(), &tree.join(DOC).join("examples").join(example.file_name()), 0o644)?;
