@@ -23,6 +23,10 @@ pub(crate) fn if_asked(command: &Command) -> Option<ExitCode> {
     // Of a command line that does not read the usual way tells what is wrong with it.
     let given = lenient.try_get_matches().ok()?;
     let serve = given.subcommand_matches("serve").filter(|serve| serve.get_flag("check"))?;
+    // What is refused is refused here as well.
+    if config::said_aloud(command, &given).is_some() {
+        return None;
+    }
     let file = serve.get_one::<PathBuf>("config").map_or(Path::new(config::FILE), PathBuf::as_path);
     let mut looked = config::look(command, serve, file);
     looked.unknown.retain(|name| !crate::cli::NAMES.contains(&name.as_str()));

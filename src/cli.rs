@@ -35,14 +35,17 @@ pub(crate) mod tool;
 mod trial;
 mod whoami;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use tollhouse::base::causes::in_full;
-
-use self::base::{
-    error::{Error, Result},
-    out::Out,
-    session::Session,
+use self::{
+    base::{
+        credentials,
+        error::{Error, Result},
+        out::Out,
+        profile::{self, Config},
+        session::Session,
+    },
+    pay::keyfile,
 };
 pub(crate) use self::{
     base::{
@@ -155,8 +158,8 @@ pub(crate) enum Command {
     Man(manual::Args),
 }
 
-/// Those that ask no host.
-const ALONE: &[&str] = &["completions", "man"];
+/// Those that ask no host, and tell no document.
+pub(crate) const ALONE: &[&str] = &["completions", "man"];
 
 /// Those that take what is said to all of them: which host, as whom, and how it is told.
 pub(crate) fn asking() -> Vec<String> {
@@ -175,7 +178,7 @@ impl Command {
             Self::Completions(args) => global.none().and_then(|()| completions::run(&args, whole())),
             Self::Man(args) => global.none().and_then(|()| manual::run(&args, whole())),
             Self::Secrets(Secrets::Rotate(args)) if !global.names_a_host() => {
-                working(crate::rotate::run(args)).and_then(|ended| ended.map_err(|error| Error::refused(in_full(&*error))))
+                working(crate::rotate::run(args, Out::new(global.json))).and_then(|ended| ended.map_err(Error::from))
             }
             other => waiting(other.ask(global)).flatten(),
         };
@@ -236,6 +239,16 @@ fn waiting<T>(asked: impl Future<Output = T>) -> Result<T> {
 /// Runs what a host itself would, on all of its threads.
 fn working<T>(done: impl Future<Output = T>) -> Result<T> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(done))
+}
+
+/// Files of whoever types that hold what pays, or what is shown to hosts; some may not be there.
+pub(crate) fn files_of_secrets() -> Vec<PathBuf> {
+    let config = profile::file().and_then(|file| Config::read(&file)).unwrap_or_default();
+    let keys = config.key_files().map(Some).chain([None]).map(|named| keyfile::path(None, named));
+    let mut files: Vec<_> = keys.chain([credentials::file()]).filter_map(Result::ok).collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 /// Tells why a command ended without what it was asked for.

@@ -28,7 +28,7 @@ use self::layered::Layered as _;
 pub use self::{
     account::{AccountFlags, AccountSettings},
     catalog::{CatalogFlags, CatalogSettings, SafetySettings},
-    environment::{misspelt, without_empty},
+    environment::{misspelt, said_aloud, without_empty},
     error::SettingsError,
     host::HostFlags,
     http::{BodySettings, ConnectionSettings, HttpFlags, HttpSettings, IntakeSettings},

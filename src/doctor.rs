@@ -5,7 +5,7 @@ mod engine;
 mod public;
 mod told;
 
-use std::{error::Error, io::Write as _, path::PathBuf};
+use std::{error::Error, path::PathBuf};
 
 use serde_json::json;
 use tollhouse::{
@@ -19,7 +19,10 @@ use tollhouse::{
 };
 
 use self::told::Told;
-use crate::cli::base::environment;
+use crate::cli::{
+    self,
+    base::{error::Error as Ended, out::Out},
+};
 
 /// Arguments of `doctor`: those of the host that it is asked about.
 #[derive(clap::Args)]
@@ -32,26 +35,23 @@ pub(crate) struct Args {
     /// What would be said of the host by those who list such: asks its public URL, and nothing else [default: the base URL of the settings]
     #[arg(long, num_args = 0..=1, value_name = "URL", default_missing_value = "")]
     public: Option<String>,
-    /// Writes what was found as JSON
-    #[arg(long)]
-    json: bool,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
     let flags = args.flags.over_file(&args.config)?;
-    let mut told = Told::new(args.json);
+    let mut told = Told::new(out);
     match args.public {
         Some(url) => {
             let base = Some(url).filter(|url| !url.is_empty()).or(flags.host.base_url);
-            let base = base.ok_or("name the public URL: `--public URL`, or TOLLHOUSE_BASE_URL")?;
+            let base = base.ok_or_else(|| Ended::usage("name the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
             told.add(public::examine(&base).await)?;
         }
         None => machine_of(flags, &mut told).await?,
     }
     let count = |level| told.found.iter().filter(|finding| finding.level == level).count();
     let (warns, fails) = (count(Level::Warn), count(Level::Fail));
-    if args.json {
-        writeln!(std::io::stdout(), "{}", json!({ "findings": told.found, "warns": warns, "fails": fails }))?;
+    if out.json {
+        out.document(&json!({ "findings": told.found, "warns": warns, "fails": fails }))?;
     }
     let mut parts: Vec<_> = told.found.iter().filter(|finding| finding.level == Level::Fail).map(|finding| finding.part).collect();
     parts.dedup();
@@ -73,7 +73,7 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
     match &home {
         Ok(home) => {
             told.add(volume::examine(&home.data, home.store.kept_free_bytes))?;
-            told.add(modes::examine(&home.data, &named_keys(&flags), profiles().as_deref()))?;
+            told.add(modes::examine(&home.data, &named_keys(&flags), &cli::files_of_secrets()))?;
         }
         Err(error) => told.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
     }
@@ -87,11 +87,6 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
     }
     told.add(facilitators(flags.money, flags.host.listen).await)?;
     Ok(())
-}
-
-/// Where profiles of the command line, and its credentials, are.
-fn profiles() -> Option<PathBuf> {
-    environment::folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("tollhouse"))
 }
 
 /// Files of keys that are not in the data folder.

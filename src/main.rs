@@ -16,6 +16,7 @@ use std::{
 };
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use cli::base::out::Out;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollhouse::{
@@ -95,7 +96,7 @@ enum Store {
 
 /// The whole command line.
 fn whole() -> clap::Command {
-    cli::given_to(Cli::command(), &cli::asking())
+    cli::given_to(Cli::command(), &cli::asking(), cli::ALONE)
 }
 
 fn main() -> ExitCode {
@@ -104,39 +105,55 @@ fn main() -> ExitCode {
     }
     let given = config::without_empty(whole()).get_matches();
     let global = cli::Global::of(&given);
+    if let Some(said) = config::said_aloud(&whole(), &given) {
+        return cli::end(Err(cli::base::error::Error::usage(said)), &global);
+    }
     match Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command {
         Command::Asks(command) => command.run(&global, whole),
-        command => match cli::Global::in_front(&given).none() {
-            Ok(()) => run(command),
+        Command::Serve { flags, config, .. } => match cli::Global::in_front(&given).none() {
+            Ok(()) => begin(*flags, &config),
             Err(error) => cli::end(Err(error), &global),
         },
+        command => {
+            let front = cli::Global { json: global.json, ..cli::Global::in_front(&given) };
+            cli::end(front.here().and_then(|()| run(command, Out::new(front.json))), &front)
+        }
     }
 }
 
-/// Runs what serves a host, or works on what one keeps.
-fn run(command: Command) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+/// Serves a host until it is told to end.
+fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return fail(&error),
     };
-    let ended = match command {
-        Command::Serve { flags, config, .. } => runtime.block_on(serve(*flags, &config)),
-        Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args)),
-        Command::Store(Store::Check(args)) => runtime.block_on(mend::check(*args)),
-        Command::Store(Store::Compact(args)) => runtime.block_on(mend::compact(*args)),
-        Command::Store(Store::Repair(args)) => mend::repair(&args),
-        Command::Store(Store::Migrate(args)) => runtime.block_on(save::migrate(args)),
-        Command::Store(Store::Stay(args)) => runtime.block_on(save::stay(args)),
-        Command::Backup(args) => runtime.block_on(save::backup(*args)),
-        Command::Restore(args) => runtime.block_on(save::restore(*args)),
-        Command::Doctor(args) => runtime.block_on(doctor::run(*args)),
-        Command::VerifyReceipt(args) => runtime.block_on(verify::run(args)),
-        Command::Asks(_) => Ok(()),
-    };
-    match ended {
+    match runtime.block_on(serve(flags, config)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(error.as_ref()),
     }
+}
+
+/// Works on what a host keeps.
+fn run(command: Command, out: Out) -> cli::base::error::Result {
+    let runtime = runtime()?;
+    let ended = match command {
+        Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args, out)),
+        Command::Store(Store::Check(args)) => runtime.block_on(mend::check(*args, out)),
+        Command::Store(Store::Compact(args)) => runtime.block_on(mend::compact(*args, out)),
+        Command::Store(Store::Repair(args)) => mend::repair(&args, out),
+        Command::Store(Store::Migrate(args)) => runtime.block_on(save::migrate(args, out)),
+        Command::Store(Store::Stay(args)) => runtime.block_on(save::stay(args, out)),
+        Command::Backup(args) => runtime.block_on(save::backup(*args, out)),
+        Command::Restore(args) => runtime.block_on(save::restore(*args, out)),
+        Command::Doctor(args) => runtime.block_on(doctor::run(*args, out)),
+        Command::VerifyReceipt(args) => runtime.block_on(verify::run(args, out)),
+        Command::Serve { .. } | Command::Asks(_) => Ok(()),
+    };
+    Ok(ended?)
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
 /// With colours on a terminal, where `NO_COLOR` does not forbid them.

@@ -1,17 +1,17 @@
 //! `tollhouse store`: what a stopped host's store holds, what is damaged in it, and what a repair would drop.
 
-use std::{
-    error::Error,
-    io::{BufRead as _, IsTerminal as _, Write as _},
-    path::PathBuf,
-};
+use std::{error::Error, path::PathBuf};
 
+use serde_json::json;
 use tollhouse::{
     app,
     store::sled::{self, Checked, Repair, SledConfig},
 };
 
-use crate::save::Where;
+use crate::{
+    cli::base::{error::Result as Told, out::Out, prompt},
+    save::Where,
+};
 
 /// Dropped frames that are told; what they write is in the damaged files, which are kept.
 const TOLD: usize = 100;
@@ -21,9 +21,6 @@ const TOLD: usize = 100;
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     of: Where,
-    /// Writes what was found as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Arguments of `store repair`.
@@ -37,9 +34,9 @@ pub(crate) struct RepairArgs {
     yes: bool,
 }
 
-pub(crate) async fn check(args: CheckArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn check(args: CheckArgs, out: Out) -> Result<(), Box<dyn Error>> {
     let home = args.of.home()?;
-    let mut told = Told { as_json: args.json, ..Told::default() };
+    let mut told = Looked { found: vec![], wrong: vec![], out };
     if home.database.is_none() {
         let Checked { found, damages, archive, .. } = sled::check(&home.data.join("store"), &home.store)?;
         for sentence in found {
@@ -79,40 +76,38 @@ pub(crate) async fn check(args: CheckArgs) -> Result<(), Box<dyn Error>> {
 }
 
 /// What a check found, told as it is found, or as one document at the end.
-#[derive(Default, serde::Serialize)]
-struct Told {
+struct Looked {
     found: Vec<String>,
     wrong: Vec<String>,
-    #[serde(skip)]
-    as_json: bool,
+    out: Out,
 }
 
-impl Told {
-    fn found(&mut self, sentence: String) -> std::io::Result<()> {
-        if !self.as_json {
-            writeln!(std::io::stdout(), "{sentence}")?;
+impl Looked {
+    fn found(&mut self, sentence: String) -> Told {
+        if !self.out.json {
+            self.out.text(&format!("{sentence}\n"))?;
         }
         self.found.push(sentence);
         Ok(())
     }
 
-    fn wrong(&mut self, how: &str, sentence: String) -> std::io::Result<()> {
-        if !self.as_json {
-            writeln!(std::io::stdout(), "{how}: {sentence}")?;
+    fn wrong(&mut self, how: &str, sentence: String) -> Told {
+        if !self.out.json {
+            self.out.text(&format!("{how}: {sentence}\n"))?;
         }
         self.wrong.push(sentence);
         Ok(())
     }
 
     fn end(self) -> Result<(), Box<dyn Error>> {
-        if self.as_json {
-            writeln!(std::io::stdout(), "{}", serde_json::to_string(&self)?)?;
+        if self.out.json {
+            self.out.document(&json!({ "found": self.found, "wrong": self.wrong }))?;
         }
         if self.wrong.is_empty() { Ok(()) } else { Err("the store is damaged".into()) }
     }
 }
 
-pub(crate) async fn compact(args: CheckArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn compact(args: CheckArgs, out: Out) -> Result<(), Box<dyn Error>> {
     let home = args.of.home()?;
     if home.database.is_some() {
         return Err("the rows are in a database, which makes room for new ones by itself (autovacuum); `VACUUM (FULL, ANALYZE) tollhouse_row` gives it \
@@ -120,66 +115,61 @@ pub(crate) async fn compact(args: CheckArgs) -> Result<(), Box<dyn Error>> {
             .into());
     }
     let app::Compacted { before, after } = app::compact(&home).await?;
-    let mut stdout = std::io::stdout();
-    match args.json {
-        true => writeln!(stdout, "{}", serde_json::json!({ "bytesBefore": before, "bytesAfter": after }))?,
-        false => writeln!(stdout, "compacted: the store took {before} bytes of the disk, and takes {after}")?,
-    }
-    Ok(())
+    let told = json!({ "bytesBefore": before, "bytesAfter": after });
+    Ok(out.tell(&told, |_| format!("compacted: the store took {before} bytes of the disk, and takes {after}\n"))?)
 }
 
-pub(crate) fn repair(args: &RepairArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) fn repair(args: &RepairArgs, out: Out) -> Result<(), Box<dyn Error>> {
     let repair = sled::repair(&args.data.join("store"), &SledConfig::default())?;
-    let mut stdout = std::io::stdout();
-    if let Some(damage) = &repair.archive {
-        writeln!(
-            stdout,
-            "damaged: {damage}; the host runs without the archive, and no repair brings its money back: restore a backup that has it"
-        )?;
+    let (is_well, archive_is_well) = (repair.damages.is_empty(), repair.archive.is_none());
+    if !out.json {
+        out.text(&told(&repair))?;
     }
-    if repair.damages.is_empty() && repair.archive.is_some() {
+    let mut found = json!({
+        "damaged": repair.damages.iter().chain(&repair.archive).map(ToString::to_string).collect::<Vec<_>>(),
+        "keptFrame": repair.kept,
+        "dropped": repair.dropped.iter().map(|(frame, rows)| json!({ "frame": frame, "rows": rows })).collect::<Vec<_>>(),
+        "damagedFiles": null,
+    });
+    let mut repaired = String::new();
+    if !is_well {
+        if !args.yes {
+            prompt::insist("drop it?", "--yes")?;
+        }
+        let beside = repair.perform()?.display().to_string();
+        repaired = format!("repaired; the damaged files are in `{beside}`\n");
+        found["damagedFiles"] = json!(beside);
+    }
+    out.tell(&found, |_| repaired)?;
+    if is_well && !archive_is_well {
         return Err("the archive is damaged, which cannot be repaired; nothing else is damaged, and nothing was changed".into());
     }
-    if repair.damages.is_empty() {
-        writeln!(stdout, "nothing is damaged")?;
-        return Ok(());
-    }
-    tell(&repair, &mut stdout)?;
-    if !args.yes && !is_agreed(&mut stdout)? {
-        return Err("nothing was changed; `--yes` does it without asking".into());
-    }
-    let beside = repair.perform()?;
-    writeln!(stdout, "repaired; the damaged files are in `{}`", beside.display())?;
     Ok(())
 }
 
-fn tell(repair: &Repair, stdout: &mut impl std::io::Write) -> std::io::Result<()> {
-    for damage in &repair.damages {
-        writeln!(stdout, "damaged: {damage}")?;
+/// What a repair would do, for people.
+fn told(repair: &Repair) -> String {
+    let mut text = String::new();
+    if let Some(damage) = &repair.archive {
+        text += &format!(
+            "damaged: {damage}; the host runs without the archive, and no repair brings its money back: restore a backup that has it\n"
+        );
     }
-    writeln!(stdout, "what is kept: all up to frame {}", repair.kept)?;
+    if repair.damages.is_empty() {
+        return if repair.archive.is_none() { text + "nothing is damaged\n" } else { text };
+    }
+    repair.damages.iter().for_each(|damage| text += &format!("damaged: {damage}\n"));
+    text += &format!("what is kept: all up to frame {}\n", repair.kept);
     if repair.dropped.is_empty() {
-        return writeln!(stdout, "what is dropped: nothing that was written");
+        return text + "what is dropped: nothing that was written\n";
     }
-    writeln!(stdout, "what is dropped: {} frames", repair.dropped.len())?;
+    text += &format!("what is dropped: {} frames\n", repair.dropped.len());
     for (frame, rows) in repair.dropped.iter().take(TOLD) {
         let rows = rows.as_ref().map_or_else(|| "it does not read".to_owned(), |rows| rows.join(", "));
-        writeln!(stdout, "  frame {frame}: {rows}")?;
+        text += &format!("  frame {frame}: {rows}\n");
     }
     match repair.dropped.len().checked_sub(TOLD) {
-        Some(more) if more > 0 => writeln!(stdout, "  and {more} more"),
-        Some(_) | None => Ok(()),
+        Some(more) if more > 0 => text + &format!("  and {more} more\n"),
+        Some(_) | None => text,
     }
-}
-
-fn is_agreed(stdout: &mut impl std::io::Write) -> std::io::Result<bool> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        return Ok(false);
-    }
-    write!(stdout, "drop it? [y/N] ")?;
-    stdout.flush()?;
-    let mut answer = String::new();
-    stdin.lock().read_line(&mut answer)?;
-    Ok(answer.trim().eq_ignore_ascii_case("y"))
 }

@@ -1,6 +1,6 @@
 //! `tollhouse secrets rotate` on the data of a stopped host; on a running one it is an operation of its API, in `cli`.
 
-use std::{error::Error, io::Write as _, path::PathBuf};
+use std::{error::Error, path::PathBuf};
 
 use serde_json::Value;
 use tollhouse::{
@@ -8,6 +8,8 @@ use tollhouse::{
     capability::secret,
     config::{Hidden, SecretSettings},
 };
+
+use crate::cli::base::out::Out;
 
 /// Arguments of `secrets rotate`.
 #[derive(clap::Args)]
@@ -23,12 +25,12 @@ pub(crate) struct Args {
     master_key_old: Option<Hidden>,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let keys = SecretSettings { master_key: args.master_key, master_key_old: args.master_key_old, ..SecretSettings::default() };
     let data = args.data.unwrap_or_else(|| PathBuf::from("data"));
     let rotated = serde_json::to_value(app::rotate_secrets(&data, &keys).await?)?;
-    write!(std::io::stdout(), "{}", told(&rotated))?;
+    out.tell(&rotated, told)?;
     unopened(&rotated).map_or(Ok(()), |left| Err(left.into()))
 }
 

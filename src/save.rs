@@ -1,12 +1,15 @@
 //! `tollhouse backup`, `restore`, `store migrate` and `store stay`: where the rows of a host are, and copies of them.
 
-use std::{error::Error, io::Write as _, path::PathBuf};
+use std::{error::Error, path::PathBuf};
 
+use serde_json::json;
 use tollhouse::{
     app::{self, KeptCopy},
     capability::secret,
     config::{self, Flags, Hidden, Home, HostFlags, SecretFlags},
 };
+
+use crate::cli::base::out::Out;
 
 /// Where a host is, as `serve` is told.
 #[derive(clap::Args)]
@@ -71,38 +74,39 @@ impl Where {
     }
 }
 
-pub(crate) async fn backup(args: BackupArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn backup(args: BackupArgs, out: Out) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let kept = app::back_up(&args.of.home()?, &args.to).await?;
-    writeln!(std::io::stdout(), "backed up, and read back: {kept}")?;
+    out.tell(&kept, |kept| format!("backed up, and read back: {kept}\n"))?;
     complete(&kept)
 }
 
-pub(crate) async fn restore(args: RestoreArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn restore(args: RestoreArgs, out: Out) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let kept = app::restore_to(&args.to.home()?, &args.from).await?;
-    writeln!(std::io::stdout(), "restored as of {}, and compared: {kept}", kept.header.at)?;
+    out.tell(&kept, |kept| format!("restored as of {}, and compared: {kept}\n", kept.header.at))?;
     complete(&kept)
 }
 
-pub(crate) async fn migrate(args: MigrateArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn migrate(args: MigrateArgs, out: Out) -> Result<(), Box<dyn Error>> {
     secret::keep_private()?;
     let flags = Flags { host: HostFlags { data: args.data, ..HostFlags::default() }, ..Flags::default() };
     let home = flags.over_file(&args.config)?.home()?;
-    let tell = |step: &str| _ = writeln!(std::io::stdout(), "{step}");
+    // What goes on is told as it does; a reader who has gone ends nothing.
+    let tell = |step: &str| _ = if out.json { out.object(&json!({ "step": step })) } else { out.text(&format!("{step}\n")) };
     let done = app::migrate(&home, args.to.expose(), args.to_password.as_ref().map(Hidden::expose), tell).await?;
-    Ok(writeln!(std::io::stdout(), "{done}")?)
+    Ok(out.tell(&json!({ "done": done }), |_| format!("{done}\n"))?)
 }
 
-pub(crate) async fn stay(args: StayArgs) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn stay(args: StayArgs, out: Out) -> Result<(), Box<dyn Error>> {
     let flags = Flags { host: HostFlags { data: Some(args.data), ..HostFlags::default() }, ..Flags::default() };
-    let told = match app::stay(&flags.home()?).await? {
+    let went = app::stay(&flags.home()?).await?.map(|to| to.to_string());
+    Ok(out.tell(&json!({ "wentTo": went }), |_| match &went {
         Some(to) => format!(
-            "the next start serves the rows of the folder, as they were when they went to {to}; what was committed there since is there alone"
+            "the next start serves the rows of the folder, as they were when they went to {to}; what was committed there since is there alone\n"
         ),
-        None => "the rows are here; nothing was changed".to_owned(),
-    };
-    Ok(writeln!(std::io::stdout(), "{told}")?)
+        None => "the rows are here; nothing was changed\n".to_owned(),
+    })?)
 }
 
 /// Fails where contents of files are missing, although all else was done.

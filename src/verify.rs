@@ -1,9 +1,14 @@
 //! `tollhouse verify-receipt FILE|URL`.
 
-use std::{error::Error, io::Write as _};
+use std::error::Error;
 
-use serde_json::Value;
-use tollhouse::money::receipt;
+use serde_json::{Value, json};
+use tollhouse::{base::causes::in_full, money::receipt};
+
+use crate::cli::base::{
+    error::{Error as Ended, Exit},
+    out::Out,
+};
 
 /// Arguments of `verify-receipt`.
 #[derive(clap::Args)]
@@ -15,7 +20,7 @@ pub(crate) struct Args {
     keys: Option<String>,
 }
 
-pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
+pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
     let document = read(&args.receipt).await?;
     let record = document.get("receipt").unwrap_or(&document);
     let keys = match args.keys {
@@ -23,15 +28,18 @@ pub(crate) async fn run(args: Args) -> Result<(), Box<dyn Error>> {
         None => beside(&args.receipt)?,
     };
     let verified = receipt::verify(record, &read(&keys).await?)?;
-    let mut stdout = std::io::stdout();
     let record = &verified.record.draft;
-    writeln!(stdout, "valid: {} of `{}`, {} USD, signed by {}", record.receipt_id, record.slug, record.price_usd, verified.kid)?;
+    let told =
+        json!({ "valid": true, "receiptId": record.receipt_id, "slug": record.slug, "priceUsd": record.price_usd, "keyId": verified.kid });
+    out.tell(&told, |_| {
+        format!("valid: {} of `{}`, {} USD, signed by {}\n", record.receipt_id, record.slug, record.price_usd, verified.kid)
+    })?;
     Ok(())
 }
 
 /// The key set of the host at `receipt`.
 fn beside(receipt: &str) -> Result<String, Box<dyn Error>> {
-    let mut url = reqwest::Url::parse(receipt).map_err(|_| "name the host's key set with --keys FILE|URL")?;
+    let mut url = reqwest::Url::parse(receipt).map_err(|_| Ended::usage("name the host's key set with --keys FILE|URL"))?;
     url.set_path("/.well-known/jwks.json");
     url.set_query(None);
     Ok(url.into())
@@ -41,7 +49,8 @@ async fn read(from: &str) -> Result<Value, Box<dyn Error>> {
     let text = if from == "-" {
         std::io::read_to_string(std::io::stdin())?
     } else if from.starts_with("http://") || from.starts_with("https://") {
-        reqwest::get(from).await?.error_for_status()?.text().await?
+        let away = |error: reqwest::Error| Ended::new(Exit::Away, in_full(&error));
+        reqwest::get(from).await.map_err(away)?.error_for_status()?.text().await.map_err(away)?
     } else {
         std::fs::read_to_string(from).map_err(|error| format!("`{from}`: {error}"))?
     };

@@ -6,6 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::BackupError;
 use crate::objects::{Bucket, Kept, Place, digest};
@@ -20,7 +21,8 @@ pub struct Named {
 }
 
 /// What became of the contents that a dump names.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Copied {
     /// Copied now.
     pub copied: usize,

@@ -19,6 +19,7 @@ use tollhouse::{
 use tollhouse_protocol::Tier;
 
 use super::told::Told;
+use crate::cli::base::error::Result;
 
 /// Folders that hold the workers of different engines, beside each other.
 const ENGINES: [&str; 2] = ["v8", "quickjs"];
@@ -35,7 +36,7 @@ struct About {
 }
 
 /// Looks at each engine's worker, and starts one in each tier.
-pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> std::io::Result<()> {
+pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Result {
     for worker in of_each_engine(&settings.worker) {
         let about = asked(&worker).await;
         let name = about.as_ref().map_or_else(|| named(&worker), |about| about.engine.clone());

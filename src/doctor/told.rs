@@ -1,25 +1,25 @@
 //! What a doctor has found so far.
 
-use std::io::Write as _;
-
 use tollhouse::operate::finding::Finding;
+
+use crate::cli::base::{error::Result, out::Out};
 
 /// What was found so far, told as it is found.
 pub(super) struct Told {
     pub(super) found: Vec<Finding>,
-    as_json: bool,
+    out: Out,
 }
 
 impl Told {
-    pub(super) fn new(as_json: bool) -> Self {
-        Self { found: Vec::new(), as_json }
+    pub(super) fn new(out: Out) -> Self {
+        Self { found: Vec::new(), out }
     }
 
     /// Tells more.
-    pub(super) fn add(&mut self, found: impl IntoIterator<Item = Finding>) -> std::io::Result<()> {
+    pub(super) fn add(&mut self, found: impl IntoIterator<Item = Finding>) -> Result {
         for finding in found {
-            if !self.as_json {
-                writeln!(std::io::stdout(), "{finding}")?;
+            if !self.out.json {
+                self.out.text(&format!("{finding}\n"))?;
             }
             self.found.push(finding);
         }

@@ -14,18 +14,18 @@ const OTHERS: u32 = 0o077;
 /// Files with keys in a data folder.
 const KEYS: [&str; 4] = ["admin-token", "master-key", "receipt-key.pem", "receipt-keys-retired.json"];
 
-/// Looks at the data folder, at files of keys that settings name, and at the folder of profiles, as far as they are there.
+/// Looks at the data folder, at files of keys that settings name, and at those of whoever types, as far as they are there.
 #[must_use]
-pub fn examine(data: &Path, named: &[PathBuf], profiles: Option<&Path>) -> Vec<Finding> {
+pub fn examine(data: &Path, named: &[PathBuf], own: &[PathBuf]) -> Vec<Finding> {
     let mut found: Vec<_> = open_to_others("keys", data, "700").into_iter().collect();
     let keys = KEYS.map(|name| data.join(name)).into_iter().chain(named.iter().cloned());
     found.extend(keys.filter_map(|path| open_to_others("keys", &path, "600")));
     if found.is_empty() && data.is_dir() {
         found.push(Finding::ok("keys", format!("nobody but its owner reads those of `{}`", data.display())));
     }
-    if let Some(credentials) = profiles.map(|folder| folder.join("credentials.toml")).filter(|path| path.exists()) {
-        let well = || Finding::ok("profiles", format!("nobody but its owner reads `{}`", credentials.display()));
-        found.push(open_to_others("profiles", &credentials, "600").unwrap_or_else(well));
+    for path in own.iter().filter(|path| path.exists()) {
+        let well = || Finding::ok("profiles", format!("nobody but its owner reads `{}`", path.display()));
+        found.push(open_to_others("profiles", path, "600").unwrap_or_else(well));
     }
     found
 }
@@ -54,21 +54,23 @@ mod tests {
     fn what_others_may_read_is_told_with_how_to_keep_it_from_them() {
         let folder = tempfile::tempdir().unwrap();
         let (data, profiles) = (folder.path().join("data"), folder.path().join("profiles"));
-        assert!(examine(&data, &[], Some(&profiles)).is_empty(), "nothing is there");
+        let own = [profiles.join("credentials.toml"), profiles.join("pay.key")];
+        assert!(examine(&data, &[], &own).is_empty(), "nothing is there");
         for made in [&data, &profiles] {
             fs::create_dir(made).unwrap();
             fs::set_permissions(made, fs::Permissions::from_mode(0o700)).unwrap();
         }
-        let (key, credentials) = (data.join("master-key"), profiles.join("credentials.toml"));
-        for (path, mode) in [(&key, 0o600), (&credentials, 0o600)] {
+        let (key, [credentials, pays]) = (data.join("master-key"), &own);
+        for (path, mode) in [(&key, 0o600), (credentials, 0o600), (pays, 0o600)] {
             fs::write(path, "").unwrap();
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         }
-        assert!(examine(&data, &[], Some(&profiles)).iter().all(|found| found.level == Level::Ok));
+        assert!(examine(&data, &[], &own).iter().all(|found| found.level == Level::Ok));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-        fs::set_permissions(&credentials, fs::Permissions::from_mode(0o604)).unwrap();
-        let found = examine(&data, &[], Some(&profiles));
-        assert_eq!(found.len(), 2);
+        fs::set_permissions(credentials, fs::Permissions::from_mode(0o604)).unwrap();
+        fs::set_permissions(pays, fs::Permissions::from_mode(0o640)).unwrap();
+        let found = examine(&data, &[], &own);
+        assert_eq!(found.len(), 3);
         assert!(found.iter().all(|found| found.level == Level::Warn && found.text.contains("readable by others")), "{found:?}");
         assert_eq!(found[1].remedies, [format!("chmod 600 {}", credentials.display())]);
     }

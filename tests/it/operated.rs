@@ -320,6 +320,76 @@ async fn store_check_tells_what_does_not_agree_in_a_database() {
     assert!(compact.status.code() == Some(1) && text(&compact.stderr).contains("VACUUM"), "{compact:?}");
 }
 
+/// In front of their names and behind them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_that_ask_no_host_tell_one_document() {
+    let (mut host, receipts) = sold(Host::builder(), 3).await;
+    let receipt = host.folder().join("receipt.json");
+    fs::write(&receipt, receipts[0].1.to_string()).unwrap();
+    let keys = host.folder().join("keys.json");
+    host.restart().await;
+    fs::write(&keys, host.get("/.well-known/jwks.json").await.is(200).json().to_string()).unwrap();
+    host.kill9();
+    let (data, to) = (host.folder().join("data"), host.folder().join("kept"));
+    let (data, to) = (data.to_str().unwrap(), to.to_str().unwrap());
+    let document = async |words: &[&str], fails: i32| -> Value {
+        let said = run(host.folder(), words, &[]).await;
+        assert_eq!(said.status.code(), Some(fails), "{words:?}: {said:?}");
+        let (told, silent) = if fails == 0 { (&said.stdout, &said.stderr) } else { (&said.stderr, &said.stdout) };
+        assert_eq!((text(told).lines().count(), text(silent).as_str()), (1, ""), "{words:?}: {said:?}");
+        serde_json::from_slice(told).unwrap()
+    };
+    let valid = document(&["verify-receipt", "--json", receipt.to_str().unwrap(), "--keys", keys.to_str().unwrap()], 0).await;
+    assert_eq!((&valid["valid"], &valid["receiptId"]), (&json!(true), &json!(receipts[0].0)));
+    let kept = document(&["backup", "--json", "--data", data, "--to", to], 0).await;
+    assert!(kept["rows"].as_u64() > Some(3) && kept["files"]["missing"] == json!([]), "{kept}");
+    let fresh = host.folder().join("fresh");
+    for name in ["master-key", "receipt-key.pem"] {
+        fs::create_dir_all(&fresh).unwrap();
+        fs::copy(host.folder().join("data").join(name), fresh.join(name)).unwrap();
+    }
+    let restored = document(&["restore", to, "--json", "--data", fresh.to_str().unwrap()], 0).await;
+    assert_eq!((&restored["rows"], &restored["dump"]), (&kept["rows"], &kept["dump"]));
+    let well = document(&["--json", "store", "repair", "--data", data], 0).await;
+    assert_eq!((&well["damaged"], &well["damagedFiles"]), (&json!([]), &Value::Null));
+    assert_eq!(document(&["store", "--json", "stay", "--data", data], 0).await, json!({ "wentTo": null }));
+    assert_eq!(document(&["store", "check", "--json", "--data", data], 0).await["wrong"], json!([]));
+    assert_eq!(document(&["--json", "ledger", "check", "--data", data], 0).await["disagreements"], 0);
+    let sealed = document(&["secrets", "rotate", "--json", "--data", data], 0).await;
+    assert_eq!(sealed["unopened"], 0);
+
+    // So do they tell why they end without it, and by what all commands end.
+    for (words, status) in [
+        (&["doctor", "--public", "--json"][..], 2),
+        (&["--json", "verify-receipt", receipt.to_str().unwrap()], 2),
+        (&["--json", "verify-receipt", "http://127.0.0.1:1/receipts/rcpt_1"], 5),
+        (&["--json", "store", "stay", "--data", "nowhere"], 1),
+        (&["--json", "--profile", "a", "backup", "--to", to], 2),
+    ] {
+        assert_eq!(document(words, status).await["error"]["exit"], status, "{words:?}");
+    }
+    assert_eq!(run(host.folder(), &["--json", "serve"], &[]).await.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn keys_and_tokens_are_no_arguments() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, flag) in [
+        (&["serve", "--admin-token", "sesame-and-some-more-of-it"][..], "--admin-token"),
+        (&["serve", "--check", "--master-key", "sesame"], "--master-key"),
+        (&["doctor", "--otlp-headers", "a=sesame"], "--otlp-headers"),
+        (&["backup", "--to", "kept", "--store-password", "sesame"], "--store-password"),
+        (&["store", "migrate", "--to", "postgres://a@127.0.0.1/b", "--to-password", "sesame"], "--to-password"),
+        (&["secrets", "rotate", "--master-key-old", "sesame"], "--master-key-old"),
+    ] {
+        let said = run(folder.path(), words, &[]).await;
+        let told = text(&said.stderr);
+        assert_eq!(said.status.code(), Some(2), "{words:?}: {said:?}");
+        assert!(told.contains(&format!("`{flag}` in an argument is read by whoever is on this machine: say it in TOLLHOUSE_")), "{told}");
+        assert!(!told.contains("sesame") && folder.path().read_dir().unwrap().next().is_none(), "{told}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_is_compacted_and_whole_whenever_that_is_killed() {
     // As large as it gets: nothing is made small by itself.

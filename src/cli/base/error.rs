@@ -1,8 +1,12 @@
 //! Why a command ended without what it was asked for, and with which code.
 
-use std::io::{self, Write as _};
+use std::{
+    fmt,
+    io::{self, Write as _},
+};
 
 use serde_json::{Map, Value, json};
+use tollhouse::base::causes::in_full;
 
 use super::clean::{block, line};
 
@@ -39,6 +43,21 @@ pub(crate) struct Error {
     pub(crate) said: Map<String, Value>,
     /// Whoever asked has gone, or has enough: nothing is told, and this is what the process ends with.
     pub(crate) silent: Option<u8>,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What a command that asks no host ends by: its own word, or one sentence with its causes.
+impl From<Box<dyn std::error::Error>> for Error {
+    fn from(error: Box<dyn std::error::Error>) -> Self {
+        error.downcast::<Self>().map_or_else(|error| Self::refused(in_full(error.as_ref())), |own| *own)
+    }
 }
 
 /// How what a command does ends.

@@ -40,11 +40,16 @@ pub(crate) struct Global {
 
 const HEADING: &str = "Host and output";
 
+fn json() -> Arg {
+    let help = "One JSON document, or one object a line, on standard output";
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help(help).help_heading(HEADING)
+}
+
 fn args() -> [Arg; 5] {
     [
+        json(),
         Arg::new("profile").long("profile").value_name("NAME").env(environment::PROFILE).help("Profile of `config.toml`"),
         Arg::new("url").long("url").value_name("URL").env(environment::URL).value_parser(address::Address).help("Address of the host"),
-        Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON document, or one object a line, on standard output"),
         Arg::new("role")
             .long("as")
             .value_name("WHO")
@@ -58,16 +63,18 @@ fn args() -> [Arg; 5] {
     .map(|arg| arg.help_heading(HEADING))
 }
 
-/// The command, in which all of `asking` take these flags, before their name and behind it. A command that has a flag of such a name
-/// itself keeps it.
-pub(crate) fn given_to(command: Command, asking: &[String]) -> Command {
+/// The command, in which all of `asking` take these flags, before their name and behind it, and all others but those of `silent` `--json`. A command
+/// that has a flag of such a name itself keeps it.
+pub(crate) fn given_to(command: Command, asking: &[String], silent: &[&str]) -> Command {
     let command = command.args(args());
     command.mut_subcommands(|sub| {
-        if !asking.iter().any(|name| name == sub.get_name()) {
+        if silent.contains(&sub.get_name()) {
             return sub;
         }
+        let asks = asking.iter().any(|name| name == sub.get_name());
+        let all = if asks { args().to_vec() } else { vec![json()] };
         let own = |arg: &Arg| sub.get_arguments().any(|own| own.get_long() == arg.get_long());
-        let taken: Vec<_> = args().into_iter().filter(|arg| !own(arg)).map(|arg| arg.global(true)).collect();
+        let taken: Vec<_> = all.into_iter().filter(|arg| !own(arg)).map(|arg| arg.global(true)).collect();
         sub.args(taken)
     })
 }
@@ -160,7 +167,7 @@ mod tests {
         let sub = |name: &'static str| Command::new(name);
         let call = sub("call").arg(Arg::new("input").long("json"));
         let command = Command::new("tollhouse").subcommands([sub("serve"), sub("payouts").subcommand(sub("list")), call]);
-        let command = given_to(command, &["payouts", "call"].map(str::to_owned));
+        let command = given_to(command, &["payouts", "call"].map(str::to_owned), &["man"]);
         command.clone().debug_assert();
         Global::of(&command.try_get_matches_from([&["tollhouse"], words].concat()).unwrap())
     }

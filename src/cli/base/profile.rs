@@ -107,6 +107,11 @@ impl Config {
         self.profiles.get(name).ok_or_else(unknown)
     }
 
+    /// Files of paying keys that profiles name, as they name them.
+    pub(crate) fn key_files(&self) -> impl Iterator<Item = &Path> {
+        self.profiles.values().filter_map(|profile| profile.key_file.as_deref())
+    }
+
     pub(crate) fn get(&self, name: &str) -> Option<&Profile> {
         self.profiles.get(name)
     }

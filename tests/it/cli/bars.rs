@@ -63,6 +63,7 @@ async fn each_prompt_has_a_flag_that_is_named_where_nobody_can_be_asked() {
 async fn no_command_that_asks_a_host_takes_a_secret_as_an_argument() {
     let shell = Shell::new();
     let table = shell.run(&["man", "--table"]).await.is(0).stdout;
+    // Of those `operated.rs` has that they refuse them.
     let of_hosts = ["serve", "doctor", "secrets rotate", "backup", "restore", "store", "ledger"];
     for row in table.lines().skip(2).filter(|row| !of_hosts.iter().any(|name| row.starts_with(&format!("| `{name}")))) {
         let flags = row.split('`').filter_map(|piece| piece.strip_prefix("--"));

@@ -75,6 +75,6 @@ async fn programs_read_an_error_as_they_read_an_answer() {
 #[tokio::test]
 async fn flags_of_hosts_that_are_asked_are_refused_elsewhere() {
     let shell = Shell::new();
-    shell.run(&["--json", "ledger", "check"]).await.is(2).warned("{…`--json` is for commands that ask a host…}");
+    shell.run(&["--json", "--as", "admin", "ledger", "check"]).await.is(2).warned("{…`--as` is for commands that ask a host…}");
     shell.run(&["--url", "http://127.0.0.1:1", "store", "check"]).await.is(2).warned("error: `--url` is for commands that ask a host; …");
 }
