@@ -373,14 +373,15 @@ async fn a_browser_may_ask_and_pay_from_another_origin() {
 #[tokio::test]
 async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     let folder = tempfile::tempdir().unwrap();
-    let refuses = |args: &[&str]| {
+    let refuses_with = |args: &[&str], env: &[(&str, &str)]| {
         let begun = Instant::now();
         let mut command = tollhouse();
-        command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).current_dir(folder.path());
+        command.args(["serve", "--data"]).arg(folder.path().join("data")).args(args).envs(env.iter().copied()).current_dir(folder.path());
         let output = command.output().unwrap();
         assert!(!output.status.success() && begun.elapsed() < Duration::from_secs(20));
         String::from_utf8(output.stderr).unwrap()
     };
+    let refuses = |args: &[&str]| refuses_with(args, &[]);
     assert!(refuses(&["--listen", "0.0.0.0:0"]).contains("loopback"));
     let ranges = [("running", "0", "1"), ("processes", "0", "1"), ("processes", "4194305", "1"), ("spares", "1000000000", "0")];
     let more = [("memory", "0", "67108864"), ("bytes", "0", "8388608"), ("pipeline", "100000", "0")];
@@ -392,7 +393,7 @@ async fn a_host_with_settings_that_cannot_work_says_why_and_does_not_start() {
     assert!(refuses(&["--facilitator", "http", "--facilitator-url", "https://facilitator.example.com"]).contains("TOLLHOUSE_PAY_TO"));
     assert!(refuses(&["--worker", "nowhere/tollhouse-worker"]).contains("no worker at"));
     assert!(refuses(&["--listen", "127.0.0.1:0", "--network", "eip155:999"]).contains("not known"));
-    let short = refuses(&["--listen", "127.0.0.1:0", "--admin-token", "test"]);
+    let short = refuses_with(&["--listen", "127.0.0.1:0"], &[("TOLLHOUSE_ADMIN_TOKEN", "test")]);
     assert!(short.contains("the admin token cannot be used: it has 4 bytes and needs 16") && !short.contains("folder"), "{short}");
     for wrong in ["tools.example.com", "ftp://tools.example.com", "https://", "https://tools.example.com/?a=b"] {
         assert!(refuses(&["--listen", "127.0.0.1:0", "--base-url", wrong]).contains("TOLLHOUSE_BASE_URL"), "{wrong}");
