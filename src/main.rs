@@ -100,12 +100,13 @@ fn whole() -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(ended) = check::if_asked(&whole()) {
+    let command = whole();
+    if let Some(ended) = check::if_asked(&command) {
         return ended;
     }
-    let given = config::without_empty(whole()).get_matches();
+    let given = config::without_empty(command.clone()).get_matches();
     let global = cli::Global::of(&given);
-    if let Some(said) = config::said_aloud(&whole(), &given) {
+    if let Some(said) = config::said_aloud(&command, &given) {
         return cli::end(Err(cli::base::error::Error::usage(said)), &global);
     }
     match Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command {

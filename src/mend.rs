@@ -9,7 +9,7 @@ use tollhouse::{
 };
 
 use crate::{
-    cli::base::{error::Result as Told, out::Out, prompt},
+    cli::base::{error, out::Out, prompt},
     save::Where,
 };
 
@@ -83,7 +83,7 @@ struct Looked {
 }
 
 impl Looked {
-    fn found(&mut self, sentence: String) -> Told {
+    fn found(&mut self, sentence: String) -> error::Result {
         if !self.out.json {
             self.out.text(&format!("{sentence}\n"))?;
         }
@@ -91,7 +91,7 @@ impl Looked {
         Ok(())
     }
 
-    fn wrong(&mut self, how: &str, sentence: String) -> Told {
+    fn wrong(&mut self, how: &str, sentence: String) -> error::Result {
         if !self.out.json {
             self.out.text(&format!("{how}: {sentence}\n"))?;
         }

@@ -40,14 +40,9 @@ pub(crate) struct Global {
 
 const HEADING: &str = "Host and output";
 
-fn json() -> Arg {
-    let help = "One JSON document, or one object a line, on standard output";
-    Arg::new("json").long("json").action(ArgAction::SetTrue).help(help).help_heading(HEADING)
-}
-
 fn args() -> [Arg; 5] {
     [
-        json(),
+        Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON document, or one object a line, on standard output"),
         Arg::new("profile").long("profile").value_name("NAME").env(environment::PROFILE).help("Profile of `config.toml`"),
         Arg::new("url").long("url").value_name("URL").env(environment::URL).value_parser(address::Address).help("Address of the host"),
         Arg::new("role")
@@ -72,9 +67,8 @@ pub(crate) fn given_to(command: Command, asking: &[String], silent: &[&str]) -> 
             return sub;
         }
         let asks = asking.iter().any(|name| name == sub.get_name());
-        let all = if asks { args().to_vec() } else { vec![json()] };
-        let own = |arg: &Arg| sub.get_arguments().any(|own| own.get_long() == arg.get_long());
-        let taken: Vec<_> = all.into_iter().filter(|arg| !own(arg)).map(|arg| arg.global(true)).collect();
+        let is_taken = |arg: &Arg| (asks || arg.get_id() == "json") && sub.get_arguments().all(|own| own.get_long() != arg.get_long());
+        let taken: Vec<_> = args().into_iter().filter(is_taken).map(|arg| arg.global(true)).collect();
         sub.args(taken)
     })
 }
