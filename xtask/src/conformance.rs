@@ -48,7 +48,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
     let mut table = Table::default();
     let fixtures = place::root().join("fixtures");
     {
-        let host = Host::start(host, worker, &[("--mcp-conformance-tools", &fixtures.join("mcp-conformance"))])?;
+        let host = Host::start(host, worker, &[("TOLLHOUSE_MCP_CONFORMANCE_TOOLS", &fixtures.join("mcp-conformance"))])?;
         let url = host.mcp();
         for (what, package, words, baseline) in [
             ("suite 0.1.16", "conformance-0.1", ["--suite", "all"], "baseline-0.1.yaml"),
@@ -63,7 +63,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
         }
     }
     {
-        let host = Host::start(host, worker, &[("--tools", &fixtures.join("tools"))])?;
+        let host = Host::start(host, worker, &[("TOLLHOUSE_TOOLS", &fixtures.join("tools"))])?;
         let site = &*host.url;
         let pages = ["agents", "builders", "operators", "tools", "endpoints", "errors"].map(|page| format!("{site}/docs/{page}")).join(",");
         let mut documents = Command::new(node(packages)?);
@@ -72,7 +72,7 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
         // It ends badly where one of its checks fails.
         table.add("afdocs 0.22, documents for agents", client_row(&mut documents, &["\"id\":\"llms-txt-exists\""]));
     }
-    let host = Host::start(host, worker, &[("--tools", &fixtures.join("mcp-clients/tools"))])?;
+    let host = Host::start(host, worker, &[("TOLLHOUSE_TOOLS", &fixtures.join("mcp-clients/tools"))])?;
     let url = host.mcp();
     let inspector = inspector(packages)?;
     let (python_1, python_2) = (packages.join("venv-1/bin/python"), packages.join("venv-2/bin/python"));

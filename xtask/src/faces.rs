@@ -147,21 +147,20 @@ impl Place<'_> {
         let nothing = self.packages.join("nothing");
         fs::create_dir_all(&nothing).map_err(|why| format!("cannot make {}: {why}", nothing.display()))?;
         // Nobody pays to become a builder.
-        let mut flags = vec![("--registration-price-usd", OsStr::new("0"))];
+        let mut settings = vec![("TOLLHOUSE_REGISTRATION_PRICE_USD", OsStr::new("0"))];
         if story.catalogue == Catalogue::Empty {
-            flags.push(("--tools", nothing.as_os_str()));
+            settings.push(("TOLLHOUSE_TOOLS", nothing.as_os_str()));
         }
         let chain = story.on_chain.then(|| Chain::start(self.payers)).transpose()?;
         let mut node = Command::new("node");
         if let Some(chain) = &chain {
             let (url, gas) = (chain.told("url")?, chain.told("gasKey")?);
-            flags.extend(
-                [("--facilitator", "evm"), ("--rpc-url", url), ("--gas-key", gas), ("--pay-to", PAY_TO)]
-                    .map(|(flag, value)| (flag, OsStr::new(value))),
-            );
+            let paid =
+                [("TOLLHOUSE_FACILITATOR", "evm"), ("TOLLHOUSE_RPC_URL", url), ("TOLLHOUSE_GAS_KEY", gas), ("TOLLHOUSE_PAY_TO", PAY_TO)];
+            settings.extend(paid.map(|(name, value)| (name, OsStr::new(value))));
             node.env("RPC_URL", url).env("PRIVATE_KEY", chain.told("payerKey")?).env("CLIENTS", self.payers);
         }
-        let host = Host::start(self.host, self.worker, &flags)?;
+        let host = Host::start(self.host, self.worker, &settings)?;
         println!("{}", story.name);
         node.arg(format!("{}.mjs", story.script)).arg(&host.url).args(story.words).args(words).current_dir(self.packages);
         node.env("TOLLHOUSE_ADMIN_TOKEN_FILE", host.admin_token()).env("CHROMIUM", self.browser);

@@ -23,12 +23,12 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Starts one, and waits until it answers.
+    /// Starts one with `settings`, by the names of their variables (keys may not be arguments), and waits until it answers.
     ///
     /// # Errors
     ///
     /// What it said in place of its address.
-    pub(crate) fn start<T: AsRef<OsStr>>(binary: &Path, worker: &Path, flags: &[(&str, T)]) -> Result<Self, Failure> {
+    pub(crate) fn start<T: AsRef<OsStr>>(binary: &Path, worker: &Path, settings: &[(&str, T)]) -> Result<Self, Failure> {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("tollhouse-xtask-{}-{number}", std::process::id()));
@@ -36,8 +36,8 @@ impl Host {
         let log = fs::File::create(folder.join("host.log")).map_err(|why| why.to_string())?;
         let mut command = Command::new(binary);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(folder.join("data"));
-        for (flag, value) in flags {
-            command.arg(flag).arg(value);
+        for (name, value) in settings {
+            command.env(name, value);
         }
         command.env("TOLLHOUSE_WORKER", worker).current_dir(&folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let child = command.spawn().map_err(|why| format!("cannot start {}: {why}", binary.display()))?;
