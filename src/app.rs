@@ -158,7 +158,9 @@ impl App {
         if !settings.sandbox.strict.is_empty() {
             pool.ready().await.map_err(StartError::Sandbox)?;
         }
-        let secrets = Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring).await.map_err(StartError::Secrets)?;
+        let room = settings.catalog.room.secrets_bytes();
+        let secrets =
+            Secrets::open(Arc::clone(&store), clock.clone(), Arc::clone(&events), ring, room).await.map_err(StartError::Secrets)?;
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
@@ -462,7 +464,7 @@ pub async fn rotate_secrets(data: &Path, keys: &SecretSettings) -> Result<Rotate
     is_here(&*store, data).await?;
     let clock = Clock::default();
     let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
-    let secrets = Secrets::open(store, clock, events, keys::ring(keys, data)?).await.map_err(StartError::Secrets)?;
+    let secrets = Secrets::open(store, clock, events, keys::ring(keys, data)?, 0).await.map_err(StartError::Secrets)?;
     secrets.rotate().await.map_err(StartError::Rotation)
 }
 

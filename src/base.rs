@@ -12,6 +12,7 @@ pub(crate) mod misfit;
 pub mod penalty;
 pub(crate) mod queues;
 pub mod rate;
+pub(crate) mod ready;
 pub mod share;
 pub mod unseen;
 pub mod uses;

@@ -31,7 +31,6 @@ mod order;
 mod patch;
 mod policy;
 mod publish;
-mod ready;
 mod rescan;
 mod review;
 pub mod safety;
@@ -88,13 +87,14 @@ use crate::{
         clock::Clock,
         id::BuilderId,
         rate::{ConcurrencyLimit, Permit},
+        ready::Ready,
     },
     capability::{AllowedHosts, CapabilityServices, Granted},
-    catalog::{ready::Ready, safety::Scanner},
+    catalog::safety::Scanner,
     event::Events,
     money::PaymentConfig,
     store::{Durability, Store, Table, schema, update},
-    tool::{Endpoint, Owner},
+    tool::{Endpoint, Owner, Slug},
 };
 
 /// Uploads and changes of one builder that the sandbox looks at, at once.
@@ -135,8 +135,16 @@ pub struct CatalogParts {
 pub struct CatalogRoom {
     /// No more are published.
     pub max_endpoints: usize,
-    /// What sources, schemas and records take in memory that are ready for calls and for lists, in bytes, about.
+    /// What sources, schemas, records and sealed secrets take in memory that are ready for calls and for lists, in bytes, about.
     pub ready_bytes: usize,
+}
+
+impl CatalogRoom {
+    /// What of it is for sealed secrets. Half is for what is called, and the rest for what is listed.
+    #[must_use]
+    pub fn secrets_bytes(self) -> usize {
+        self.ready_bytes / 8
+    }
 }
 
 impl Default for CatalogRoom {
@@ -163,8 +171,8 @@ pub struct Catalog {
     snapshot: ArcSwap<Snapshot>,
     max_endpoints: usize,
     /// What calls take, and what lists tell: of the endpoints that were asked for last.
-    ready: Ready<Arc<Live>>,
-    told: Ready<Arc<Shown>>,
+    ready: Ready<Slug, Arc<Live>>,
+    told: Ready<Slug, Arc<Shown>>,
     /// Counts changes of what endpoints are made with beside their records: of the policy, and of what admins have decided about owners.
     remade: AtomicU64,
     /// One change at a time. Never taken by a call, nor held while a worker works or an upload is read.

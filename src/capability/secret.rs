@@ -2,8 +2,8 @@
 //!
 //! A value is sealed by AES-256-GCM-SIV under a key of its endpoint, derived by HKDF-SHA256 from the
 //! master key, and bound to master key, owner, endpoint, name and visibility: a record moved anywhere
-//! else does not open. What is sealed is held in memory, so that a call asks no store; an endpoint
-//! without secrets costs its calls one look into a map.
+//! else does not open. What is sealed is read by an endpoint's first call and held in memory, as much of
+//! it as there is room for: the calls behind it ask no store, with secrets or without.
 //!
 //! Values and keys are wiped from memory when they are dropped. It does *not* wipe the buffers
 //! between host and worker, nor what a handler makes of a value.
@@ -16,9 +16,12 @@ mod rotate;
 mod sealed;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::SeqCst},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -40,9 +43,10 @@ use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::EndpointId,
+        ready::{Kept, Ready},
     },
     event::{Events, Kind},
-    store::{Batch, Change, Counted, Direction, Durability, Store, StoreError, Table, schema},
+    store::{Batch, Change, Counted, Direction, Durability, Range, Store, StoreError, Table, schema},
     tool::{Endpoint, Owner, Slug},
 };
 
@@ -52,8 +56,11 @@ crate::store::json_values!(Sealed);
 /// The endpoint, and the name.
 type Key = (Counted<EndpointId>, String);
 
-/// Records read from the store at once.
+/// Records read from the store at once: more than an endpoint may have.
 const PAGE: usize = 200;
+
+/// What the secrets of an endpoint take in memory besides what is sealed, and each of them, in bytes: about.
+const BESIDES: usize = 256;
 
 /// A secret as its owner sees it: never its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -98,11 +105,14 @@ pub struct Holder {
 /// The secrets of one endpoint.
 type OfEndpoint = BTreeMap<SecretName, Sealed>;
 
-/// One moment: the keys, and what is sealed under them.
-#[derive(Clone)]
-struct State {
-    ring: Arc<Keyring>,
-    sealed: HashMap<EndpointId, Arc<OfEndpoint>>,
+impl Kept for Arc<OfEndpoint> {
+    fn bytes(&self) -> usize {
+        BESIDES + self.iter().map(|(name, sealed)| BESIDES + name.as_str().len() + sealed.bytes()).sum::<usize>()
+    }
+
+    fn is_in_use(&self) -> bool {
+        false
+    }
 }
 
 /// The secrets of all endpoints.
@@ -110,7 +120,11 @@ pub struct Secrets {
     store: Arc<dyn Store>,
     clock: Clock,
     events: Arc<Events>,
-    state: ArcSwap<State>,
+    ring: ArcSwap<Keyring>,
+    /// What is sealed for the endpoints that were called last.
+    held: Ready<EndpointId, Arc<OfEndpoint>>,
+    /// How often what may be held was changed: what was read before is not held then.
+    changes: AtomicU64,
     /// One change at a time. Never taken by a call.
     changing: Mutex<()>,
     /// One rotation at a time.
@@ -121,51 +135,65 @@ impl Secrets {
     /// A key for something else than secrets, of each master key in force, the current one first.
     #[must_use]
     pub fn derived(&self, what: &str) -> Vec<Zeroizing<[u8; 32]>> {
-        self.state.load().ring.all().map(|key| key.derived(what)).collect()
+        self.ring.load().all().map(|key| key.derived(what)).collect()
     }
 
     /// The id of the key that seals.
     #[must_use]
     pub fn key_id(&self) -> String {
-        self.state.load().ring.current().id().to_owned()
+        self.ring.load().current().id().to_owned()
     }
 
-    /// Reads what is sealed. Opens nothing.
+    /// Holds what is sealed for as many endpoints as `most_bytes` have room for, about. Opens nothing, and reads no more than to see
+    /// whether the keys are those that secrets were sealed with.
     ///
     /// # Errors
     ///
     /// The store's.
-    pub async fn open(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, ring: Keyring) -> Result<Self, StoreError> {
-        let state = ArcSwap::from_pointee(State { ring: Arc::new(ring), sealed: HashMap::new() });
-        let secrets = Self { store, clock, events, state, changing: Mutex::default(), rotating: Mutex::default() };
-        let sealed = secrets.read_all().await?;
-        let ring = Arc::clone(&secrets.state.load().ring);
-        let lost = sealed.values().flat_map(|all| all.values()).filter(|one| ring.get(&one.key_id).is_none()).count();
-        if lost > 0 {
-            tracing::error!(
-                secrets = lost,
-                "the master key of stored secrets is not held: restore `master-key`; calls that need them are refused"
-            );
+    pub async fn open(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        events: Arc<Events>,
+        ring: Keyring,
+        most_bytes: usize,
+    ) -> Result<Self, StoreError> {
+        let some = SECRETS.readable(&*store, &SECRETS.all(), PAGE, Direction::Forward).await?;
+        if some.iter().filter_map(|(_, sealed)| sealed.as_ref()).any(|one| ring.get(&one.key_id).is_none()) {
+            tracing::error!("the master key of stored secrets is not held: restore `master-key`; calls that need them are refused");
         }
-        secrets.state.store(Arc::new(State { ring, sealed }));
-        Ok(secrets)
+        Ok(Self::with(store, clock, events, ring, most_bytes))
+    }
+
+    fn with(store: Arc<dyn Store>, clock: Clock, events: Arc<Events>, ring: Keyring, most_bytes: usize) -> Self {
+        Self {
+            store,
+            clock,
+            events,
+            ring: ArcSwap::from_pointee(ring),
+            held: Ready::new(most_bytes),
+            changes: AtomicU64::default(),
+            changing: Mutex::default(),
+            rotating: Mutex::default(),
+        }
     }
 
     /// None, for tests of others.
     #[cfg(test)]
     pub(crate) fn empty(store: Arc<dyn Store>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let ring = Arc::new(Keyring::open(None, None, &folder.path().join("master-key")).unwrap());
+        let ring = Keyring::open(None, None, &folder.path().join("master-key")).unwrap();
         let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), crate::event::EventSettings::default()));
-        let state = ArcSwap::from_pointee(State { ring, sealed: HashMap::new() });
-        Self { store, clock: Clock::default(), events, state, changing: Mutex::default(), rotating: Mutex::default() }
+        Self::with(store, Clock::default(), events, ring, 1 << 20)
     }
 
     /// The secrets of an endpoint, by name, without their values.
-    #[must_use]
-    pub fn list(&self, endpoint: &EndpointId) -> Vec<SecretInfo> {
-        let state = self.state.load();
-        state.sealed.get(endpoint).into_iter().flat_map(|all| all.iter()).map(|(name, sealed)| info(name, sealed)).collect()
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn list(&self, endpoint: &EndpointId) -> Result<Vec<SecretInfo>, StoreError> {
+        let stored = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
+        Ok(stored.into_iter().filter_map(|((_, name), sealed)| Some(info(&name.parse().ok()?, &sealed?))).collect())
     }
 
     /// Sets or replaces a secret. The event is in the same commit.
@@ -181,15 +209,16 @@ impl Secrets {
         let _one = self.changing.lock().await;
         let key = key(&to.id, &name);
         let stored = SECRETS.row(&*self.store, &key).await?;
-        let state = self.state.load_full();
-        let known = state.sealed.get(&to.id).map_or(0, |all| all.len()) as u64;
-        if stored.is_none() && known >= to.names {
-            return Err(SecretError::field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
+        if stored.is_none() {
+            let known = SECRETS.unread(&*self.store, &of(&to.id), PAGE, Direction::Forward).await?.len() as u64;
+            if known >= to.names {
+                return Err(SecretError::field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
+            }
         }
         let now = self.clock.now();
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
         let place = Binding { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
-        let sealed = Sealed::seal(state.ring.current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
+        let sealed = Sealed::seal(self.ring.load().current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
         let data = json!({ "name": name, "visibility": visibility, "replaced": stored.is_some() });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
         let mut batch = Events::stored(&to.owner, &event);
@@ -198,10 +227,8 @@ impl Secrets {
             None => batch.insert(&SECRETS, &key, &sealed),
         };
         self.commit(&to.id, batch).await?;
-        let told = info(&name, &sealed);
-        self.show(&to.id, |all| _ = all.insert(name, sealed));
         self.events.announce(&to.owner, event);
-        Ok(told)
+        Ok(info(&name, &sealed))
     }
 
     /// Removes a secret. The event is in the same commit.
@@ -216,7 +243,6 @@ impl Secrets {
         let mut batch = Events::stored(&of.owner, &event);
         batch.remove(&SECRETS, &row);
         self.commit(&of.id, batch).await?;
-        self.show(&of.id, |all| _ = all.remove(name));
         self.events.announce(&of.owner, event);
         Ok(())
     }
@@ -229,7 +255,7 @@ impl Secrets {
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         let _one = self.changing.lock().await;
         loop {
-            let rows = SECRETS.readable(&*self.store, &SECRETS.under(&Counted(endpoint.clone())), PAGE, Direction::Forward).await?;
+            let rows = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
             if rows.is_empty() {
                 break;
             }
@@ -237,41 +263,76 @@ impl Secrets {
             rows.iter().for_each(|(key, _)| _ = batch.delete(&SECRETS, key));
             batch.commit(&*self.store, Durability::Durable).await?;
         }
-        self.show(endpoint, BTreeMap::clear);
+        self.let_go(endpoint);
         Ok(())
     }
 
-    /// Whether an endpoint has secrets that are sealed under a key which is not held: no call of its is begun.
-    #[must_use]
-    pub fn unreadable(&self, endpoint: &EndpointId) -> bool {
-        let state = self.state.load();
-        state.sealed.get(endpoint).is_some_and(|all| all.values().any(|one| state.ring.get(&one.key_id).is_none()))
+    /// Whether an endpoint has secrets that are sealed under a key which is not held, or that do not read: no call of its is begun.
+    pub async fn unreadable(&self, endpoint: &EndpointId) -> bool {
+        let Ok(all) = self.sealed(endpoint).await else { return true };
+        let ring = self.ring.load();
+        all.values().any(|one| ring.get(&one.key_id).is_none())
     }
 
     /// The secrets of an endpoint, opened for one call.
     ///
     /// # Errors
     ///
-    /// [`SecretError::Unopened`] when one does not open: a handler must not take its absence for a fact.
-    pub fn for_call(&self, endpoint: &EndpointId, owner: &Owner) -> Result<Vec<Secret>, SecretError> {
-        let state = self.state.load();
-        let Some(all) = state.sealed.get(endpoint) else { return Ok(Vec::new()) };
+    /// [`SecretError::Unopened`] when one does not open: a handler must not take its absence for a fact. The store's, where they are not
+    /// held.
+    pub async fn for_call(&self, endpoint: &EndpointId, owner: &Owner) -> Result<Vec<Secret>, SecretError> {
+        let all = self.sealed(endpoint).await?;
+        match self.opened(endpoint, owner, &all) {
+            // A rotation may have ended meanwhile: as it is then.
+            Err(SecretError::Unopened) => {
+                self.let_go(endpoint);
+                let all = self.sealed(endpoint).await?;
+                self.opened(endpoint, owner, &all)
+            }
+            opened => opened,
+        }
+    }
+
+    fn opened(&self, endpoint: &EndpointId, owner: &Owner, all: &OfEndpoint) -> Result<Vec<Secret>, SecretError> {
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ring = self.ring.load();
         let open = |(name, sealed): (&SecretName, &Sealed)| {
             let place = Binding { owner: owner.share(), endpoint: endpoint.as_str(), name: name.as_str() };
-            let value = sealed.open(&state.ring, place).ok_or(SecretError::Unopened)?;
+            let value = sealed.open(&ring, place).ok_or(SecretError::Unopened)?;
             Ok(Secret { name: name.as_str().to_owned(), value, visibility: sealed.visibility })
         };
         all.iter().map(open).collect()
     }
 
-    /// Commits a change of one endpoint's secrets. When nobody knows whether it happened, what is in
-    /// the store counts.
+    /// What is sealed for an endpoint: as it is held, or else as it is stored.
+    async fn sealed(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, StoreError> {
+        match self.held.get(endpoint) {
+            Some(all) => Ok(all),
+            // Boxed: the future of who finds them at once stays small.
+            None => Box::pin(self.read(endpoint)).await,
+        }
+    }
+
+    async fn read(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, StoreError> {
+        let since = self.changes.load(SeqCst);
+        let all = Arc::new(self.stored(endpoint).await?);
+        let kept = self.held.keep(endpoint, Arc::clone(&all), || self.changes.load(SeqCst) == since);
+        Ok(kept.map_or(all, |(kept, _)| kept))
+    }
+
+    async fn stored(&self, endpoint: &EndpointId) -> Result<OfEndpoint, StoreError> {
+        let rows = SECRETS.page(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
+        let named = |text: &str| text.parse().map_err(|_| StoreError::Away("the name of a secret does not read".to_owned()));
+        rows.into_iter().map(|row| Ok((named(&row.key.1)?, row.value))).collect()
+    }
+
+    /// Commits a change of one endpoint's secrets. What is in the store counts then, also where nobody knows what became of it.
     async fn commit(&self, endpoint: &EndpointId, batch: Batch) -> Result<(), StoreError> {
         let done = batch.commit(&*self.store, Durability::Durable).await;
-        if done.is_err()
-            && let Err(error) = self.show_stored(endpoint).await
-        {
-            tracing::warn!(endpoint.id = %endpoint, %error, "what became of a change of secrets could not be read");
+        if let Err(error) = self.show_stored(endpoint).await {
+            tracing::warn!(endpoint.id = %endpoint, %error, "a change of secrets could not be read; the next call reads it");
         }
         done.map(|_| ())
     }
@@ -291,60 +352,35 @@ impl Secrets {
         self.show_stored(endpoint).await
     }
 
-    /// The same of all secrets; answers whose were others.
+    /// The same of all that are held, and of `others`; answers whose may have been others.
     ///
     /// # Errors
     ///
     /// The store's.
-    pub async fn refresh_all(&self) -> Result<Vec<EndpointId>, StoreError> {
+    pub async fn refresh_all(&self, others: impl Iterator<Item = EndpointId>) -> Result<Vec<EndpointId>, StoreError> {
         let _one = self.changing.lock().await;
-        let sealed = self.read_all().await?;
-        let before = self.state.load_full();
-        let all = before.sealed.keys().chain(sealed.keys()).collect::<BTreeSet<_>>();
-        let others = all.into_iter().filter(|id| before.sealed.get(id) != sealed.get(id)).cloned().collect();
-        self.state.store(Arc::new(State { ring: Arc::clone(&before.ring), sealed }));
-        Ok(others)
+        let mut changed = Vec::new();
+        for endpoint in self.held.keys().into_iter().chain(others).collect::<BTreeSet<_>>() {
+            if self.show_stored(&endpoint).await? {
+                changed.push(endpoint);
+            }
+        }
+        Ok(changed)
     }
 
     /// `changing` must be held.
     async fn show_stored(&self, endpoint: &EndpointId) -> Result<bool, StoreError> {
-        let rows = SECRETS.readable(&*self.store, &SECRETS.under(&Counted(endpoint.clone())), PAGE, Direction::Forward).await?;
-        let stored: OfEndpoint = rows.into_iter().filter_map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect();
-        let state = self.state.load();
-        if state.sealed.get(endpoint).map_or(stored.is_empty(), |shown| **shown == stored) {
-            return Ok(false);
-        }
-        self.show(endpoint, |all| *all = stored);
-        Ok(true)
+        let before = self.let_go(endpoint);
+        let stored = Arc::new(self.stored(endpoint).await?);
+        let is_same = before.is_some_and(|before| before == stored);
+        self.held.put(endpoint, stored);
+        Ok(!is_same)
     }
 
-    /// Shows calls what is sealed for an endpoint from now on. `changing` must be held.
-    fn show(&self, endpoint: &EndpointId, change: impl FnOnce(&mut OfEndpoint)) {
-        let mut state = State::clone(&self.state.load());
-        let mut all = state.sealed.remove(endpoint).map(Arc::unwrap_or_clone).unwrap_or_default();
-        change(&mut all);
-        if !all.is_empty() {
-            state.sealed.insert(endpoint.clone(), Arc::new(all));
-        }
-        self.state.store(Arc::new(state));
-    }
-
-    async fn read_all(&self) -> Result<HashMap<EndpointId, Arc<OfEndpoint>>, StoreError> {
-        let mut found = HashMap::<EndpointId, OfEndpoint>::new();
-        let mut range = SECRETS.all();
-        loop {
-            let rows = SECRETS.page(&*self.store, &range, PAGE, Direction::Forward).await?;
-            let full = rows.len() == PAGE;
-            for row in rows {
-                range = range.after(&row.key);
-                let (Counted(endpoint), name) = row.key;
-                let name = name.parse().map_err(|_| StoreError::Away("the name of a secret does not read".to_owned()))?;
-                found.entry(endpoint).or_default().insert(name, row.value);
-            }
-            if !full {
-                return Ok(found.into_iter().map(|(endpoint, all)| (endpoint, Arc::new(all))).collect());
-            }
-        }
+    /// Holds what is sealed for an endpoint no more, nor what somebody reads of it at the moment; answers what was held.
+    fn let_go(&self, endpoint: &EndpointId) -> Option<Arc<OfEndpoint>> {
+        self.changes.fetch_add(1, SeqCst);
+        self.held.remove(endpoint)
     }
 }
 
@@ -383,6 +419,11 @@ impl fmt::Debug for Secret {
 
 fn info(name: &SecretName, sealed: &Sealed) -> SecretInfo {
     SecretInfo { name: name.clone(), visibility: sealed.visibility, created_at: sealed.created_at, updated_at: sealed.updated_at }
+}
+
+/// All secrets of an endpoint.
+fn of(endpoint: &EndpointId) -> Range<Key> {
+    SECRETS.under(&Counted(endpoint.clone()))
 }
 
 fn key(endpoint: &EndpointId, name: &SecretName) -> Key {

@@ -106,10 +106,8 @@ impl Catalog {
 
     /// Makes an endpoint ready that is not kept: one maker at a time.
     async fn find_again(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
-        if self.all().get(slug).is_none() {
-            return Ok(None);
-        }
-        let _turn = self.ready.turn(slug).await;
+        let Some(named) = self.all().get(slug).map(|entry| entry.slug.clone()) else { return Ok(None) };
+        let _turn = self.ready.turn(&named).await;
         for _ in 0..TRIES {
             if let Some(live) = self.ready.get(slug) {
                 return Ok(Some(live));

@@ -56,7 +56,8 @@ impl Followed for Catalog {
             self.follow_builder(&builder).await?;
         }
         self.follow_all().await?;
-        for endpoint in self.services.secrets().refresh_all().await? {
+        let with_workers = self.ready.all().into_iter().map(|live| live.endpoint.id.clone());
+        for endpoint in self.services.secrets().refresh_all(with_workers).await? {
             self.retire_workers(&endpoint);
         }
         Ok(())

@@ -10,9 +10,8 @@ use std::{
 use bytes::Bytes;
 use tollhouse_protocol::Bundle;
 
-use super::ready::Kept;
 use crate::{
-    base::share::UsualCost,
+    base::{ready::Kept, share::UsualCost},
     capability::Grant,
     money::Terms,
     tool::{Endpoint, Record, Runs, Shape},

@@ -10,11 +10,10 @@ use super::{
     Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS,
     entry::{CARDS, Card, ENDPOINTS},
     gathered::Gathered,
-    ready::Ready,
     version::uses,
 };
 use crate::{
-    base::rate::ConcurrencyLimit,
+    base::{rate::ConcurrencyLimit, ready::Ready},
     store::{Batch, Durability, Store, StoreError, Table, schema},
 };
 
@@ -57,7 +56,7 @@ impl Catalog {
             snapshot: ArcSwap::default(),
             max_endpoints: room.max_endpoints,
             ready: Ready::new(room.ready_bytes / 2),
-            told: Ready::new(room.ready_bytes / 2),
+            told: Ready::new(room.ready_bytes / 8 * 3),
             remade: AtomicU64::new(0),
             changing: tokio::sync::Mutex::new(()),
             readings: Fair::new(READINGS, Share::AllBut(READINGS / 2)),

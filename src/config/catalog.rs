@@ -17,7 +17,7 @@ pub struct CatalogFlags {
     /// Most endpoints: no more are published [default: 1000000]
     #[arg(long, env = "TOLLHOUSE_MAX_ENDPOINTS")]
     pub max_endpoints: Option<usize>,
-    /// What sources, schemas and records take in memory that are ready for calls and lists, in bytes, about [default: 268435456]
+    /// What sources, schemas, records and sealed secrets take in memory that are ready for calls and lists, in bytes, about [default: 268435456]
     #[arg(long, env = "TOLLHOUSE_READY_ENDPOINTS_BYTES")]
     pub ready_endpoints_bytes: Option<usize>,
     /// File of SHA-256 hashes of known illegal or licensed material, one a line; uploads that hold it are refused

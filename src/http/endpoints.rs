@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use futures_util::future::join_all;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -217,7 +218,7 @@ pub(super) struct Wanted {
 pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, cursor: Option<String>) -> Result<Json<Value>, Fault> {
     let Wanted { owner, state } = wanted;
     let page = publishing.catalog.page(owner.as_ref(), state, behind(cursor)?.as_ref(), limit.0).await?;
-    let endpoints: Vec<_> = page.endpoints.iter().map(|live| brief(publishing, live)).collect();
+    let endpoints = join_all(page.endpoints.iter().map(|live| brief(publishing, live))).await;
     let mut answer = json!({ "ok": true, "endpoints": endpoints });
     if let Some(last) = page.endpoints.last().filter(|_| page.more) {
         answer["nextCursor"] = json!(cursor_at(&last.endpoint.slug));
@@ -226,11 +227,11 @@ pub(super) async fn list(publishing: &Publishing, wanted: Wanted, limit: Limit, 
 }
 
 /// An endpoint in brief, with what keeps its calls from running at the moment.
-fn brief(publishing: &Publishing, live: &Shown) -> Value {
+async fn brief(publishing: &Publishing, live: &Shown) -> Value {
     let id = &live.endpoint.id;
     let mut brief = live.endpoint.brief(&publishing.base_url);
     brief["heldForMs"] = json!(publishing.pool.held(id.as_str()).map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)));
-    brief["secretsUnreadable"] = json!(publishing.secrets.unreadable(id));
+    brief["secretsUnreadable"] = json!(publishing.secrets.unreadable(id).await);
     brief
 }
 

@@ -58,8 +58,9 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-async fn list(managed: Managed, State(sealing): State<Arc<Sealing>>) -> Json<Value> {
-    Json(json!({ "ok": true, "secrets": sealing.secrets.list(&managed.live.endpoint.id) }))
+async fn list(managed: Managed, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
+    let secrets = sealing.secrets.list(&managed.live.endpoint.id).await?;
+    Ok(Json(json!({ "ok": true, "secrets": secrets })))
 }
 
 async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, Fault> {

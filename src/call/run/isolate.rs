@@ -59,7 +59,7 @@ pub(super) async fn run(
 ) -> Result<Produced, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
-    let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).map_err(|error| {
+    let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).await.map_err(|error| {
         tracing::error!(endpoint.slug = %endpoint.slug, %error, "a call was refused");
         CallError::SecretsUnavailable
     })?;

@@ -5,14 +5,11 @@
 //! sealed under it, and the old one stays until the whole store was seen without it. Rotating again
 //! goes on where it ended.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Serialize;
 
-use super::{Binding, Key, OfEndpoint, PAGE, SECRETS, SecretError, SecretName, Secrets, State, sealed::Sealed};
+use super::{Binding, Key, PAGE, SECRETS, SecretError, SecretName, Secrets, sealed::Sealed};
 use crate::{
     base::id::EndpointId,
     store::{Decided, Direction, Durability, Range, Tx, update},
@@ -37,8 +34,10 @@ pub struct Rotated {
 struct Page {
     /// Where the next page starts.
     last: Option<Key>,
-    /// What is sealed anew.
-    anew: HashMap<EndpointId, Vec<(SecretName, Sealed)>>,
+    /// How many were sealed anew.
+    resealed: u64,
+    /// Whose.
+    anew: BTreeSet<EndpointId>,
 }
 
 impl Secrets {
@@ -57,7 +56,7 @@ impl Secrets {
         let (mut range, mut resealed) = (SECRETS.all(), 0);
         loop {
             let page = self.reseal(&range).await?;
-            resealed += page.anew.values().map(|all| all.len() as u64).sum::<u64>();
+            resealed += page.resealed;
             let Some(last) = page.last else { break };
             range = range.after(&last);
         }
@@ -67,18 +66,17 @@ impl Secrets {
     /// Makes the new key current, on disk first.
     async fn begin(&self) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
-        let state = self.state.load_full();
-        if state.ring.old().next().is_some() {
+        let ring = self.ring.load_full();
+        if ring.old().next().is_some() {
             return Ok(());
         }
-        if !state.ring.in_file() {
+        if !ring.in_file() {
             return Err(SecretError::GivenKey);
         }
         if self.store.is_shared() {
             return Err(SecretError::SharedKey);
         }
-        let ring = Arc::new(state.ring.with_new_key()?);
-        self.state.store(Arc::new(State { ring, sealed: state.sealed.clone() }));
+        self.ring.store(Arc::new(ring.with_new_key()?));
         Ok(())
     }
 
@@ -86,19 +84,15 @@ impl Secrets {
     async fn reseal(&self, range: &Range<Key>) -> Result<Page, SecretError> {
         let _one = self.changing.lock().await;
         let page = update(&*self.store, Durability::Durable, |tx| self.reseal_page(tx, range)).await?;
-        let mut state = State::clone(&self.state.load());
-        for (endpoint, all) in &page.anew {
-            Arc::make_mut(state.sealed.entry(endpoint.clone()).or_default()).extend(all.iter().cloned());
-        }
-        self.state.store(Arc::new(state));
+        page.anew.iter().for_each(|endpoint| _ = self.let_go(endpoint));
         Ok(page)
     }
 
     async fn reseal_page<'a>(&self, mut tx: Tx<'a>, range: &Range<Key>) -> Result<Decided<'a, Page>, SecretError> {
         let rows = SECRETS.unread(tx.store(), range, PAGE, Direction::Forward).await?;
         let full = rows.len() == PAGE;
-        let (mut anew, mut last) = (HashMap::<EndpointId, Vec<(SecretName, Sealed)>>::new(), None);
-        let ring = Arc::clone(&self.state.load().ring);
+        let (mut resealed, mut anew, mut last) = (0, BTreeSet::new(), None);
+        let ring = self.ring.load_full();
         for row in rows {
             last = SECRETS.key(&row).ok().or(last);
             let Ok(row) = SECRETS.read(row) else { continue };
@@ -112,23 +106,27 @@ impl Secrets {
             let times = [old.created_at, old.updated_at];
             let sealed = Sealed::seal(ring.current(), place, &value, old.visibility, times).ok_or(SecretError::Random)?;
             tx.replace(&SECRETS, &row, &sealed);
-            anew.entry(endpoint.clone()).or_default().push((name, sealed));
+            resealed += 1;
+            anew.insert(endpoint.clone());
         }
-        tx.answer(Page { last: last.filter(|_| full), anew })
+        tx.answer(Page { last: last.filter(|_| full), resealed, anew })
     }
 
     /// Lets go of the keys that no record needs, after a look at all of them.
     async fn finish(&self, resealed: u64) -> Result<Rotated, SecretError> {
         let _one = self.changing.lock().await;
-        let sealed = self.read_all().await?;
-        let before = Arc::clone(&self.state.load().ring);
-        let records = || sealed.values().flat_map(|all: &Arc<OfEndpoint>| all.values());
-        let used: BTreeSet<&str> = records().map(|one| one.key_id.as_str()).collect();
+        let before = self.ring.load_full();
         let current = before.current().id().to_owned();
-        let ring = Arc::new(before.without_unneeded(|id| used.contains(id))?);
-        let (needed, retired) = before.old().map(str::to_owned).partition(|id| used.contains(id.as_str()));
-        let unopened = records().filter(|one| one.key_id != current).count() as u64;
-        self.state.store(Arc::new(State { ring, sealed: sealed.clone() }));
+        let (mut used, mut unopened, mut range) = (BTreeSet::new(), 0, SECRETS.all());
+        while let Some(page) = SECRETS.next(&*self.store, &mut range, PAGE).await? {
+            for row in page {
+                let key_id = row?.value.key_id;
+                unopened += u64::from(key_id != current);
+                used.insert(key_id);
+            }
+        }
+        self.ring.store(Arc::new(before.without_unneeded(|id| used.contains(id))?));
+        let (needed, retired) = before.old().map(str::to_owned).partition(|id| used.contains(id));
         tracing::info!(key.id = current, secrets = resealed, "the master key was rotated");
         Ok(Rotated { key_id: current, resealed, unopened, retired, needed })
     }

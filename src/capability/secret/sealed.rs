@@ -54,6 +54,11 @@ impl Sealed {
         })
     }
 
+    /// What it takes in memory, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.key_id.len() + self.owner.len() + self.nonce.len() + self.ciphertext.len()
+    }
+
     /// The value; `None` when its key is not held, or it was sealed for another place.
     pub(super) fn open(&self, ring: &Keyring, place: Binding<'_>) -> Option<Zeroizing<String>> {
         let key = ring.get(&self.key_id)?;

@@ -46,7 +46,7 @@ fn ring(folder: &tempfile::TempDir) -> Keyring {
 async fn open(store: &Arc<FaultyStore<MemoryStore>>, ring: Keyring) -> Secrets {
     let store: Arc<dyn Store> = Arc::clone(store) as _;
     let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), crate::event::EventSettings::default()));
-    Secrets::open(store, Clock::default(), events, ring).await.unwrap()
+    Secrets::open(store, Clock::default(), events, ring, 1 << 20).await.unwrap()
 }
 
 fn endpoint(owner: Owner) -> Holder {
@@ -57,8 +57,8 @@ fn name(text: &str) -> SecretName {
     text.parse().unwrap()
 }
 
-fn value_of(secrets: &Secrets, endpoint: &Holder, name: &str) -> Option<String> {
-    let all = secrets.for_call(&endpoint.id, &endpoint.owner).unwrap();
+async fn value_of(secrets: &Secrets, endpoint: &Holder, name: &str) -> Option<String> {
+    let all = secrets.for_call(&endpoint.id, &endpoint.owner).await.unwrap();
     all.into_iter().find(|secret| secret.name == name).map(|secret| secret.value.to_string())
 }
 
@@ -73,13 +73,13 @@ async fn a_secret_is_set_replaced_listed_and_removed_with_its_events() {
     let first = host.secrets.set(&tool, name("API_KEY"), VALUE, Visibility::Env).await.unwrap();
     let second = host.secrets.set(&tool, name("API_KEY"), "another", Visibility::Auth).await.unwrap();
     assert_eq!((second.created_at, second.visibility), (first.created_at, Visibility::Auth));
-    assert_eq!(host.secrets.list(&tool.id), [second]);
-    assert_eq!(value_of(&host.secrets, &tool, "API_KEY").as_deref(), Some("another"));
+    assert_eq!(host.secrets.list(&tool.id).await.unwrap(), [second]);
+    assert_eq!(value_of(&host.secrets, &tool, "API_KEY").await.as_deref(), Some("another"));
     host.restart().await;
-    assert_eq!(value_of(&host.secrets, &tool, "API_KEY").as_deref(), Some("another"));
+    assert_eq!(value_of(&host.secrets, &tool, "API_KEY").await.as_deref(), Some("another"));
     host.secrets.remove(&tool, &name("API_KEY")).await.unwrap();
     assert!(matches!(host.secrets.remove(&tool, &name("API_KEY")).await, Err(SecretError::Unknown(_))));
-    assert!(host.secrets.for_call(&tool.id, &tool.owner).unwrap().is_empty());
+    assert!(host.secrets.for_call(&tool.id, &tool.owner).await.unwrap().is_empty());
     let events = host.store.scan(Space::Events, KeyRange::all(), 10, Direction::Forward).await.unwrap();
     let texts: Vec<_> = events.iter().map(|(_, event)| String::from_utf8_lossy(&event.clone()).into_owned()).collect();
     let kinds: Vec<_> = texts.iter().map(|text| text.contains("secret.set")).collect();
@@ -94,7 +94,7 @@ async fn a_change_that_is_not_stored_leaves_neither_secret_nor_event() {
         let tool = endpoint(builder());
         host.store.fail_nth(1, fault);
         assert!(host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.is_err());
-        assert_eq!(host.secrets.list(&tool.id), []);
+        assert_eq!(host.secrets.list(&tool.id).await.unwrap(), []);
         assert!(host.store.scan(Space::Events, KeyRange::all(), 10, Direction::Forward).await.unwrap().is_empty());
     }
     // Nobody was told, but it is there: then it counts.
@@ -102,7 +102,7 @@ async fn a_change_that_is_not_stored_leaves_neither_secret_nor_event() {
     let tool = endpoint(builder());
     host.store.fail_nth(1, Fault::After);
     assert!(host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.is_err());
-    assert_eq!(value_of(&host.secrets, &tool, "KEY").as_deref(), Some(VALUE));
+    assert_eq!(value_of(&host.secrets, &tool, "KEY").await.as_deref(), Some(VALUE));
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn a_record_moved_to_another_place_does_not_open() {
             })
             .await;
             host.restart().await;
-            assert!(matches!(host.secrets.for_call(&to.id, &to.owner), Err(SecretError::Unopened)), "{under}");
+            assert!(matches!(host.secrets.for_call(&to.id, &to.owner).await, Err(SecretError::Unopened)), "{under}");
             let mut batch = Batch::new();
             batch.delete(&SECRETS, &key(&to.id, &name(under)));
             batch.commit(&*host.store, Durability::Durable).await.unwrap();
@@ -159,8 +159,8 @@ async fn a_record_moved_to_another_place_does_not_open() {
     }
     // The endpoint come into another's hands, another key's name on it, another visibility, another byte.
     host.restart().await;
-    assert_eq!(value_of(&host.secrets, &mine, "KEY").as_deref(), Some(VALUE));
-    assert!(matches!(host.secrets.for_call(&mine.id, &other.owner), Err(SecretError::Unopened)));
+    assert_eq!(value_of(&host.secrets, &mine, "KEY").await.as_deref(), Some(VALUE));
+    assert!(matches!(host.secrets.for_call(&mine.id, &other.owner).await, Err(SecretError::Unopened)));
     let edits: [fn(&mut serde_json::Value); 4] = [
         |record| record["keyId"] = "0123456789abcdef".into(),
         |record| record["visibility"] = "env".into(),
@@ -171,11 +171,11 @@ async fn a_record_moved_to_another_place_does_not_open() {
     for edit in edits {
         copy(&host, (&mine, "KEY"), (&mine, "KEY"), edit).await;
         host.restart().await;
-        assert!(matches!(host.secrets.for_call(&mine.id, &mine.owner), Err(SecretError::Unopened)));
+        assert!(matches!(host.secrets.for_call(&mine.id, &mine.owner).await, Err(SecretError::Unopened)));
         SECRETS.put(&key(&mine.id, &name("KEY")), &kept).commit(&*host.store, Durability::Durable).await.unwrap();
     }
     host.restart().await;
-    assert_eq!(value_of(&host.secrets, &mine, "KEY").as_deref(), Some(VALUE));
+    assert_eq!(value_of(&host.secrets, &mine, "KEY").await.as_deref(), Some(VALUE));
 }
 
 #[test]
@@ -212,9 +212,9 @@ async fn a_deleted_endpoint_keeps_no_secret_and_its_neighbours_keep_theirs() {
     }
     host.secrets.forget(&gone.id).await.unwrap();
     host.secrets.forget(&gone.id).await.unwrap();
-    assert_eq!(host.secrets.list(&gone.id), []);
+    assert_eq!(host.secrets.list(&gone.id).await.unwrap(), []);
     assert_eq!(host.store.scan(Space::Secrets, KeyRange::all(), 10, Direction::Forward).await.unwrap().len(), 1);
-    assert_eq!(value_of(&host.secrets, &stays, "KEY").as_deref(), Some(VALUE));
+    assert_eq!(value_of(&host.secrets, &stays, "KEY").await.as_deref(), Some(VALUE));
 }
 
 #[test]
@@ -300,9 +300,9 @@ async fn many(host: &Host) -> Vec<Holder> {
     tools
 }
 
-fn all_open(host: &Host, tools: &[Holder]) {
+async fn all_open(host: &Host, tools: &[Holder]) {
     for tool in tools {
-        let all = host.secrets.for_call(&tool.id, &tool.owner).unwrap();
+        let all = host.secrets.for_call(&tool.id, &tool.owner).await.unwrap();
         assert_eq!(all.len(), 30);
         assert!(all.iter().all(|secret| *secret.value == format!("{}-{}", tool.id, secret.name.trim_start_matches("KEY_"))));
     }
@@ -316,17 +316,19 @@ async fn rotation_seals_everything_anew_and_lets_go_of_the_old_key() {
     let old = ring(&host.folder).current().id().to_owned();
     let rotated = host.secrets.rotate().await.unwrap();
     assert_eq!((rotated.resealed, rotated.unopened, &rotated.retired, rotated.needed.len()), (450, 0, &vec![old], 0));
-    all_open(&host, &tools);
+    all_open(&host, &tools).await;
     host.restart().await;
-    all_open(&host, &tools);
+    all_open(&host, &tools).await;
     let after = std::fs::read_to_string(host.file()).unwrap();
     assert!(!after.contains(before.trim()) && host.keys_on_disk() == 1);
     assert_eq!(std::fs::metadata(host.file()).unwrap().permissions().mode() & 0o777, 0o600);
     // Who has the old key and the store has nothing.
     let thief = open(&host.store, Keyring::open(Some(before.trim()), None, &host.folder.path().join("none")).unwrap()).await;
-    assert!(matches!(thief.for_call(&tools[0].id, &tools[0].owner), Err(SecretError::Unopened)));
+    assert!(matches!(thief.for_call(&tools[0].id, &tools[0].owner).await, Err(SecretError::Unopened)));
     let none = EndpointId::generate();
-    assert_eq!([&thief, &host.secrets].map(|one| (one.unreadable(&tools[0].id), one.unreadable(&none))), [(true, false), (false, false)]);
+    for (one, is_unreadable) in [(&thief, true), (&host.secrets, false)] {
+        assert_eq!((one.unreadable(&tools[0].id).await, one.unreadable(&none).await), (is_unreadable, false));
+    }
 }
 
 #[tokio::test]
@@ -338,15 +340,15 @@ async fn a_rotation_cut_off_anywhere_loses_nothing_and_can_be_ended() {
             host.store.fail_nth(nth, fault);
             let cut = host.secrets.rotate().await;
             assert_eq!(cut.is_err(), nth <= 3, "450 records are three commits");
-            all_open(&host, &tools);
+            all_open(&host, &tools).await;
             host.restart().await;
-            all_open(&host, &tools);
+            all_open(&host, &tools).await;
             assert_eq!(host.keys_on_disk(), if cut.is_err() { 2 } else { 1 });
             host.secrets.set(&tools[0], name("KEY_0"), &format!("{}-0", tools[0].id), Visibility::Env).await.unwrap();
             let rotated = host.secrets.rotate().await.unwrap();
             assert_eq!((host.keys_on_disk(), rotated.unopened), (1, 0));
             host.restart().await;
-            all_open(&host, &tools);
+            all_open(&host, &tools).await;
         }
     }
     // Between the new key's coming to disk and the first record.
@@ -360,7 +362,7 @@ async fn a_rotation_cut_off_anywhere_loses_nothing_and_can_be_ended() {
     assert_eq!(host.keys_on_disk(), 2);
     let both = host.secrets.derived("a use");
     assert!(both.len() == 2 && both[0] != before[0] && both[1] == before[0], "the current one's first");
-    all_open(&host, &tools);
+    all_open(&host, &tools).await;
     assert_eq!(host.secrets.rotate().await.unwrap().resealed, 450);
     assert_eq!(host.keys_on_disk(), 1);
 }
@@ -374,7 +376,7 @@ async fn secrets_set_and_called_during_a_rotation_win() {
         tokio::spawn(async move {
             for tool in tools.iter() {
                 host.secrets.set(tool, name("KEY_7"), "newer", Visibility::Env).await.unwrap();
-                assert_eq!(value_of(&host.secrets, tool, "KEY_8"), Some(format!("{}-8", tool.id)));
+                assert_eq!(value_of(&host.secrets, tool, "KEY_8").await, Some(format!("{}-8", tool.id)));
             }
         })
     };
@@ -384,7 +386,7 @@ async fn secrets_set_and_called_during_a_rotation_win() {
     setting.await.unwrap();
     assert_eq!(host.keys_on_disk(), 1);
     for tool in tools.iter() {
-        assert_eq!(value_of(&host.secrets, tool, "KEY_7").as_deref(), Some("newer"));
+        assert_eq!(value_of(&host.secrets, tool, "KEY_7").await.as_deref(), Some("newer"));
     }
 }
 
@@ -395,17 +397,17 @@ async fn keys_that_were_given_are_rotated_to_the_first_of_them() {
     let (one, two) = (hex::encode([1; 32]), hex::encode([2; 32]));
     // From the file to a given key.
     host.secrets = open(&host.store, Keyring::open(Some(&one), None, &host.file()).unwrap()).await;
-    all_open(&host, &tools);
+    all_open(&host, &tools).await;
     assert_eq!(host.secrets.rotate().await.unwrap().resealed, 450);
     host.secrets = open(&host.store, Keyring::open(Some(&one), None, &host.folder.path().join("none")).unwrap()).await;
-    all_open(&host, &tools);
+    all_open(&host, &tools).await;
     assert!(matches!(host.secrets.rotate().await, Err(SecretError::GivenKey)));
     // To another, in either way of giving two.
     host.secrets = open(&host.store, Keyring::open(Some(&two), Some(&one), &host.folder.path().join("none")).unwrap()).await;
-    all_open(&host, &tools);
+    all_open(&host, &tools).await;
     host.secrets = open(&host.store, Keyring::open(Some(&format!("{two},{one}")), None, &host.folder.path().join("none")).unwrap()).await;
     assert_eq!(host.secrets.rotate().await.unwrap().retired.len(), 1);
-    all_open(&host, &tools);
+    all_open(&host, &tools).await;
 }
 
 #[tokio::test]
@@ -415,10 +417,77 @@ async fn a_lost_key_refuses_calls_and_setting_again_repairs_them() {
     host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
     std::fs::remove_file(host.file()).unwrap();
     host.restart().await;
-    assert!(matches!(host.secrets.for_call(&tool.id, &tool.owner), Err(SecretError::Unopened)));
-    assert_eq!(host.secrets.list(&tool.id).len(), 1);
+    assert!(matches!(host.secrets.for_call(&tool.id, &tool.owner).await, Err(SecretError::Unopened)));
+    assert_eq!(host.secrets.list(&tool.id).await.unwrap().len(), 1);
     let rotated = host.secrets.rotate().await.unwrap();
     assert_eq!((rotated.resealed, rotated.unopened), (0, 1));
     host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
-    assert_eq!(value_of(&host.secrets, &tool, "KEY").as_deref(), Some(VALUE));
+    assert_eq!(value_of(&host.secrets, &tool, "KEY").await.as_deref(), Some(VALUE));
+}
+
+#[tokio::test]
+async fn what_was_read_once_is_opened_while_the_store_is_away_and_nothing_is_read_before() {
+    let mut host = Host::new().await;
+    let (called, other) = (endpoint(builder()), endpoint(builder()));
+    for tool in [&called, &other] {
+        host.secrets.set(tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
+    }
+    let none = EndpointId::generate();
+    host.restart().await;
+    assert_eq!(host.secrets.held.keys(), [], "a start holds none");
+    assert_eq!(value_of(&host.secrets, &called, "KEY").await.as_deref(), Some(VALUE));
+    assert!(host.secrets.for_call(&none, &called.owner).await.unwrap().is_empty());
+    host.store.fail_reads();
+    assert_eq!(value_of(&host.secrets, &called, "KEY").await.as_deref(), Some(VALUE));
+    assert!(host.secrets.for_call(&none, &called.owner).await.unwrap().is_empty(), "nor does one without secrets ask");
+    assert!(matches!(host.secrets.for_call(&other.id, &other.owner).await, Err(SecretError::Store(_))));
+    assert!(host.secrets.unreadable(&other.id).await);
+    host.store.heal();
+    assert_eq!(value_of(&host.secrets, &other, "KEY").await.as_deref(), Some(VALUE));
+}
+
+#[tokio::test]
+async fn a_host_with_room_for_the_secrets_of_one_opens_those_of_all() {
+    let mut host = Host::new().await;
+    let tools = many(&host).await;
+    host.secrets.held = Ready::new(1);
+    for _ in 0..2 {
+        all_open(&host, &tools).await;
+    }
+    assert!(host.secrets.held.keys().len() < tools.len());
+    host.secrets.rotate().await.unwrap();
+    all_open(&host, &tools).await;
+}
+
+/// What a call reads while its endpoint's secrets are changed is not what later calls get.
+#[tokio::test]
+async fn what_was_read_before_a_change_is_not_held_after_it() {
+    let host = Host::new().await;
+    let tool = endpoint(builder());
+    host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
+    host.secrets.let_go(&tool.id);
+    let since = host.secrets.changes.load(SeqCst);
+    let before = Arc::new(host.secrets.stored(&tool.id).await.unwrap());
+    // As another host does it, of which this one hears.
+    let (other, name) = (open(&host.store, ring(&host.folder)).await, name("KEY"));
+    other.remove(&tool, &name).await.unwrap();
+    assert!(host.secrets.refresh(&tool.id).await.unwrap());
+    host.secrets.let_go(&tool.id);
+    assert!(host.secrets.held.keep(&tool.id, before, || host.secrets.changes.load(SeqCst) == since).is_none());
+    assert!(host.secrets.for_call(&tool.id, &tool.owner).await.unwrap().is_empty());
+    assert!(!host.secrets.refresh(&tool.id).await.unwrap(), "that is shown");
+}
+
+#[tokio::test]
+async fn who_missed_changes_reads_what_is_held_again() {
+    let host = Host::new().await;
+    let (changed, same, away) = (endpoint(builder()), endpoint(builder()), endpoint(builder()));
+    for tool in [&changed, &same] {
+        host.secrets.set(tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
+    }
+    let other = open(&host.store, ring(&host.folder)).await;
+    other.set(&changed, name("KEY"), "newer", Visibility::Env).await.unwrap();
+    let others = host.secrets.refresh_all([away.id.clone(), same.id.clone()].into_iter()).await.unwrap();
+    assert_eq!(others.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([changed.id.clone(), away.id]));
+    assert_eq!(value_of(&host.secrets, &changed, "KEY").await.as_deref(), Some("newer"));
 }

@@ -160,7 +160,7 @@ async fn who_missed_changes_shows_all_as_it_is_stored() {
     let shown = ["stays", "goes", "comes"].map(|slug| availability(&other, slug));
     assert_eq!(shown, [Some(Availability::Paused), None, Some(Availability::Active)]);
     assert_eq!(other.policy().revision, 1);
-    assert_eq!(other.services.secrets().list(&holder.id).len(), 1);
+    assert_eq!(other.services.secrets().for_call(&holder.id, &holder.owner).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -168,14 +168,16 @@ async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
     let (one, other, _folders) = two().await;
     let live = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
     let (holder, name) = ((&live.endpoint).into(), "KEY".parse::<SecretName>().unwrap());
-    let known = |catalog: &Arc<Catalog>, id: &EndpointId| catalog.services.secrets().list(id).len();
+    let (id, owner) = (&live.endpoint.id, &live.endpoint.owner);
+    let known = async |catalog: &Arc<Catalog>| catalog.services.secrets().for_call(id, owner).await.unwrap().len();
+    assert_eq!(known(&other).await, 0);
     one.services.secrets().set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
-    assert_eq!(known(&other, &holder.id), 0);
+    assert_eq!(known(&other).await, 0);
     hears(&other).await;
-    assert_eq!(known(&other, &holder.id), 1);
+    assert_eq!(known(&other).await, 1);
     one.services.secrets().remove(&holder, &name).await.unwrap();
     hears(&other).await;
-    assert_eq!(known(&other, &holder.id), 0);
+    assert_eq!(known(&other).await, 0);
 }
 
 /// It could be changed by nobody until the next start.

@@ -1,23 +1,23 @@
-//! What was made of endpoints last, as much of it as there is room for.
+//! What was made of what is stored, as much of it as there is room for: of endpoints, most of it.
 //!
 //! What is in use is never let go of: whoever makes it again would make another, and what is changed of one is not changed of the other.
 //! It is let go of in turn, but for what was asked for since its last turn.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    borrow::Borrow,
+    collections::{HashMap, HashSet, VecDeque},
     fmt,
+    hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::tool::Slug;
-
 /// How many are looked at for room, each time that one more is kept.
 const LOOKED_AT: usize = 64;
 
-/// What is kept of an endpoint.
-pub(super) trait Kept: Clone {
+/// What is kept by a key.
+pub(crate) trait Kept: Clone {
     /// What it takes in memory, about.
     fn bytes(&self) -> usize;
 
@@ -25,19 +25,19 @@ pub(super) trait Kept: Clone {
     fn is_in_use(&self) -> bool;
 }
 
-/// What was made of endpoints, by slug.
-pub(super) struct Ready<T> {
+/// What was made, by key.
+pub(crate) struct Ready<K, T> {
     most_bytes: usize,
-    held: Mutex<Held<T>>,
+    held: Mutex<Held<K, T>>,
     /// Who makes what, so that nobody makes the same.
-    making: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    making: Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-struct Held<T> {
-    all: HashMap<Slug, One<T>>,
+struct Held<K, T> {
+    all: HashMap<K, One<T>>,
     bytes: usize,
     /// Whose turn it is next to be let go of. Some of them are kept no more.
-    turns: VecDeque<Slug>,
+    turns: VecDeque<K>,
 }
 
 struct One<T> {
@@ -46,71 +46,82 @@ struct One<T> {
     is_asked_for: bool,
 }
 
-impl<T> fmt::Debug for Ready<T> {
+impl<K, T> fmt::Debug for Ready<K, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let held = self.held();
         f.debug_struct("Ready").field("kept", &held.all.len()).field("bytes", &held.bytes).finish_non_exhaustive()
     }
 }
 
-impl<T> Ready<T> {
-    fn held(&self) -> MutexGuard<'_, Held<T>> {
+impl<K, T> Ready<K, T> {
+    fn held(&self) -> MutexGuard<'_, Held<K, T>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: Kept> Ready<T> {
+impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
     /// Room for so many bytes, about.
-    pub(super) fn new(most_bytes: usize) -> Self {
+    pub(crate) fn new(most_bytes: usize) -> Self {
         let held = Held { all: HashMap::new(), bytes: 0, turns: VecDeque::new() };
         Self { most_bytes, held: Mutex::new(held), making: Mutex::default() }
     }
 
-    /// What is kept of an endpoint.
-    pub(super) fn get(&self, slug: &str) -> Option<T> {
+    /// What is kept by `key`.
+    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
+    where
+        K: Borrow<Q>,
+    {
         let mut held = self.held();
-        let one = held.all.get_mut(slug)?;
+        let one = held.all.get_mut(key)?;
         one.is_asked_for = true;
         Some(one.kept.clone())
     }
 
     /// All that is kept.
-    pub(super) fn all(&self) -> Vec<T> {
+    pub(crate) fn all(&self) -> Vec<T> {
         self.held().all.values().map(|one| one.kept.clone()).collect()
     }
 
+    /// The keys of all that is kept.
+    pub(crate) fn keys(&self) -> Vec<K> {
+        self.held().all.keys().cloned().collect()
+    }
+
     /// Keeps what was made, in place of what was kept; answers what had to go for it.
-    pub(super) fn put(&self, slug: &Slug, kept: T) -> Vec<T> {
+    pub(crate) fn put(&self, key: &K, kept: T) -> Vec<T> {
         let bytes = kept.bytes();
-        self.held().put(slug, (kept, bytes), self.most_bytes)
+        self.held().put(key, (kept, bytes), self.most_bytes)
     }
 
     /// Keeps what was made, unless something is kept already, which is answered then, or it is not `current` any more. With what had to
     /// go for it.
-    pub(super) fn keep(&self, slug: &Slug, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
+    pub(crate) fn keep(&self, key: &K, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
         let bytes = made.bytes();
         let mut held = self.held();
-        if let Some(one) = held.all.get(slug) {
+        if let Some(one) = held.all.get(key) {
             return Some((one.kept.clone(), vec![]));
         }
         // Whoever changes something changes it first, and then looks what is kept of it.
         if !current() {
             return None;
         }
-        let gone = held.put(slug, (made.clone(), bytes), self.most_bytes);
+        let gone = held.put(key, (made.clone(), bytes), self.most_bytes);
         Some((made, gone))
     }
 
-    /// Keeps nothing of an endpoint any more; answers what was kept.
-    pub(super) fn remove(&self, slug: &str) -> Option<T> {
+    /// Keeps nothing by `key` any more; answers what was kept.
+    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
+    where
+        K: Borrow<Q>,
+    {
         let mut held = self.held();
-        let one = held.all.remove(slug)?;
+        let one = held.all.remove(key)?;
         held.bytes -= one.bytes;
         Some(one.kept)
     }
 
     /// Keeps nothing any more.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         let mut held = self.held();
         (held.bytes, held.turns) = (0, VecDeque::new());
         let gone = std::mem::take(&mut held.all);
@@ -118,29 +129,29 @@ impl<T: Kept> Ready<T> {
         drop(gone);
     }
 
-    /// The turn to make something of an endpoint, as long as the value lives.
-    pub(super) async fn turn(&self, slug: &str) -> Making<'_, T> {
-        let lock = Arc::clone(self.making().entry(slug.to_owned()).or_default());
-        let mut making = Making { ready: self, slug: slug.to_owned(), lock: Some(Arc::clone(&lock)), turn: None };
+    /// The turn to make what is kept by `key`, as long as the value lives.
+    pub(crate) async fn turn(&self, key: &K) -> Making<'_, K, T> {
+        let lock = Arc::clone(self.making().entry(key.clone()).or_default());
+        let mut making = Making { ready: self, key: key.clone(), lock: Some(Arc::clone(&lock)), turn: None };
         making.turn = Some(lock.lock_owned().await);
         making
     }
 
-    fn making(&self) -> MutexGuard<'_, HashMap<String, Arc<tokio::sync::Mutex<()>>>> {
+    fn making(&self) -> MutexGuard<'_, HashMap<K, Arc<tokio::sync::Mutex<()>>>> {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: Kept> Held<T> {
-    fn put(&mut self, slug: &Slug, (kept, bytes): (T, usize), most_bytes: usize) -> Vec<T> {
+impl<K: Clone + Eq + Hash, T: Kept> Held<K, T> {
+    fn put(&mut self, key: &K, (kept, bytes): (T, usize), most_bytes: usize) -> Vec<T> {
         self.bytes += bytes;
-        match self.all.insert(slug.clone(), One { kept, bytes, is_asked_for: true }) {
+        match self.all.insert(key.clone(), One { kept, bytes, is_asked_for: true }) {
             Some(before) => self.bytes -= before.bytes,
-            None => self.turns.push_back(slug.clone()),
+            None => self.turns.push_back(key.clone()),
         }
         if self.turns.len() > 2 * self.all.len() + LOOKED_AT {
-            let mut seen = std::collections::HashSet::new();
-            self.turns.retain(|slug| self.all.contains_key(slug) && seen.insert(slug.clone()));
+            let mut seen = HashSet::new();
+            self.turns.retain(|key| self.all.contains_key(key) && seen.insert(key.clone()));
         }
         self.make_room(most_bytes)
     }
@@ -151,11 +162,11 @@ impl<T: Kept> Held<T> {
             if self.bytes <= most_bytes {
                 break;
             }
-            let Some(slug) = self.turns.pop_front() else { break };
-            let Some(one) = self.all.get_mut(&slug) else { continue };
+            let Some(key) = self.turns.pop_front() else { break };
+            let Some(one) = self.all.get_mut(&key) else { continue };
             if std::mem::take(&mut one.is_asked_for) || one.kept.is_in_use() {
-                self.turns.push_back(slug);
-            } else if let Some(one) = self.all.remove(&slug) {
+                self.turns.push_back(key);
+            } else if let Some(one) = self.all.remove(&key) {
                 self.bytes -= one.bytes;
                 gone.push(one.kept);
             }
@@ -164,21 +175,21 @@ impl<T: Kept> Held<T> {
     }
 }
 
-/// A turn to make something of an endpoint.
-pub(super) struct Making<'r, T: Kept> {
-    ready: &'r Ready<T>,
-    slug: String,
+/// A turn to make something.
+pub(crate) struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
+    ready: &'r Ready<K, T>,
+    key: K,
     lock: Option<Arc<tokio::sync::Mutex<()>>>,
     turn: Option<OwnedMutexGuard<()>>,
 }
 
-impl<T: Kept> Drop for Making<'_, T> {
+impl<K: Clone + Eq + Hash, T: Kept> Drop for Making<'_, K, T> {
     fn drop(&mut self) {
         let mut making = self.ready.making();
         self.turn = None;
         // The one in the map is left where nobody else waits.
         if self.lock.take().is_some_and(|lock| Arc::strong_count(&lock) == 2) {
-            making.remove(&self.slug);
+            making.remove(&self.key);
         }
     }
 }
