@@ -186,6 +186,12 @@ impl Secrets {
         Self::with(store, Clock::default(), events, ring, 1 << 20)
     }
 
+    /// How many secrets of an endpoint calls are given, for tests of others.
+    #[cfg(test)]
+    pub(crate) async fn given(&self, endpoint: &EndpointId) -> usize {
+        self.sealed(endpoint).await.unwrap().len()
+    }
+
     /// The secrets of an endpoint, by name, without their values.
     ///
     /// # Errors

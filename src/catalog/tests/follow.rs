@@ -3,8 +3,7 @@
 use super::*;
 use crate::{
     account::builder::{self, Builder},
-    base::id::EndpointId,
-    capability::secret::{SecretName, Visibility},
+    capability::secret::{Holder, SecretName, Visibility},
     replica::Followed as _,
     store::{
         StoreError,
@@ -149,18 +148,19 @@ async fn who_missed_changes_shows_all_as_it_is_stored() {
         one.create(draft(slug), Owner::Platform, By::Admin).await.unwrap();
     }
     other.reload().await.unwrap();
+    let holder: Holder = (&find(&one, "stays").await.endpoint).into();
+    assert_eq!(other.services.secrets().given(&holder.id).await, 0);
     one.update("stays", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
     one.delete("goes", None, By::Admin).await.unwrap();
     one.create(draft("comes"), Owner::Platform, By::Admin).await.unwrap();
     one.set_policy(PolicyDraft::default(), None).await.unwrap();
     let secrets = one.services.secrets();
-    let holder = (&find(&one, "stays").await.endpoint).into();
     secrets.set(&holder, "KEY".parse::<SecretName>().unwrap(), "value", Visibility::Env).await.unwrap();
     other.reload().await.unwrap();
     let shown = ["stays", "goes", "comes"].map(|slug| availability(&other, slug));
     assert_eq!(shown, [Some(Availability::Paused), None, Some(Availability::Active)]);
     assert_eq!(other.policy().revision, 1);
-    assert_eq!(other.services.secrets().for_call(&holder.id, &holder.owner).await.unwrap().len(), 1);
+    assert_eq!(other.services.secrets().given(&holder.id).await, 1);
 }
 
 #[tokio::test]
@@ -168,8 +168,7 @@ async fn a_secret_that_one_host_sets_or_removes_is_so_on_another() {
     let (one, other, _folders) = two().await;
     let live = one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
     let (holder, name) = ((&live.endpoint).into(), "KEY".parse::<SecretName>().unwrap());
-    let (id, owner) = (&live.endpoint.id, &live.endpoint.owner);
-    let known = async |catalog: &Arc<Catalog>| catalog.services.secrets().for_call(id, owner).await.unwrap().len();
+    let known = async |catalog: &Arc<Catalog>| catalog.services.secrets().given(&live.endpoint.id).await;
     assert_eq!(known(&other).await, 0);
     one.services.secrets().set(&holder, name.clone(), "value", Visibility::Env).await.unwrap();
     assert_eq!(known(&other).await, 0);
