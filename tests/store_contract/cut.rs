@@ -32,13 +32,28 @@ pub struct Cut {
 
 impl Cut {
     pub async fn before(port: u16) -> Self {
+        Self::telling(port, |_| {}).await
+    }
+
+    /// Before a database in which transactions are serializable whatever a session asks for, as in some that speak as PostgreSQL does.
+    pub async fn before_serializable(port: u16) -> Self {
+        const ASKED: &[u8] = b"'read committed'";
+        Self::telling(port, |said| {
+            while let Some(place) = said.windows(ASKED.len()).position(|some| some == ASKED) {
+                said[place..place + ASKED.len()].copy_from_slice(b"'serializable'  ");
+            }
+        })
+        .await
+    }
+
+    async fn telling(port: u16, tell: fn(&mut [u8])) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cut = Self { port: listener.local_addr().unwrap().port(), mode: Arc::default() };
         let mode = Arc::clone(&cut.mode);
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 if let Ok(far) = TcpStream::connect(("127.0.0.1", port)).await {
-                    tokio::spawn(pass(near, far, Arc::clone(&mode)));
+                    tokio::spawn(pass(near, far, Arc::clone(&mode), tell));
                 }
             }
         });
@@ -52,7 +67,7 @@ impl Cut {
 }
 
 /// Passes bytes on, until they are cut.
-async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>) {
+async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>, tell: fn(&mut [u8])) {
     let (mut questions, mut answers) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     loop {
         tokio::select! {
@@ -66,7 +81,12 @@ async fn pass(mut near: TcpStream, mut far: TcpStream, mode: Arc<AtomicU8>) {
                         return;
                     }
                     3 => {}
-                    _ => if far.write_all(&questions[..bytes]).await.is_err() { return },
+                    _ => {
+                        tell(&mut questions[..bytes]);
+                        if far.write_all(&questions[..bytes]).await.is_err() {
+                            return;
+                        }
+                    }
                 },
                 Ok(0) | Err(_) => return,
             },

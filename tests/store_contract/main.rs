@@ -125,12 +125,17 @@ contract! {
     questions::faults_are_as_planned,
 }
 
-/// Runs each question on two stores in one database, of which either may be asked: as two hosts would.
+/// Runs each question on two stores in one database, of which either may be asked: as two hosts would; and once more where every transaction
+/// is serializable.
 macro_rules! contract_of_twins {
     ($($file:ident::$question:ident),* $(,)?) => {
         mod twins { $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
             async fn $question() { super::$file::$question(super::Twins::open().await).await; }
+        )* }
+        mod serializable { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn $question() { super::$file::$question(super::Twins::serializable().await).await; }
         )* }
     };
 }

@@ -5,7 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use async_trait::async_trait;
 use tollhouse::store::{Changes, Sizes, postgres::OpenError};
 
-use super::{changes::telling, harness::*, postgres::Postgres, questions::counted};
+use super::{
+    changes::telling,
+    cut::Cut,
+    harness::*,
+    postgres::Postgres,
+    questions::{absent_checks_of_keys_not_written_exclude_each_other, counted},
+};
 
 /// Two stores in one database, asked in turn.
 pub struct Twins {
@@ -15,8 +21,18 @@ pub struct Twins {
 
 impl Twins {
     pub async fn open() -> Self {
-        let address = Postgres::shared().schema().await;
-        let (one, other) = tokio::join!(at(&address), at(&address));
+        Self::at(&Postgres::shared().schema().await).await
+    }
+
+    /// Where every transaction is serializable.
+    pub async fn serializable() -> Self {
+        let server = Postgres::shared();
+        let cut = Cut::before_serializable(server.port()).await;
+        Self::at(&through(&cut, server, &server.schema().await)).await
+    }
+
+    async fn at(address: &str) -> Self {
+        let (one, other) = tokio::join!(at(address), at(address));
         Self { both: [one, other], asked: AtomicUsize::new(0) }
     }
 
@@ -50,6 +66,58 @@ impl Store for Twins {
     fn sizes(&self) -> Sizes {
         self.one().sizes()
     }
+}
+
+/// The address of a server, with what stands before it in its place.
+fn through(cut: &Cut, server: &Postgres, address: &str) -> String {
+    address.replacen(&format!(":{}/", server.port()), &format!(":{}/", cut.port), 1)
+}
+
+/// Has a database remember how the transactions were isolated that put rows, and tells.
+const WATCH: &str = "CREATE TABLE isolated (how text PRIMARY KEY);
+    CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO isolated VALUES (current_setting('transaction_isolation')) ON CONFLICT DO NOTHING;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER watch AFTER INSERT ON tollhouse_row EXECUTE FUNCTION watch()";
+
+/// Whether any put rows as what a database reads as committed, and whether any as serializable.
+async fn isolated(server: &Postgres) -> [Option<i64>; 2] {
+    let of = |how| async move { server.count(&format!("SELECT count(*) FROM isolated WHERE how = '{how}'")).await };
+    [of("read committed").await, of("serializable").await]
+}
+
+/// A session says itself how it is isolated, so that no default of a database has commits fail for nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_database_whose_default_is_serializable_is_asked_as_every_other() {
+    let server = Postgres::start();
+    server.sql("ALTER DATABASE postgres SET default_transaction_isolation = 'serializable'").await;
+    server.sql("ALTER ROLE tollhouse SET default_transaction_isolation = 'serializable'").await;
+    let twins = Twins::at(&server.url()).await;
+    server.sql(WATCH).await;
+    absent_checks_of_keys_not_written_exclude_each_other(twins).await;
+    assert_eq!(isolated(&server).await, [Some(1), Some(0)]);
+}
+
+/// Where it cannot be had otherwise, a commit that another is in the way of is tried again, and is no conflict of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn commits_that_cannot_be_serialized_are_tried_again() {
+    let server = Postgres::start();
+    let cut = Cut::before_serializable(server.port()).await;
+    let twins = Twins::at(&through(&cut, &server, &server.url())).await;
+    // One counter, which both add to: no addition is refused, and none is lost.
+    let adds = (0..200).map(|n| {
+        let add = Add { space: Space::Accounts, key: b"counter".to_vec(), by: 1, limit: Limit::Ceiling(1_000) };
+        twins.apply(Batch { adds: vec![add], ..Batch::new() }, if n % 2 == 0 { Durable } else { Buffered })
+    });
+    let mut sums: Vec<_> = futures_util::future::join_all(adds).await.into_iter().map(|sum| sum.unwrap()[0]).collect();
+    sums.sort_unstable();
+    assert_eq!(sums, (1..=200).collect::<Vec<_>>());
+    assert!(server.log().contains("could not serialize access"), "none was in the way of another: {}", server.log());
+    server.sql(WATCH).await;
+    put(&twins, Space::Kv, b"key", b"value").await;
+    assert_eq!(isolated(&server).await, [Some(0), Some(1)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
