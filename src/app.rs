@@ -177,6 +177,8 @@ impl App {
             base_url: base_url.clone(),
             payment: config.clone(),
             room: settings.catalog.room,
+            objects: Arc::clone(&objects),
+            replica: Arc::clone(&replica),
             make_form: mcp.make_form(settings.catalog.long_running_ms, Arc::clone(&gate)),
         };
         let catalog = Catalog::open(Arc::clone(&store), parts).await;

@@ -39,6 +39,7 @@ pub mod search;
 pub mod shipped;
 mod snapshot;
 mod sorted;
+mod source;
 mod standing;
 mod suspend;
 mod tagged;
@@ -78,6 +79,7 @@ pub use self::{
     rescan::Rescanned,
     review::{Verdict, WaitingPlace},
     snapshot::{Counts, Filter, Reading, Snapshot},
+    source::object_of,
     standing::By,
     trial::Tried,
 };
@@ -90,9 +92,11 @@ use crate::{
         ready::Ready,
     },
     capability::{AllowedHosts, CapabilityServices, Granted},
-    catalog::safety::Scanner,
+    catalog::{safety::Scanner, source::Sources},
     event::Events,
     money::PaymentConfig,
+    objects::Objects,
+    replica::Replica,
     store::{Durability, Store, Table, schema, update},
     tool::{Endpoint, Owner, Slug},
 };
@@ -128,6 +132,10 @@ pub struct CatalogParts {
     pub make_form: MakeForm,
     /// How many endpoints there may be, and how much of them is kept in memory.
     pub room: CatalogRoom,
+    /// Where long sources are.
+    pub objects: Arc<Objects>,
+    /// This process among those that have the store.
+    pub replica: Arc<Replica>,
 }
 
 /// How many endpoints there may be, and how much of them is kept in memory.
@@ -156,6 +164,7 @@ impl Default for CatalogRoom {
 /// All endpoints of a host.
 pub struct Catalog {
     store: Arc<dyn Store>,
+    sources: Sources,
     clock: Clock,
     pool: Pool,
     services: Arc<CapabilityServices>,

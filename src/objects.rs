@@ -103,6 +103,12 @@ impl Objects {
         Self::new(store, Clock::default(), Arc::new(Kept::at(&Place::Folder(folder.to_owned())).unwrap()))
     }
 
+    /// Whether every host that has the store is sure to have the objects.
+    #[must_use]
+    pub fn are_everywhere(&self) -> bool {
+        !self.store.is_shared() || self.bucket.is_everywhere()
+    }
+
     /// Deletes every so often what nothing is for, as long as somebody has the objects. Must be called inside a tokio runtime.
     pub fn keep_tidy(self: &Arc<Self>) {
         keep_up(self, COLLECT_EVERY, "objects that nothing is for", |objects, _| async move { objects.collect().await.map(|_| ()) });

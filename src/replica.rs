@@ -38,7 +38,7 @@ use tokio::{task::JoinHandle, time::Instant};
 pub use self::{
     exchange::Tallies,
     follow::Followed,
-    formats::{ANSWERS_APART, JoinError, RECEIPTS_SHORT, SELLERS_KEPT},
+    formats::{ANSWERS_APART, JoinError, RECEIPTS_SHORT, SELLERS_KEPT, SOURCES_APART},
     jobs::Turn,
     keys::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY},
     lease::Living,

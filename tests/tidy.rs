@@ -78,7 +78,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("event", &["base", "store", "tool"]),
     ("money", &["account", "base", "event", "objects", "replica", "store", "telemetry", "tool"]),
     ("capability", &["base", "event", "objects", "replica", "store", "tool"]),
-    ("catalog", &["account", "base", "capability", "event", "money", "replica", "store", "tool"]),
+    ("catalog", &["account", "base", "capability", "event", "money", "objects", "replica", "store", "tool"]),
     ("call", &["account", "base", "capability", "catalog", "event", "money", "replica", "store", "telemetry", "tool"]),
     ("operate", &["base", "replica", "store", "telemetry"]),
     ("config", &["account", "base", "call", "capability", "catalog", "event", "money", "objects", "store", "telemetry", "tool"]),

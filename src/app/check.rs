@@ -85,7 +85,7 @@ async fn flaws_of(store: &dyn Store, home: &Home) -> Result<Flaws, StartError> {
     replica::readable(store).await.map_err(StartError::Replica)?;
     let mut flaws = Flaws::default();
     let objects = Kept::at_if_there(&home.objects).map_err(StartError::Objects)?;
-    check_catalogue(store, &mut flaws).await.map_err(StartError::Ledger)?;
+    check_catalogue(store, &objects, &mut flaws).await.map_err(StartError::Ledger)?;
     check_payments(store, &mut flaws).await.map_err(StartError::Ledger)?;
     check_packets(store, &mut flaws).await.map_err(StartError::Ledger)?;
     check_sellers(store, &mut flaws).await.map_err(StartError::Ledger)?;

@@ -25,7 +25,7 @@ use crate::{
         fill_begins, give_back, newest, read_back, restore, write_dump,
     },
     base::clock::Clock,
-    capability,
+    capability, catalog,
     config::Home,
     money,
     objects::Place,
@@ -185,7 +185,8 @@ fn cut_off(error: BackupError) -> BackupError {
 
 fn named(written: &Written) -> Option<Named> {
     let file = capability::object_of(written).map(|(name, sha256)| Named { name, sha256 });
-    file.or_else(|| money::object_of(written).map(|(name, sha256)| Named { name, sha256: Some(sha256) }))
+    let hashed = || money::object_of(written).or_else(|| catalog::object_of(written));
+    file.or_else(|| hashed().map(|(name, sha256)| Named { name, sha256: Some(sha256) }))
 }
 
 /// The store of a host that does not run, or that others may have as well.

@@ -158,7 +158,8 @@ impl Bench {
         let guard = Guard::new(GuardSettings::default()).unwrap();
         let secrets = Arc::new(Secrets::empty(Arc::clone(&any)));
         let (logs, others) = (LogSettings::default(), Arc::clone(&replica));
-        let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), objects, logs, secrets, others);
+        let kept = Arc::clone(&objects);
+        let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), kept, logs, secrets, others);
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
@@ -170,6 +171,8 @@ impl Bench {
             payment: config.clone(),
             make_form: Box::new(|_| None),
             room: CatalogRoom::default(),
+            objects,
+            replica: Arc::clone(&replica),
         };
         let catalog = Arc::new(Catalog::open(Arc::clone(&any), parts).await.unwrap());
         let free = FreeReceipts::open(Arc::clone(&any), clock.clone(), Default::default()).await.unwrap();

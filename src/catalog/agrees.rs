@@ -5,10 +5,11 @@ use super::{
     open::CATALOGUED,
     publish,
     scan::VERSION_OWNERS,
-    version,
+    source::{VERSIONS, check_versions},
 };
 use crate::{
     base::flaws::Flaws,
+    objects::Kept,
     store::{Ended, Store, StoreError},
     tool::Runtime,
 };
@@ -21,12 +22,8 @@ const PAGE: usize = 64;
 /// # Errors
 ///
 /// The store's. A row that does not read is told as a flaw.
-pub async fn check_catalogue(store: &dyn Store, flaws: &mut Flaws) -> Result<(), StoreError> {
-    let mut rows = version::VERSIONS.inspect(store, PAGE);
-    while let Some(row) = rows.next(flaws).await? {
-        let is = row.value.hash();
-        flaws.unless(is == row.key, || format!("version {} is not what it was: its hash is {is}", row.key));
-    }
+pub async fn check_catalogue(store: &dyn Store, objects: &Kept, flaws: &mut Flaws) -> Result<(), StoreError> {
+    check_versions(store, objects, PAGE, flaws).await?;
     // A store that no host has opened since cards are written has none.
     let has_cards = CATALOGUED.get(store, &()).await?.is_some();
     let mut rows = ENDPOINTS.inspect(store, PAGE);
@@ -40,7 +37,7 @@ pub async fn check_catalogue(store: &dyn Store, flaws: &mut Flaws) -> Result<(),
             continue;
         }
         let (running, slug) = (&row.value.version, &row.key);
-        let there = version::VERSIONS.found(store, running).await?.is_some();
+        let there = VERSIONS.found(store, running).await?.is_some();
         flaws.unless(there, || format!("endpoint `{slug}` runs version {running}, which is not there"));
     }
     let mut rows = CARDS.inspect(store, PAGE);
@@ -50,7 +47,7 @@ pub async fn check_catalogue(store: &dyn Store, flaws: &mut Flaws) -> Result<(),
     }
     let mut rows = VERSION_OWNERS.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
-        let there = version::VERSIONS.found(store, &row.key).await?.is_some();
+        let there = VERSIONS.found(store, &row.key).await?.is_some();
         flaws.unless(there, || format!("version {} has an owner, and is not there", row.key));
     }
     let mut rows = publish::RETIRED_OF.inspect(store, PAGE);

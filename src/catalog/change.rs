@@ -10,6 +10,7 @@ use super::{
     draft,
     safety::Report,
     scan::Upload,
+    source::Laid,
     standing::{Reach, Standing},
     version::Prepared,
 };
@@ -44,11 +45,25 @@ impl Catalog {
 
     async fn update_once(&self, slug: &str, patch: Patch, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
         // Nobody waits for the worker that looks at it, nor for the scan.
-        let looked = if patch.is_looked_at() { Some(self.looked_at(slug, &patch, if_match, by).await?) } else { None };
-        let if_match = looked.as_ref().map(|looked| looked.revision).or(if_match);
-        let Looked { handler, prepared, report, .. } = looked.unwrap_or_default();
+        let mut looked = if patch.is_looked_at() { self.looked_at(slug, &patch, if_match, by).await? } else { Looked::default() };
+        looked.revision = looked.revision.or(if_match);
+        let mut laid = self.lay(looked.prepared.as_mut(), looked.report.as_ref(), by).await?;
+        let updated = self.update_looked(slug, patch, by, (looked, laid.as_mut())).await;
+        self.sources.settle(laid, &updated).await;
+        updated
+    }
+
+    /// Makes a change that was looked at.
+    async fn update_looked(
+        &self,
+        slug: &str,
+        patch: Patch,
+        by: By,
+        (looked, laid): (Looked, Option<&mut Laid>),
+    ) -> Result<Arc<Live>, PublishError> {
+        let Looked { revision, handler, prepared, report } = looked;
         let _one = self.changing.lock().await;
-        let before = self.at_revision(slug, if_match).await?;
+        let before = self.at_revision(slug, revision).await?;
         let old = &before.live.endpoint;
         let now = self.clock.now();
         let mut endpoint = self.patched(old, &patch, by)?;
@@ -56,7 +71,6 @@ impl Catalog {
         let mut bundle = before.live.bundle.clone();
         let other_schemas = schemas_differ(old, &endpoint);
         if let Some(prepared) = prepared {
-            rows.append(prepared.kept());
             endpoint.handler = prepared.handler;
             bundle = prepared.bundle;
             endpoint.run_version(Version { by: Some(by.into()), via: patch.via, ..Version::new(prepared.version, now) });
@@ -84,7 +98,7 @@ impl Catalog {
         if !changed.is_empty() {
             events.insert(0, (Kind::EndpointUpdated, json!({ "changed": changed, "version": endpoint.version, "by": by.as_str() })));
         }
-        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows, events }).await?;
+        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows, laid, events }).await?;
         if live.endpoint.version != old.version || other_schemas {
             self.pool.retire(old.id.as_str(), &old.version);
         }
@@ -98,7 +112,7 @@ impl Catalog {
         let mut endpoint = self.patched(old, patch, by)?;
         let handler = self.wanted_handler(&endpoint, patch).await?;
         let other_schemas = schemas_differ(old, &endpoint);
-        let mut looked = Looked { revision: old.revision, handler, prepared: None, report: None };
+        let mut looked = Looked { revision: Some(old.revision), handler, prepared: None, report: None };
         if looked.handler.is_none() && !other_schemas {
             return self.with_report(looked, old, &endpoint).await;
         }
@@ -180,8 +194,8 @@ impl Catalog {
 /// What a worker made of a patch, and what was found in it.
 #[derive(Default)]
 struct Looked {
-    /// Of the endpoint that it was looked at with.
-    revision: u64,
+    /// Of the endpoint that it was looked at with, or that whoever asks has seen.
+    revision: Option<u64>,
     /// What comes to run, as it was uploaded: where the patch brings it, or it is scanned again.
     handler: Option<HandlerDraft>,
     prepared: Option<Prepared>,

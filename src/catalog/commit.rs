@@ -9,6 +9,7 @@ use super::{
     By, Catalog, Live, PublishError,
     entry::{Card, ENDPOINTS},
     granted,
+    source::Laid,
     standing::Standing,
     version::uses,
 };
@@ -17,6 +18,9 @@ use crate::{
     store::{Batch, Durability, Row, StoreError},
     tool::{Availability, Endpoint},
 };
+
+/// How often a commit is tried where another host keeps the same version at that moment, or lets go of it.
+const TRIES: usize = 3;
 
 /// An endpoint as it is, and as it is stored.
 pub(super) struct Before {
@@ -32,6 +36,8 @@ pub(super) struct Change<'a> {
     pub(super) bundle: Option<Arc<Bundle>>,
     /// What is committed with it.
     pub(super) rows: Batch,
+    /// The version that is kept with it, where it is another one.
+    pub(super) laid: Option<&'a mut Laid>,
     pub(super) events: Vec<(Kind, Value)>,
 }
 
@@ -44,7 +50,12 @@ impl Catalog {
         let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?;
         // Another host may have changed it since, or a commit may not have said that it happened.
         self.show_stored(slug, row.as_ref().map(|row| &row.value)).await?;
-        let (row, live) = row.zip(self.find(slug).await?).ok_or_else(unknown)?;
+        let live = match self.find(slug).await {
+            // Its source cannot be had now, and nobody needs it to hold the endpoint back.
+            Err(StoreError::Away(_)) => row.as_ref().map(|row| self.make_without_source(row.value.clone())).transpose()?,
+            found => found?,
+        };
+        let (row, live) = row.zip(live).ok_or_else(unknown)?;
         let stored = row.value.revision;
         if seen.is_some_and(|seen| seen != stored) || live.endpoint.revision != stored {
             return Err(PublishError::Changed(stored));
@@ -60,7 +71,7 @@ impl Catalog {
 
     /// Commits a change and shows it. For who holds the lock of changes: a worker is asked before.
     pub(super) async fn put(&self, change: Change<'_>) -> Result<Arc<Live>, PublishError> {
-        let Change { before, endpoint, bundle, mut rows, events } = change;
+        let Change { before, endpoint, bundle, mut rows, laid, events } = change;
         rows.append(uses(before.map(|before| &before.row.value), Some(&endpoint)));
         match before {
             Some(before) => {
@@ -76,10 +87,14 @@ impl Catalog {
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
         let may_touch = granted(&live.endpoint)?;
-        self.commit(live.endpoint.slug.as_str(), rows).await?;
+        self.commit(live.endpoint.slug.as_str(), rows, laid).await?;
         grant.set(may_touch);
         self.show_entry(&live.endpoint);
-        self.make_known(&live);
+        if live.lacks_source() {
+            self.forget(live.endpoint.slug.as_str());
+        } else {
+            self.make_known(&live);
+        }
         for event in events {
             self.events.announce(&owner, event);
         }
@@ -93,10 +108,10 @@ impl Catalog {
         self.show(|snapshot| snapshot.put(entry, Some(&card.text(slug.as_str()))));
     }
 
-    /// Commits a change of one endpoint. Where it did not happen, or nobody knows, what is stored is shown.
-    pub(super) async fn commit(&self, slug: &str, rows: Batch) -> Result<(), PublishError> {
+    /// Commits a change of one endpoint, and what keeps its version. Where it did not happen, or nobody knows, what is stored is shown.
+    pub(super) async fn commit(&self, slug: &str, rows: Batch, laid: Option<&mut Laid>) -> Result<(), PublishError> {
         let before = self.all().get(slug).is_some();
-        let Err(error) = rows.commit(&*self.store, Durability::Durable).await else { return Ok(()) };
+        let Err(error) = self.commit_rows(rows, laid).await else { return Ok(()) };
         if let Err(error) = self.refresh(slug).await {
             tracing::warn!(endpoint.slug = slug, %error, "what became of a change could not be read; the next one looks again");
         }
@@ -107,6 +122,20 @@ impl Catalog {
             (StoreError::Conflict, None) if before => PublishError::Unknown(slug.to_owned()),
             (error, _) => error.into(),
         })
+    }
+}
+
+impl Catalog {
+    async fn commit_rows(&self, rows: Batch, laid: Option<&mut Laid>) -> Result<(), StoreError> {
+        let Some(laid) = laid else { return rows.commit(&*self.store, Durability::Durable).await.map(drop) };
+        for _ in 1..TRIES {
+            let all = rows.clone().and(self.kept(laid).await?);
+            match all.commit(&*self.store, Durability::Durable).await {
+                Err(StoreError::Conflict) => {}
+                done => return done.map(drop),
+            }
+        }
+        rows.and(self.kept(laid).await?).commit(&*self.store, Durability::Durable).await.map(drop)
     }
 }
 

@@ -51,6 +51,9 @@ pub enum PublishError {
     NothingToDecide,
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// It is where its object cannot be had now, or is lost.
+    #[error("the source cannot be read: {0}")]
+    Source(String),
     #[error("a stored record does not read: {0}")]
     Corrupt(String),
     #[error("a shipped tool is not complete: {0}")]

@@ -190,10 +190,16 @@ impl Catalog {
         let as_stored = |live: &Arc<Live>| live.endpoint.id == stored.id && live.endpoint.revision == stored.revision;
         let ready = self.ready.get(slug).filter(|live| !as_stored(live));
         let made = match &ready {
-            Some(before) => {
-                let made = self.make_stored(stored.clone(), Some(before)).await?;
-                Some((granted(&made.endpoint)?, Arc::new(made)))
-            }
+            Some(before) => match self.make_stored(stored.clone(), Some(before)).await {
+                Ok(made) => Some((granted(&made.endpoint)?, Arc::new(made))),
+                // The next call makes it. Those that run may touch nothing any more: no later decision would reach them.
+                Err(PublishError::Source(_)) => {
+                    self.forget(slug);
+                    self.let_loose(before);
+                    None
+                }
+                Err(error) => return Err(error),
+            },
             None => stored.runs().map(|_| None)?,
         };
         if self.all().get(slug).is_none_or(|entry| !entry.is(&stored.id) || entry.revision != stored.revision) {

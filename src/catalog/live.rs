@@ -71,6 +71,13 @@ impl Deref for Live {
     }
 }
 
+impl Live {
+    /// Whether it was made without its source, which could not be read: it is changed as it is, and not called.
+    pub(super) fn lacks_source(&self) -> bool {
+        matches!(self.runs, Runs::Js) && self.bundle.as_ref().is_none_or(|bundle| bundle.source.is_none())
+    }
+}
+
 /// Tests make other endpoints of one that is there.
 #[cfg(test)]
 impl std::ops::DerefMut for Live {

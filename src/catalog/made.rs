@@ -12,7 +12,7 @@ use crate::{
     base::share::UsualCost,
     capability::Grant,
     money::{SignedOffers, Terms},
-    tool::{self, Endpoint, Runs, Shape},
+    tool::{self, Endpoint, Runs, Shape, Version},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -30,6 +30,12 @@ impl Catalog {
     pub(super) fn make_live(&self, endpoint: Endpoint, bundle: Option<Arc<Bundle>>, grant: Arc<Grant>) -> Result<Live, PublishError> {
         let runs = endpoint.runs()?;
         Ok(self.make(endpoint, runs, bundle, grant))
+    }
+
+    /// An endpoint whose source cannot be read, for who changes it.
+    pub(super) fn make_without_source(&self, mut endpoint: Endpoint) -> Result<Arc<Live>, PublishError> {
+        endpoint.run_version(Version::new(endpoint.version.clone(), endpoint.updated_at));
+        Ok(Arc::new(self.make_live(endpoint, None, Arc::default())?))
     }
 
     /// An endpoint as policy and suspensions have it now.

@@ -10,6 +10,7 @@ use super::{
     Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS,
     entry::{CARDS, Card, ENDPOINTS},
     gathered::Gathered,
+    source::Sources,
     version::uses,
 };
 use crate::{
@@ -37,11 +38,13 @@ impl Catalog {
     ///
     /// The store's, or a row that does not read.
     pub async fn open(store: Arc<dyn Store>, parts: CatalogParts) -> Result<Self, PublishError> {
-        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room } = parts;
+        let CatalogParts { clock, pool, services, events, scanner, builders, base_url, payment, make_form, room, objects, replica } = parts;
         let policy = POLICY.get(&*store, &()).await?.unwrap_or_default();
         let judged = builders.judged().await?;
+        let sources = Sources { store: Arc::clone(&store), objects, replica };
         let catalog = Self {
             store,
+            sources,
             clock,
             pool,
             services,

@@ -12,6 +12,7 @@ use super::{
     safety::Report,
     scan::Upload,
     shipped,
+    source::Laid,
     standing::{Reach, Standing},
     version::{Prepared, uses},
 };
@@ -31,6 +32,14 @@ const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 
 /// Slugs of deleted endpoints of one builder: each stays with them, or with the admin.
 pub(super) const MAX_RETIRED: usize = 1_000;
+
+/// What a worker made of a draft, and what was found in it.
+struct Readied<'a> {
+    prepared: Prepared,
+    report: Option<Report>,
+    /// What the handler is kept by; `None` where nothing is kept of it.
+    laid: Option<&'a mut Laid>,
+}
 
 impl Catalog {
     /// Publishes the shipped tools, or those in `folder`, if the catalogue was never filled before. Says so as long as it is this
@@ -77,7 +86,17 @@ impl Catalog {
         self.may_publish(&owner, by)?;
         self.room_for(&owner, by)?;
         self.free_slug(&draft.slug, &owner, by).await?;
-        let (prepared, report) = self.ready(&draft, &owner, by).await?;
+        let (mut prepared, report) = self.ready(&draft, &owner, by).await?;
+        let mut laid = self.lay(Some(&mut prepared), report.as_ref(), by).await?;
+        let created = self.create_ready(draft, owner, by, Readied { prepared, report, laid: laid.as_mut() }).await;
+        self.sources.settle(laid, &created).await;
+        created
+    }
+
+    /// Publishes a new endpoint whose handler is ready.
+    async fn create_ready(&self, draft: Draft, owner: Owner, by: By, ready: Readied<'_>) -> Result<Arc<Live>, PublishError> {
+        let Readied { prepared, report, laid } = ready;
+        let attested = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         // A worker may have taken its time: all that may have changed meanwhile is looked at again.
         let _one = self.changing.lock().await;
         self.may_publish(&owner, by)?;
@@ -95,14 +114,13 @@ impl Catalog {
         let made = Version { by: Some(by.into()), via: draft.via, ..Version::new(prepared.version.clone(), now) };
         endpoint.run_version(made);
         endpoint.note(&draft.note);
-        rows.append(prepared.kept());
         rows.append(self.claim(&endpoint, draft.handler.as_ref()).await?);
         if let Some(report) = report {
             let upload = Upload { handler: draft.handler.as_ref(), report, attested_at: attested.then_some(now), by };
             self.weigh(&mut endpoint, upload).await?;
         }
         let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
-        self.put(Change { before: None, endpoint, bundle: prepared.bundle, rows, events }).await
+        self.put(Change { before: None, endpoint, bundle: prepared.bundle, rows, laid, events }).await
     }
 
     /// Makes the handler of a new endpoint ready, and scans all of it but what is the host's own: what may take long.
@@ -169,7 +187,7 @@ impl Catalog {
         rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
         rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
         rows.append(Events::stored(owner, &event));
-        self.commit(slug, rows).await?;
+        self.commit(slug, rows, None).await?;
         self.show(|snapshot| snapshot.remove(slug));
         self.forget(slug);
         old.grant.set(Granted::default());

@@ -81,7 +81,7 @@ impl Catalog {
     }
 
     async fn rescan_all(&self) -> Result<Rescanned, PublishError> {
-        let mut found = Rescanned::default();
+        let (mut found, mut unread) = (Rescanned::default(), None);
         let all = self.all();
         for entry in all.values().filter(|entry| *entry.owner != Owner::Platform) {
             let slug = entry.slug.as_str();
@@ -98,10 +98,12 @@ impl Catalog {
                 }
                 // Deleted meanwhile.
                 Err(PublishError::Unknown(_)) => {}
+                // The others are scanned all the same.
+                Err(PublishError::Source(error)) => unread = Some(PublishError::Source(format!("`{slug}`: {error}"))),
                 Err(error) => return Err(error),
             }
         }
-        Ok(found)
+        unread.map_or(Ok(found), Err)
     }
 
     /// Scans one endpoint; answers how it is held back now, if it was not so before.
@@ -134,7 +136,7 @@ impl Catalog {
             events.insert(0, (Kind::EndpointReviewed, json!({ "state": kind.as_str(), "by": By::Host.as_str() })));
         }
         let bundle = before.live.bundle.clone();
-        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
+        self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), laid: None, events }).await?;
         Ok(newly)
     }
 

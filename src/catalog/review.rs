@@ -157,7 +157,7 @@ impl Catalog {
             (Kind::EndpointReviewed, json!({ "decision": verdict.decision, "reason": reason, "limits": limits, "tier": verdict.tier })),
         );
         let bundle = before.live.bundle.clone();
-        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), events }).await?;
+        let live = self.put(Change { before: Some(&before), endpoint, bundle, rows: Batch::new(), laid: None, events }).await?;
         self.leave_tier(old, &live.endpoint);
         Ok(live)
     }

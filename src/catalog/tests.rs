@@ -2,6 +2,7 @@ mod follow;
 mod fuzz;
 mod ready;
 mod snapshot;
+mod source;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
@@ -12,7 +13,7 @@ use crate::{
     base::{clock::Timestamp, id::BuilderId},
     capability::{Guard, GuardSettings, LogSettings, secret::Secrets},
     event::EventSettings,
-    objects::Objects,
+    objects,
     replica::Replica,
     store::{Batch, memory::MemoryStore},
     tool,
@@ -30,14 +31,49 @@ async fn catalog_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) 
 
 /// The same with room for so much.
 async fn catalog_with(store: Arc<dyn Store>, room: CatalogRoom) -> (Arc<Catalog>, tempfile::TempDir) {
-    let (folder, clock) = (tempfile::tempdir().unwrap(), Clock::fixed(Timestamp(1_800_000_000_000)));
-    let guard = Guard::new(GuardSettings::default()).unwrap();
-    let (objects, secrets) = (Objects::in_folder(Arc::clone(&store), folder.path()), Arc::new(Secrets::empty(Arc::clone(&store))));
+    let folder = tempfile::tempdir().unwrap();
     let replica = Replica::new(Arc::clone(&store));
+    (catalog_in(&folder, store, room, replica).await, folder)
+}
+
+/// Where objects are in a folder.
+fn bucket_in(folder: &tempfile::TempDir) -> objects::Kept {
+    objects::Kept::at(&objects::Place::Folder(folder.path().join("objects"))).unwrap()
+}
+
+/// A folder that every host has.
+struct Everywhere(objects::Kept);
+
+#[async_trait::async_trait]
+impl objects::Bucket for Everywhere {
+    async fn put(&self, name: &str, content: bytes::Bytes) -> std::io::Result<()> {
+        self.0.put(name, content).await
+    }
+
+    async fn get(&self, name: &str) -> std::io::Result<Option<bytes::Bytes>> {
+        self.0.get(name).await
+    }
+
+    async fn delete(&self, name: &str) -> std::io::Result<()> {
+        self.0.delete(name).await
+    }
+
+    fn is_everywhere(&self) -> bool {
+        true
+    }
+}
+
+/// The same with its objects in this folder, as one of those who write what `replica` says.
+async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: CatalogRoom, replica: Arc<Replica>) -> Arc<Catalog> {
+    let clock = Clock::fixed(Timestamp(1_800_000_000_000));
+    let guard = Guard::new(GuardSettings::default()).unwrap();
+    let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(Everywhere(bucket_in(folder))));
+    let (secrets, logs) = (Arc::new(Secrets::empty(Arc::clone(&store))), LogSettings::default());
+    let (of_files, others) = (Arc::clone(&objects), Arc::clone(&replica));
     let parts = CatalogParts {
         clock: clock.clone(),
         pool: Pool::start(PoolConfig { spares: 0, ..PoolConfig::new("/bin/false") }).unwrap(),
-        services: CapabilityServices::new(Arc::clone(&store), clock.clone(), guard, objects, LogSettings::default(), secrets, replica),
+        services: CapabilityServices::new(Arc::clone(&store), clock.clone(), guard, of_files, logs, secrets, others),
         events: Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default())),
         scanner: Arc::new(Scanner::new(&Default::default())),
         builders: Arc::new(Builders::new(Arc::clone(&store), clock.clone())),
@@ -45,8 +81,10 @@ async fn catalog_with(store: Arc<dyn Store>, room: CatalogRoom) -> (Arc<Catalog>
         payment: PaymentConfig::for_network("eip155:84532", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C").unwrap(),
         make_form: Box::new(|_| None),
         room,
+        objects,
+        replica,
     };
-    (Arc::new(Catalog::open(store, parts).await.unwrap()), folder)
+    Arc::new(Catalog::open(store, parts).await.unwrap())
 }
 
 fn draft(slug: &str) -> Draft {

@@ -1,4 +1,4 @@
-//! Versions of handlers: checked in the sandbox, kept by their hash, loaded again.
+//! Versions of handlers: checked in the sandbox, kept by their hash ([`source`](super::source) says where), loaded again.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -10,18 +10,21 @@ use serde_json::Value;
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
 
-use super::{Catalog, HandlerDraft, PublishError, bundle::bundle, scan::VERSION_OWNERS};
+use super::{
+    By, Catalog, HandlerDraft, PublishError,
+    bundle::bundle,
+    safety::Report,
+    scan::VERSION_OWNERS,
+    source::{Laid, StoredSource, StoredVersion, hash_of},
+};
 use crate::{
     base::{
         aside::{aside, length},
         clock::Timestamp,
     },
     store::{Batch, Direction, Durability, Ended, StoreError, Table, schema},
-    tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug},
+    tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug, finding::ScanOutcome},
 };
-
-pub(super) const VERSIONS: Table<String, StoredVersion> = schema::VERSIONS.holding();
-crate::store::json_values!(StoredVersion);
 
 /// Version, and the slug of an endpoint that needs it.
 const USES: Table<(Ended<String>, String), ()> = schema::VERSION_USES.holding();
@@ -40,23 +43,6 @@ pub(super) struct LetGo {
     at: Timestamp,
 }
 
-/// What a version answers with, as stored under its hash.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum StoredVersion {
-    Js(StoredSource),
-    Static { response: Arc<Value> },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct StoredSource {
-    language: Language,
-    source: String,
-    /// JavaScript with the types blanked out; absent when `source` is JavaScript.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stripped: Option<String>,
-}
-
 /// A handler that is ready to be published.
 pub(super) struct Prepared {
     pub(super) handler: Handler,
@@ -70,14 +56,6 @@ impl Prepared {
     /// As it was uploaded; `None` for built-in handlers.
     pub(super) fn uploaded(&self) -> Option<HandlerDraft> {
         self.stored.as_ref().map(StoredVersion::uploaded)
-    }
-
-    /// What keeps it.
-    pub(super) fn kept(&self) -> Batch {
-        let Some(stored) = &self.stored else { return Batch::new() };
-        let mut batch = VERSIONS.put(&self.version, stored);
-        batch.delete(&LET_GO, &self.version);
-        batch
     }
 }
 
@@ -93,41 +71,6 @@ pub(super) fn uses(before: Option<&Endpoint>, after: Option<&Endpoint>) -> Batch
     batch
 }
 
-/// What a source is known by.
-fn hash_of(source: &str, language: Language) -> String {
-    let tag = match language {
-        Language::Js => "js",
-        Language::Ts => "ts",
-    };
-    crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
-}
-
-impl StoredVersion {
-    /// What it is known by, as its content has it.
-    pub(super) fn hash(&self) -> String {
-        match self {
-            Self::Js(StoredSource { language, source, .. }) => hash_of(source, *language),
-            Self::Static { response } => crate::money::receipt::json_hash(response),
-        }
-    }
-
-    fn uploaded(&self) -> HandlerDraft {
-        match self {
-            Self::Js(StoredSource { language, source, .. }) => HandlerDraft::Source { source: source.clone(), language: *language },
-            Self::Static { response } => HandlerDraft::Response { response: Arc::clone(response) },
-        }
-    }
-}
-
-impl StoredSource {
-    fn bundle(&self, slug: &Slug, version: &str) -> Bundle {
-        match &self.stripped {
-            Some(stripped) => bundle(slug, version, Some((stripped, Language::Js)), Schemas::default()),
-            None => bundle(slug, version, Some((&self.source, self.language)), Schemas::default()),
-        }
-    }
-}
-
 impl Catalog {
     /// A version as it was uploaded; `None` when it is not kept or was built in.
     ///
@@ -135,7 +78,24 @@ impl Catalog {
     ///
     /// The store's, or a record that does not read.
     pub async fn uploaded(&self, version: &str) -> Result<Option<HandlerDraft>, PublishError> {
-        Ok(self.stored_version(version).await?.as_ref().map(StoredVersion::uploaded))
+        Ok(self.sources.get(version).await?.as_ref().map(StoredVersion::uploaded))
+    }
+
+    /// Puts what a handler is kept by where it is to be, before the lock of changes is taken: a bucket may take its time. What was found in it
+    /// `by` whom it is uploaded may keep it from being stored, and nothing of it is put anywhere then.
+    pub(super) async fn lay(&self, prepared: Option<&mut Prepared>, report: Option<&Report>, by: By) -> Result<Option<Laid>, StoreError> {
+        let Some((version, stored)) = prepared.and_then(|prepared| Some((&prepared.version, prepared.stored.take()?))) else {
+            return Ok(None);
+        };
+        let blocked = by == By::Builder && report.is_some_and(|report| report.outcome == ScanOutcome::Block);
+        if blocked { Ok(Some(Laid::in_row(version, stored))) } else { self.sources.lay(version, stored).await.map(Some) }
+    }
+
+    /// What keeps a version that was laid.
+    pub(super) async fn kept(&self, laid: &mut Laid) -> Result<Batch, StoreError> {
+        let mut batch = self.sources.kept(laid).await?;
+        batch.delete(&LET_GO, laid.version());
+        Ok(batch)
     }
 
     /// What lets go of handlers that `before` needed, and neither it as it is `after` nor any other endpoint
@@ -148,7 +108,7 @@ impl Catalog {
             match self.store.is_shared() {
                 // Another host may have an endpoint with it that is not heard of here yet.
                 true => batch.put(&LET_GO, &version, &LetGo { at }),
-                false => batch.delete(&VERSIONS, &version).delete(&VERSION_OWNERS, &version),
+                false => batch.append(self.sources.gone(&version).await?).delete(&VERSION_OWNERS, &version),
             };
         }
         Ok(batch)
@@ -169,7 +129,7 @@ impl Catalog {
                 let mut batch = Batch::new();
                 batch.remove(&LET_GO, row);
                 if gone.contains(&row.key) {
-                    batch.delete(&VERSIONS, &row.key).delete(&VERSION_OWNERS, &row.key);
+                    batch.append(self.sources.gone(&row.key).await?).delete(&VERSION_OWNERS, &row.key);
                 }
                 match batch.commit(&*self.store, Durability::Buffered).await {
                     // Somebody publishes it at this moment.
@@ -297,7 +257,7 @@ impl Catalog {
 
     /// A version that is kept, as [`Catalog::prepare`] made it; `None` when it is not kept or was built in.
     pub(super) async fn prepared(&self, slug: &Slug, version: &str) -> Result<Option<Prepared>, PublishError> {
-        let Some(stored) = self.stored_version(version).await? else { return Ok(None) };
+        let Some(stored) = self.sources.get(version).await? else { return Ok(None) };
         let (handler, bundle) = match &stored {
             StoredVersion::Js(source) => (Handler::Js { language: source.language }, Some(Arc::new(source.bundle(slug, version)))),
             StoredVersion::Static { response } => (Handler::Static(Arc::clone(response)), None),
@@ -305,16 +265,12 @@ impl Catalog {
         Ok(Some(Prepared { handler, version: version.to_owned(), bundle, stored: Some(stored) }))
     }
 
-    async fn stored_version(&self, version: &str) -> Result<Option<StoredVersion>, PublishError> {
-        Ok(VERSIONS.get(&*self.store, &version.to_owned()).await?)
-    }
-
     /// What the sandbox loads for an endpoint; `None` for built-in handlers.
     pub(super) async fn stored_bundle(&self, endpoint: &Endpoint) -> Result<Option<Arc<Bundle>>, PublishError> {
         if endpoint.handler_type.runtime() == Runtime::ManagedBuiltin {
             return Ok(None);
         }
-        match self.stored_version(&endpoint.version).await? {
+        match self.sources.get(&endpoint.version).await? {
             Some(StoredVersion::Js(stored)) => Ok(Some(Arc::new(stored.bundle(&endpoint.slug, &endpoint.version)))),
             Some(StoredVersion::Static { .. }) | None => {
                 Err(PublishError::Corrupt(format!("the source of `{}` is missing", endpoint.slug)))

@@ -25,6 +25,11 @@ pub trait Bucket: Send + Sync + 'static {
 
     /// Removes the blob of a name, whether it is there or not.
     async fn delete(&self, name: &str) -> io::Result<()>;
+
+    /// Whether every host that has the store is sure to have the blobs: a folder may be one machine's.
+    fn is_everywhere(&self) -> bool {
+        false
+    }
 }
 
 /// Where a host's objects are.
@@ -72,7 +77,10 @@ impl FromStr for Place {
 
 /// Objects as a place keeps them: `<first two hex digits>/<name>`.
 #[derive(Debug, Clone)]
-pub struct Kept(Arc<dyn ObjectStore>);
+pub struct Kept {
+    blobs: Arc<dyn ObjectStore>,
+    is_everywhere: bool,
+}
 
 impl Kept {
     /// Takes a place up; the folder is made.
@@ -85,11 +93,12 @@ impl Kept {
         match place {
             Place::Folder(folder) => {
                 std::fs::create_dir_all(folder).map_err(|error| BucketError::Unusable(format!("{}: {error}", folder.display())))?;
-                Ok(Self(Arc::new(LocalFileSystem::new_with_prefix(folder).map_err(unusable)?.with_fsync(true))))
+                let files = LocalFileSystem::new_with_prefix(folder).map_err(unusable)?.with_fsync(true);
+                Ok(Self { blobs: Arc::new(files), is_everywhere: false })
             }
             Place::S3 { bucket, prefix } => {
                 let bucket = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(unusable)?;
-                Ok(Self(Arc::new(PrefixStore::new(bucket, prefix.as_str()))))
+                Ok(Self { blobs: Arc::new(PrefixStore::new(bucket, prefix.as_str())), is_everywhere: true })
             }
         }
     }
@@ -109,7 +118,7 @@ impl Kept {
     /// Objects in memory: nothing outlives the value.
     #[must_use]
     pub fn in_memory() -> Self {
-        Self(Arc::new(InMemory::new()))
+        Self { blobs: Arc::new(InMemory::new()), is_everywhere: false }
     }
 
     /// Whether there is a blob of this name.
@@ -118,7 +127,7 @@ impl Kept {
     ///
     /// Those of the place.
     pub async fn has(&self, name: &str) -> io::Result<bool> {
-        match self.0.head(&path(name)?).await {
+        match self.blobs.head(&path(name)?).await {
             Ok(_) => Ok(true),
             Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(io::Error::other(error)),
@@ -154,11 +163,11 @@ fn path(name: &str) -> io::Result<Path> {
 #[async_trait]
 impl Bucket for Kept {
     async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
-        self.0.put(&path(name)?, content.into()).await.map(|_| ()).map_err(io::Error::other)
+        self.blobs.put(&path(name)?, content.into()).await.map(|_| ()).map_err(io::Error::other)
     }
 
     async fn get(&self, name: &str) -> io::Result<Option<Bytes>> {
-        match self.0.get(&path(name)?).await {
+        match self.blobs.get(&path(name)?).await {
             Ok(found) => found.bytes().await.map(Some).map_err(io::Error::other),
             Err(Error::NotFound { .. }) => Ok(None),
             Err(error) => Err(io::Error::other(error)),
@@ -166,9 +175,13 @@ impl Bucket for Kept {
     }
 
     async fn delete(&self, name: &str) -> io::Result<()> {
-        match self.0.delete(&path(name)?).await {
+        match self.blobs.delete(&path(name)?).await {
             Err(error) if !matches!(error, Error::NotFound { .. }) => Err(io::Error::other(error)),
             _ => Ok(()),
         }
+    }
+
+    fn is_everywhere(&self) -> bool {
+        self.is_everywhere
     }
 }

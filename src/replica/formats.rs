@@ -37,7 +37,7 @@ pub(super) struct Known {
 }
 
 /// What this version knows.
-pub(super) const OWN: Known = Known { reads: 7, writes: 4, wants: SELLERS_KEPT };
+pub(super) const OWN: Known = Known { reads: 8, writes: 4, wants: SOURCES_APART };
 
 /// The form in which the row of an answer names the object that holds its body.
 pub const ANSWERS_APART: u32 = 5;
@@ -47,6 +47,9 @@ pub const RECEIPTS_SHORT: u32 = 6;
 
 /// The form of sales whose sellers are listed beside, by all who serve the store.
 pub const SELLERS_KEPT: u32 = 7;
+
+/// The form in which the row of a version names the object that holds it.
+pub const SOURCES_APART: u32 = 8;
 
 /// Forms of rows, up to a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

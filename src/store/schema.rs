@@ -94,8 +94,8 @@ tables! {
     CATALOGUED: Meta "catalogued", () => "String", Forever;
     /// Which endpoints have a version, or can be rolled back to it.
     VERSION_USES: Catalogue "uses/", (Ended<String>, String) => "()", With("the endpoint, as long as it needs the version");
-    /// Handlers' sources, by the hash that is their version.
-    VERSIONS: Versions "", String => "StoredVersion", With("the endpoints that have the version");
+    /// Handlers' sources, by the hash that is their version: long ones as objects that the rows name.
+    VERSIONS: Versions "", String => "VersionRow", With("the endpoints that have the version");
     /// Who uploaded a version first.
     VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
     /// Versions that no endpoint has any more, as far as one of the hosts knows that share a store, and since when.

@@ -1,9 +1,12 @@
 //! A host whose objects are in a bucket.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::harness::{
     Host, HostBuilder, js,
+    postgres::Postgres,
     s3::{BUCKET, KEY_ID, S3, SECRET},
 };
 
@@ -51,6 +54,29 @@ async fn files_are_in_the_bucket_and_only_there() {
 
     assert_eq!(does(&host, "delete", "").await.is(200).json()["text"], json!(null));
     assert!(s3.objects("of/host").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_source_is_read_from_the_bucket_by_every_host() {
+    let (s3, server) = (S3::start().await, Postgres::start());
+    let how = kept_in(&s3, SECRET).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    let host = how.start().await;
+    let other = host.beside().await;
+    let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
+    // In rows, until it is sure that nobody serves the store who does not read the other form.
+    let mut published = 0;
+    while s3.objects("of/host").is_empty() {
+        assert!(published < 300, "none is in the bucket");
+        published += 1;
+        host.publish(&js(&format!("long-{published}"), 0.0, &format!("{lines}export default () => ({{ n: {published} }});"))).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for n in [1, published] {
+        for host in [&host, &other] {
+            assert_eq!(host.call(&format!("long-{n}"), &json!({})).await.is(200).json(), json!({ "n": n }));
+        }
+    }
+    assert!(!host.folder().join("data/files").exists());
 }
 
 #[tokio::test]

@@ -1,8 +1,11 @@
-//! Large answers, over HTTP.
+//! Large answers and long sources, over HTTP.
 
+use std::fs;
+
+use reqwest::Method;
 use serde_json::json;
 
-use crate::harness::{Host, Payer, js};
+use crate::harness::{Host, Payer, js, tollhouse};
 
 /// Answers more than a row holds, and how often it ran.
 const LARGE: &str = "export default async (req, ctx) => {
@@ -23,11 +26,10 @@ async fn a_large_answer_outlives_a_restart_and_one_that_is_lost_is_told_and_not_
     let again = host.call_paid("large", &json!({}), &payment).await.is(200);
     assert_eq!((&again.body, again.receipt_id()), (&first.body, first.receipt_id()));
 
-    let folders = std::fs::read_dir(host.folder().join("data/files")).unwrap();
-    let files: Vec<_> =
-        folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap()).map(|file| file.unwrap().path()).collect();
+    let folders = fs::read_dir(host.folder().join("data/files")).unwrap();
+    let files: Vec<_> = folders.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap()).map(|file| file.unwrap().path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
-    std::fs::remove_file(&files[0]).unwrap();
+    fs::remove_file(&files[0]).unwrap();
     let lost = host.call_paid("large", &json!({}), &payment).await.is(500).json();
     let error = &lost["error"];
     assert_eq!((&error["code"], &error["charged"], &error["paymentId"]), (&json!("answer_lost"), &json!(true), &json!(payment.id())));
@@ -36,4 +38,40 @@ async fn a_large_answer_outlives_a_restart_and_one_that_is_lost_is_told_and_not_
     // Nor is it sold again of a tool that takes no calls.
     host.change("large", &json!({ "status": "paused" })).await;
     assert_eq!(host.call_paid("large", &json!({}), &payment).await.is(500).json()["error"]["code"], "answer_lost");
+}
+
+/// Its source is an object, since it is long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can_be_held_back() {
+    let mut host = Host::builder().env("TOLLHOUSE_BASE_URL", "https://tollhouse.example").start().await;
+    let lines = (0..2_000).map(|n| format!("// line {n}\n")).collect::<String>();
+    host.publish(&js("long", 0.01, &format!("{lines}export default () => ({{ read: true }});"))).await;
+    host.publish(&js("short", 0.0, "export default () => ({ read: true });")).await;
+    let files = host.folder().join("data/files");
+    assert_eq!(fs::read_dir(&files).unwrap().count(), 1, "the long one");
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("long").await);
+    host.restart().await;
+    let beside = host.folder().join("beside");
+    fs::rename(&files, &beside).unwrap();
+    fs::write(&files, "no folder").unwrap();
+    host.call("long", &json!({})).await.fails(503, "store_unavailable", "host");
+    host.call_paid("long", &json!({}), &payment).await.fails(503, "store_unavailable", "host");
+    assert_eq!(host.payment(&payment.id()).await, None, "nobody has looked at it");
+    host.call("short", &json!({})).await.is(200);
+    for decision in ["takedown", "restore"] {
+        host.manage(Method::POST, "/ai/admin/reviews/long", &json!({ "decision": decision })).await.is(200);
+        let told = host.call("long", &json!({})).await;
+        assert_ne!(told.status, 402, "{told:?}");
+    }
+    fs::remove_file(&files).unwrap();
+    fs::rename(&beside, &files).unwrap();
+    assert_eq!(host.call_paid("long", &json!({}), &payment).await.is(200).json(), json!({ "read": true }));
+    host.kill9();
+    let check = |data: &std::path::Path| tollhouse().args(["store", "check", "--data"]).arg(data).output().unwrap();
+    let data = host.folder().join("data");
+    assert!(check(&data).status.success());
+    fs::rename(&files, &beside).unwrap();
+    let checked = check(&data);
+    assert!(!checked.status.success() && String::from_utf8_lossy(&checked.stdout).contains(" is missing (object "), "{checked:?}");
 }

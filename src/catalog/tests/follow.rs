@@ -20,7 +20,7 @@ async fn two() -> (Arc<Catalog>, Arc<Catalog>, [tempfile::TempDir; 2]) {
 }
 
 /// A host hears of all that was changed so far.
-async fn hears(catalog: &Catalog) {
+pub(super) async fn hears(catalog: &Catalog) {
     let changes = catalog.store.changes(0, usize::MAX).await.unwrap();
     assert!(!changes.gone);
     catalog.heed(&changes.changes).await.unwrap();

@@ -1,0 +1,319 @@
+//! Where versions of handlers are kept: in their row, or, where they are long, as an object that the row names.
+//!
+//! An object is put before the commit that has the row name it, and goes once the row does. A row that is there is never written over, for
+//! its object would stay for good: whoever publishes the same content once more relies on it.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tollhouse_protocol::{Bundle, Language, Schemas};
+
+use super::{HandlerDraft, PublishError, bundle::bundle};
+use crate::{
+    base::flaws::Flaws,
+    objects::{self, Bucket as _, Objects, Promised},
+    replica::{Replica, SOURCES_APART},
+    store::{self, Batch, Formatted, Store, StoreError, Table, Value as _, Written, read_postcard, schema, write_postcard},
+    tool::Slug,
+};
+
+pub(super) const VERSIONS: Table<String, VersionRow> = schema::VERSIONS.holding();
+
+/// The longest version that lies in its row, in bytes. The first call of a host waits for it, and for one request more where it is an object;
+/// a longer one takes a worker as long to read, and a database would write it to its log, and send it to each standby.
+pub(super) const IN_ROW: usize = 16 * 1024;
+
+/// How long a bucket may take for one. The row takes it then, as short ones.
+const PUT_WITHIN: Duration = Duration::from_secs(5);
+/// How long whoever wants one waits for it.
+const GET_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a version answers with, by the hash that is its name.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum StoredVersion {
+    Js(StoredSource),
+    Static { response: Arc<Value> },
+}
+crate::store::json_values!(StoredVersion);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct StoredSource {
+    pub(super) language: Language,
+    pub(super) source: String,
+    /// JavaScript with the types blanked out; absent when `source` is JavaScript.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) stripped: Option<String>,
+}
+
+/// The row of a version.
+#[derive(Debug, PartialEq)]
+pub(super) enum VersionRow {
+    /// All of it.
+    Whole(StoredVersion),
+    /// Which object it is.
+    Apart(Object),
+}
+
+/// Where a version is that its row does not hold: an object of the bytes that the row would have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Object {
+    name: String,
+    /// In hex.
+    sha256: String,
+    bytes: u64,
+}
+
+/// Which object a row of versions names, and its SHA-256 in hex; `None` of a row that names none.
+#[must_use]
+pub fn object_of(written: &Written) -> Option<(String, String)> {
+    match VERSIONS.read(written.of(&VERSIONS)?).ok()?.value {
+        VersionRow::Whole(_) => None,
+        VersionRow::Apart(Object { name, sha256, .. }) => Some((name, sha256)),
+    }
+}
+
+/// What a source is known by.
+pub(super) fn hash_of(source: &str, language: Language) -> String {
+    let tag = match language {
+        Language::Js => "js",
+        Language::Ts => "ts",
+    };
+    crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
+}
+
+impl StoredVersion {
+    /// What it is known by, as its content has it.
+    pub(super) fn hash(&self) -> String {
+        match self {
+            Self::Js(StoredSource { language, source, .. }) => hash_of(source, *language),
+            Self::Static { response } => crate::money::receipt::json_hash(response),
+        }
+    }
+
+    pub(super) fn uploaded(&self) -> HandlerDraft {
+        match self {
+            Self::Js(StoredSource { language, source, .. }) => HandlerDraft::Source { source: source.clone(), language: *language },
+            Self::Static { response } => HandlerDraft::Response { response: Arc::clone(response) },
+        }
+    }
+}
+
+impl StoredSource {
+    pub(super) fn bundle(&self, slug: &Slug, version: &str) -> Bundle {
+        match &self.stripped {
+            Some(stripped) => bundle(slug, version, Some((stripped, Language::Js)), Schemas::default()),
+            None => bundle(slug, version, Some((&self.source, self.language)), Schemas::default()),
+        }
+    }
+}
+
+/// One that is whole is written as every version of the program before wrote it; the other form is only for those who read it.
+impl store::Value for VersionRow {
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Whole(version) => version.to_bytes(),
+            Self::Apart(object) => object.to_bytes(),
+        }
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        Object::of_bytes(bytes).map(Self::Apart).or_else(|| StoredVersion::of_bytes(bytes).map(Self::Whole))
+    }
+}
+
+impl Formatted for Object {
+    const FORMAT: u8 = 2;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        write_postcard(self, out);
+    }
+
+    fn read(format: u8, bytes: &[u8]) -> Option<Self> {
+        (format == Self::FORMAT).then(|| read_postcard(bytes)).flatten()
+    }
+}
+
+/// All versions of a host's handlers.
+pub(super) struct Sources {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) objects: Arc<Objects>,
+    pub(super) replica: Arc<Replica>,
+}
+
+/// A version that is to be kept.
+pub(super) struct Laid {
+    version: String,
+    row: VersionRow,
+    promised: Option<Promised>,
+    /// Whether the last commit that was made for it has its row name the object.
+    is_named: bool,
+}
+
+impl Laid {
+    /// One that its row is to hold.
+    pub(super) fn in_row(version: &str, stored: StoredVersion) -> Self {
+        Self { version: version.to_owned(), row: VersionRow::Whole(stored), promised: None, is_named: false }
+    }
+
+    /// What it is known by.
+    pub(super) fn version(&self) -> &String {
+        &self.version
+    }
+}
+
+impl Sources {
+    /// A version that is kept.
+    ///
+    /// # Errors
+    ///
+    /// The store's; [`PublishError::Source`] where its object cannot be read.
+    pub(super) async fn get(&self, version: &str) -> Result<Option<StoredVersion>, PublishError> {
+        let key = version.to_owned();
+        let object = match VERSIONS.get(&*self.store, &key).await? {
+            None => return Ok(None),
+            Some(VersionRow::Whole(stored)) => return Ok(Some(stored)),
+            Some(VersionRow::Apart(object)) => object,
+        };
+        let lost = |error: String| {
+            tracing::error!(version, object.name, error, "a version is lost");
+            Err(PublishError::Source(error))
+        };
+        match tokio::time::timeout(GET_WITHIN, self.objects.get(&object.name, Some(&object.sha256))).await {
+            Ok(Ok(Some(content))) => match StoredVersion::of_bytes(&content) {
+                Some(stored) => Ok(Some(stored)),
+                None => lost("its object is no version".to_owned()),
+            },
+            // It was let go of between the two reads.
+            Ok(Ok(None)) if VERSIONS.found(&*self.store, &key).await?.is_none() => Ok(None),
+            Ok(Ok(None)) => lost("its object is not where it was put".to_owned()),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => lost(error.to_string()),
+            Ok(Err(error)) => Err(PublishError::Source(format!("the bucket is away: {error}"))),
+            Err(_) => Err(PublishError::Source(format!("the bucket did not answer within {} s", GET_WITHIN.as_secs()))),
+        }
+    }
+
+    /// Puts a long version where such are, unless it is kept already. One that cannot be put there now, or may not be found there by every
+    /// host, is stored as short ones are.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn lay(&self, version: &str, stored: StoredVersion) -> Result<Laid, StoreError> {
+        let content = Bytes::from(stored.to_bytes());
+        let bytes = content.len();
+        let is_apart =
+            bytes > IN_ROW && self.objects.are_everywhere() && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
+        let promised = if is_apart { self.put_apart(content).await } else { None };
+        let Some(promised) = promised else { return Ok(Laid::in_row(version, stored)) };
+        let object = Object { name: promised.name.clone(), sha256: promised.sha256.clone(), bytes: bytes as u64 };
+        Ok(Laid { version: version.to_owned(), row: VersionRow::Apart(object), promised: Some(promised), is_named: false })
+    }
+
+    async fn put_apart(&self, content: Bytes) -> Option<Promised> {
+        let logged = |error: &dyn std::fmt::Display| tracing::warn!(%error, "a long source is stored in a row: it could not be put apart");
+        match self.replica.may_write(SOURCES_APART).await {
+            Ok(true) => {}
+            // A host of an earlier version serves the store too.
+            Ok(false) => return None,
+            Err(error) => {
+                logged(&error);
+                return None;
+            }
+        }
+        match tokio::time::timeout(PUT_WITHIN, self.objects.put(content)).await {
+            Ok(Ok(promised)) => Some(promised),
+            Ok(Err(error)) => {
+                logged(&error);
+                None
+            }
+            Err(elapsed) => {
+                logged(&elapsed);
+                None
+            }
+        }
+    }
+
+    /// What keeps it: a row, or that there is one.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn kept(&self, laid: &mut Laid) -> Result<Batch, StoreError> {
+        let found = VERSIONS.found(&*self.store, &laid.version).await?;
+        let mut batch = Batch::new();
+        laid.is_named = false;
+        match found.map(|found| VERSIONS.read(found)) {
+            Some(Ok(row)) => _ = batch.holds(&VERSIONS, &row),
+            Some(Err(_)) => _ = batch.put(&VERSIONS, &laid.version, &laid.row),
+            None => _ = batch.insert(&VERSIONS, &laid.version, &laid.row),
+        }
+        if !batch.writes.is_empty()
+            && let Some(promised) = &laid.promised
+        {
+            promised.keep(&mut batch);
+            laid.is_named = true;
+        }
+        Ok(batch)
+    }
+
+    /// Takes back what no row has come to name, as is known by how its change ended.
+    pub(super) async fn settle<T>(&self, laid: Option<Laid>, ended: &Result<T, PublishError>) {
+        let Some(Laid { promised: Some(promised), is_named, .. }) = laid else { return };
+        let may_be_named = matches!(ended, Ok(_) | Err(PublishError::Store(StoreError::Unknown(_))));
+        if !(is_named && may_be_named) {
+            self.objects.withdraw(promised).await;
+        }
+    }
+
+    /// What lets go of a version. Its object is collected later.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub(super) async fn gone(&self, version: &str) -> Result<Batch, StoreError> {
+        let (key, mut batch) = (version.to_owned(), Batch::new());
+        match VERSIONS.found(&*self.store, &key).await?.map(|found| VERSIONS.read(found)) {
+            Some(Ok(row)) => {
+                batch.remove(&VERSIONS, &row);
+                if let VersionRow::Apart(object) = row.value {
+                    _ = self.objects.ends(&mut batch, [object.name]);
+                }
+            }
+            Some(Err(error)) => {
+                tracing::error!(version, %error, "a version that goes does not read: an object of it stays");
+                batch.delete(&VERSIONS, &key);
+            }
+            None => {}
+        }
+        Ok(batch)
+    }
+}
+
+/// Holds each version against the hash that it is found by, wherever it is: of a store that nobody writes to.
+pub(super) async fn check_versions(store: &dyn Store, objects: &objects::Kept, page: usize, flaws: &mut Flaws) -> Result<(), StoreError> {
+    let mut rows = VERSIONS.inspect(store, page);
+    while let Some(row) = rows.next(flaws).await? {
+        let (version, stored) = (row.key, row.value);
+        let stored = match stored {
+            VersionRow::Whole(stored) => Some(stored),
+            VersionRow::Apart(Object { name, sha256, .. }) => match objects.get(&name).await {
+                Ok(Some(content)) if objects::digest(&content) == sha256 => StoredVersion::of_bytes(&content),
+                Ok(Some(_)) => None,
+                Ok(None) => {
+                    flaws.tell(format!("version {version} is missing (object {name})"));
+                    continue;
+                }
+                Err(error) => {
+                    flaws.tell(format!("version {version} cannot be read (object {name}): {error}"));
+                    continue;
+                }
+            },
+        };
+        let is = stored.map_or_else(|| "unknown".to_owned(), |stored| stored.hash());
+        flaws.unless(is == version, || format!("version {version} is not what it was: its hash is {is}"));
+    }
+    Ok(())
+}
