@@ -1,32 +1,58 @@
-//! The tests that the sandbox's promises name are there.
+//! The tests that promises name are there, and every kind of state has a promise.
+
+use tollhouse::store::Space;
 
 use super::{read, root};
 
-/// The tables of `sandbox/README.md` whose last column names tests.
-const SECTIONS: [&str; 2] = ["## Between owners", "## What a builder's or caller's bytes can use"];
+/// Where the promises of each kind of state are.
+const KEPT: (&str, &str) = ("docs/operators.md", "## What is kept, and what can be lost");
 
-/// What a row's last column names, of a table of `section`.
-fn named(readme: &str, section: &str) -> Vec<Vec<String>> {
-    let section = readme.split_once(&format!("{section}\n")).unwrap_or_else(|| panic!("no section `{section}`")).1;
+/// The tables whose last column names tests, by document and section.
+const SECTIONS: [(&str, &str); 4] = [
+    ("sandbox/README.md", "## Between owners"),
+    ("sandbox/README.md", "## What a builder's or caller's bytes can use"),
+    ("docs/operators.md", "## What hosts of one store share"),
+    KEPT,
+];
+
+/// The rows of a section's table, without its head.
+fn rows((document, section): (&str, &str)) -> Vec<String> {
+    let text = read(&root().join(document));
+    let section = text.split_once(&format!("{section}\n")).unwrap_or_else(|| panic!("no section `{section}`")).1;
     let rows = section.lines().take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| "));
-    let last = rows.skip(1).filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
-    last.map(|cell| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()).collect()
+    rows.skip(1).map(str::to_owned).collect()
+}
+
+/// What a cell has in backticks.
+fn quoted(cell: &str) -> Vec<&str> {
+    cell.split('`').skip(1).step_by(2).collect()
 }
 
 #[test]
 fn every_test_that_a_promise_names_is_there() {
-    let readme = read(&root().join("sandbox/README.md"));
     let mut sources = String::new();
     ["src", "sandbox", "tests"].iter().for_each(|folder| gather(&root().join(folder), &mut sources));
     for section in SECTIONS {
-        let rows = named(&readme, section);
-        assert!(rows.len() > 5, "{section}: {} rows", rows.len());
+        let rows = rows(section);
+        assert!(rows.len() > 5, "{section:?}: {} rows", rows.len());
         for row in &rows {
-            assert!(!row.is_empty(), "{section}: each of {} rows names a test", rows.len());
-            let missing: Vec<_> = row.iter().filter(|test| !sources.contains(&format!("fn {test}("))).collect();
-            assert!(missing.is_empty(), "{section}: no test is called {missing:?}");
+            let named = quoted(row.trim_end_matches('|').rsplit('|').next().unwrap_or_default());
+            assert!(!named.is_empty(), "{section:?}: no test holds `{row}`");
+            let missing: Vec<_> = named.into_iter().filter(|test| !sources.contains(&format!("fn {test}("))).collect();
+            assert!(missing.is_empty(), "{section:?}: no test is called {missing:?}");
         }
     }
+}
+
+#[test]
+fn every_kind_of_state_has_a_promise() {
+    let rows = rows(KEPT);
+    let promised: Vec<_> = rows.iter().flat_map(|row| quoted(row.split('|').nth(1).unwrap_or_default())).collect();
+    for kind in Space::ALL.iter().filter_map(|space| space.kind()).chain(["freeReceipts"]) {
+        assert!(promised.contains(&kind), "nothing is promised of `{kind}`");
+    }
+    let unknown = |kind: &&&str| **kind != "freeReceipts" && Space::ALL.iter().all(|space| space.kind() != Some(**kind));
+    assert_eq!(promised.iter().find(unknown), None, "it is no kind of state");
 }
 
 fn gather(folder: &std::path::Path, sources: &mut String) {

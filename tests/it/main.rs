@@ -48,6 +48,7 @@ mod granted;
 mod harness;
 mod hostile;
 mod jail;
+mod kept;
 mod killed;
 mod large;
 mod ledger;
