@@ -8,6 +8,7 @@
 mod check;
 mod crates;
 mod deb;
+mod inside;
 mod licences;
 mod release;
 mod root;

@@ -2,18 +2,41 @@
 
 use std::fmt::Write as _;
 
-use super::{crates::Crate, release::Release};
+use super::{crates::Crate, inside::Inside, release::Release};
 
-/// The document.
-pub(crate) fn write(release: &Release) -> String {
-    let components: Vec<_> = release.crates.iter().map(component).collect();
-    let purls: Vec<_> = release.crates.iter().map(|one| text(&purl(one))).collect();
+/// The document: all crates, and what is inside of them or of the host and is none.
+pub(crate) fn write(release: &Release, inside: &[Inside]) -> String {
+    let components: Vec<_> = release.crates.iter().map(component).chain(inside.iter().map(vendored)).collect();
+    let own = inside.iter().filter(|one| one.of.is_none()).map(|one| one.purl.clone());
+    let mut depends = vec![depends_on("tollhouse", release.crates.iter().map(purl).chain(own))];
+    for (place, one) in release.crates.iter().enumerate() {
+        let within: Vec<_> = inside.iter().filter(|inside| inside.of == Some(place)).map(|one| one.purl.clone()).collect();
+        if !within.is_empty() {
+            depends.push(depends_on(&purl(one), within.into_iter()));
+        }
+    }
     format!(
-        "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\n    \"timestamp\": {time},\n    \"component\": {{ \"type\": \"application\", \"bom-ref\": \"tollhouse\", \"name\": \"tollhouse\", \"version\": {version}, \"licenses\": [{{ \"expression\": \"Apache-2.0\" }}] }}\n  }},\n  \"components\": [\n{components}\n  ],\n  \"dependencies\": [\n    {{ \"ref\": \"tollhouse\", \"dependsOn\": [{depends}] }}\n  ]\n}}\n",
+        "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\n    \"timestamp\": {time},\n    \"component\": {{ \"type\": \"application\", \"bom-ref\": \"tollhouse\", \"name\": \"tollhouse\", \"version\": {version}, \"licenses\": [{{ \"expression\": \"Apache-2.0\" }}] }}\n  }},\n  \"components\": [\n{components}\n  ],\n  \"dependencies\": [\n{depends}\n  ]\n}}\n",
         time = text(&utc(release.epoch)),
         version = text(&release.version),
         components = components.join(",\n"),
-        depends = purls.join(", "),
+        depends = depends.join(",\n"),
+    )
+}
+
+fn depends_on(of: &str, parts: impl Iterator<Item = String>) -> String {
+    let parts: Vec<_> = parts.map(|part| text(&part)).collect();
+    format!("    {{ \"ref\": {}, \"dependsOn\": [{}] }}", text(of), parts.join(", "))
+}
+
+fn vendored(one: &Inside) -> String {
+    let purl = text(&one.purl);
+    let cpe = one.cpe.as_ref().map(|cpe| format!(", \"cpe\": {}", text(cpe))).unwrap_or_default();
+    format!(
+        "    {{ \"type\": \"library\", \"bom-ref\": {purl}, \"name\": {}, \"version\": {}, \"purl\": {purl}{cpe}, \"licenses\": [{{ \"expression\": {} }}] }}",
+        text(&one.name),
+        text(&one.version),
+        text(&one.licence)
     )
 }
 
@@ -62,7 +85,41 @@ fn utc(epoch: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
+
+    #[test]
+    fn what_is_inside_of_a_crate_hangs_on_it_and_what_is_in_the_host_on_that() {
+        let one = |name: &str| Crate { name: name.into(), version: "1.0.0".into(), licence: "MIT".into(), sha256: None, source: None };
+        let inside = |name: &str, cpe: Option<&str>, of| Inside {
+            name: name.into(),
+            version: "2.1".into(),
+            licence: "BSD-3-Clause".into(),
+            purl: format!("pkg:generic/{name}@2.1"),
+            cpe: cpe.map(str::to_owned),
+            of,
+        };
+        let none = PathBuf::new;
+        let release = Release {
+            version: "0.1.0".into(),
+            arch: "amd64".into(),
+            epoch: 0,
+            host: none(),
+            worker: none(),
+            crates: vec![one("a"), one("b")],
+            folder: none(),
+            quick: true,
+        };
+        let told = write(&release, &[inside("engine", Some("cpe:2.3:a:x:engine"), Some(1)), inside("editor", None, None)]);
+        for line in [
+            "    { \"type\": \"library\", \"bom-ref\": \"pkg:generic/engine@2.1\", \"name\": \"engine\", \"version\": \"2.1\", \"purl\": \"pkg:generic/engine@2.1\", \"cpe\": \"cpe:2.3:a:x:engine\", \"licenses\": [{ \"expression\": \"BSD-3-Clause\" }] },",
+            "    { \"ref\": \"tollhouse\", \"dependsOn\": [\"pkg:cargo/a@1.0.0\", \"pkg:cargo/b@1.0.0\", \"pkg:generic/editor@2.1\"] },",
+            "    { \"ref\": \"pkg:cargo/b@1.0.0\", \"dependsOn\": [\"pkg:generic/engine@2.1\"] }",
+        ] {
+            assert!(told.lines().any(|told| told == line), "no {line} in {told}");
+        }
+    }
 
     #[test]
     fn moments_and_texts_are_written_as_others_read_them() {

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use super::{licences, release::Release, sbom};
+use super::{inside, licences, release::Release, sbom};
 use crate::{Failure, place, shell};
 
 /// Where documents lie.
@@ -45,7 +45,7 @@ pub(crate) fn stage(release: &Release) -> Result<PathBuf, Failure> {
     copy(&root.join("LICENSE"), &tree.join(DOC).join("copyright"), 0o644)?;
     write(&tree.join(DOC).join("changelog"), &place::read(&root.join("CHANGELOG.md"))?)?;
     gzip(&tree.join(DOC).join("changelog"))?;
-    write(&tree.join(DOC).join("sbom.cdx.json"), &sbom::write(release))?;
+    write(&tree.join(DOC).join("sbom.cdx.json"), &sbom::write(release, &inside::all(&release.crates)?))?;
     write(&tree.join(DOC).join("licences.txt"), &licences::write(&release.crates)?)?;
     gzip(&tree.join(DOC).join("licences.txt"))?;
     by_the_host(&release.host, &tree)?;
