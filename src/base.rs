@@ -16,3 +16,4 @@ pub(crate) mod ready;
 pub mod share;
 pub mod unseen;
 pub mod uses;
+pub mod when;

@@ -6,9 +6,11 @@ use axum::Json;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Value, json};
 
-pub(super) use crate::front::{PathParams, QueryParams};
+pub(super) use crate::{
+    base::when::When,
+    front::{PathParams, QueryParams},
+};
 use crate::{
-    base::clock::Timestamp,
     front::{Fault, cursor},
     tool::Slug,
 };
@@ -17,71 +19,6 @@ use crate::{
 const DEFAULT_LIMIT: usize = 50;
 /// Most entries of a page.
 const MAX_LIMIT: usize = 200;
-
-/// A moment as queries write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    /// So long ago: `30d`, `24h`, `15m`, `90s`. In milliseconds.
-    Ago(u64),
-    /// Itself: `2026-11-22T09:58:03Z`, or the start of a day of UTC, `2026-11-22`.
-    At(Timestamp),
-}
-
-impl When {
-    pub(super) const fn days(days: u64) -> Self {
-        Self::Ago(days * 24 * 3_600 * 1_000)
-    }
-
-    /// Which moment it is, `now`.
-    pub(super) fn at(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::Ago(millis) => Timestamp(now.0.saturating_sub(millis)),
-            Self::At(at) => at,
-        }
-    }
-
-    /// How long ago it is, `now`, in milliseconds.
-    pub(super) fn back(self, now: Timestamp) -> u64 {
-        match self {
-            Self::Ago(millis) => millis,
-            Self::At(at) => now.0.saturating_sub(at.0),
-        }
-    }
-}
-
-impl FromStr for When {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = "a moment is digits and `d`, `h`, `m` or `s`, such as `30d` for 30 days ago, or itself, such as `2026-11-22` or `2026-11-22T09:58:03Z`";
-        ago(text).map(Self::Ago).or_else(|| itself(text).map(Self::At)).ok_or(wrong)
-    }
-}
-
-/// Milliseconds of a span.
-fn ago(text: &str) -> Option<u64> {
-    let (unit, millis) = [('d', 24 * 3_600 * 1_000), ('h', 3_600 * 1_000), ('m', 60 * 1_000), ('s', 1_000)]
-        .into_iter()
-        .find(|(unit, _)| text.ends_with(*unit))?;
-    // At most nine digits: no overflow, and 2,700,000 years.
-    let digits = text.strip_suffix(unit).filter(|digits| (1..=9).contains(&digits.len()))?;
-    let number = if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse::<u64>().ok()? } else { return None };
-    Some(number * millis)
-}
-
-fn itself(text: &str) -> Option<Timestamp> {
-    let at = match text.len() {
-        10 => jiff::tz::TimeZone::UTC.to_timestamp(text.parse::<jiff::civil::Date>().ok()?.at(0, 0, 0, 0)).ok()?,
-        _ => text.parse::<jiff::Timestamp>().ok()?,
-    };
-    u64::try_from(at.as_millisecond()).ok().map(Timestamp)
-}
-
-impl<'de> Deserialize<'de> for When {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
 
 /// How many entries a page has: 1 to 200, 50 when it is not said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -145,36 +82,4 @@ pub(super) fn no_end<T>(until: Option<T>) -> Result<(), Fault> {
 /// What to say of a cursor that is not one of ours.
 pub(super) fn bad_cursor() -> Fault {
     Fault::bad_request("`cursor` is the `nextCursor` of the page before")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_moment_is_so_long_ago_or_itself_and_nothing_else() {
-        for (text, millis) in [("30d", 2_592_000_000), ("24h", 86_400_000), ("15m", 900_000), ("90s", 90_000), ("0s", 0)] {
-            assert_eq!(text.parse(), Ok(When::Ago(millis)), "{text}");
-        }
-        let day = 1_795_305_600_000;
-        for (text, at) in [("2026-11-22", day), ("2026-11-22T09:58:03Z", day + 35_883_000), ("2026-11-22T01:00:00.5+01:00", day + 500)] {
-            assert_eq!(text.parse(), Ok(When::At(Timestamp(at))), "{text}");
-        }
-        for text in ["", "d", "30", "30D", "-1d", "+1d", "1.5h", "1d2h", " 1d", "1w", "1234567890s", "٣d", "1é"] {
-            assert!(text.parse::<When>().is_err(), "{text}");
-        }
-        for text in ["2026-13-01", "2026-11-2", "20261122", "2026-11-22T09:58:03", "1969-12-31", "-002026-11-22", "٢٠٢٦-11-22"] {
-            assert!(text.parse::<When>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_yet_to_come_is_no_time_ago() {
-        let now = Timestamp(90_000);
-        assert_eq!((When::Ago(60_000).at(now), When::Ago(100_000).at(now)), (Timestamp(30_000), Timestamp(0)));
-        assert_eq!(
-            [When::Ago(60_000), When::At(Timestamp(60_000)), When::At(Timestamp(100_000))].map(|when| when.back(now)),
-            [60_000, 30_000, 0]
-        );
-    }
 }
