@@ -42,6 +42,7 @@ use self::{
         credentials,
         error::{Error, Result},
         out::Out,
+        pages::Back,
         profile::{self, Config},
         session::Session,
     },
@@ -108,17 +109,26 @@ pub(crate) enum Command {
     /// What own endpoints earned; `--host` for admins.
     Revenue(revenue::Args),
     /// Where revenue goes, and what was made into packets.
+    #[command(args_conflicts_with_subcommands = true)]
     Payouts {
+        #[command(flatten)]
+        back: Back,
         #[command(subcommand)]
         command: Option<payouts::Payouts>,
     },
     /// Developer credit: the own one, and for admins all of them.
+    #[command(args_conflicts_with_subcommands = true)]
     Credits {
+        #[command(flatten)]
+        back: Back,
         #[command(subcommand)]
         command: Option<credits::Credits>,
     },
     /// What waits for an admin, and decisions on endpoints (admins).
+    #[command(args_conflicts_with_subcommands = true)]
     Reviews {
+        #[command(flatten)]
+        back: Back,
         #[command(subcommand)]
         command: Option<reviews::Reviews>,
     },
@@ -211,9 +221,9 @@ impl Command {
             Self::Events(args) => logs::events(&session, args).await,
             Self::Secrets(command) => secrets::run(&session, command).await,
             Self::Revenue(args) => revenue::run(&session, args).await,
-            Self::Payouts { command } => payouts::run(&session, command).await,
-            Self::Credits { command } => credits::run(&session, command).await,
-            Self::Reviews { command } => reviews::run(&session, command).await,
+            Self::Payouts { back, command } => payouts::run(&session, back, command).await,
+            Self::Credits { back, command } => credits::run(&session, back, command).await,
+            Self::Reviews { back, command } => reviews::run(&session, back, command).await,
             Self::Policy { command } => policy::run(&session, command).await,
             Self::Audit(args) => audit::run(&session, args).await,
             Self::Builders { command } => builders::run(&session, command).await,

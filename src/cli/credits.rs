@@ -6,7 +6,7 @@ use super::base::{
     changed::changes,
     client::Who,
     error::{Error, Result},
-    pages::{self, Paging},
+    pages::{self, Back, Order},
     session::Session,
     table::{Facts, Table},
     words::{any, list, moment, text, usd},
@@ -16,7 +16,7 @@ use super::base::{
 #[derive(clap::Subcommand)]
 pub(crate) enum Credits {
     /// All credits, the oldest first (admins).
-    List(Paging),
+    List(Back),
     /// One credit, with what moved it: the own one, or for admins any.
     Show(ShowArgs),
     /// Mints a credit; its token is shown this once, on standard output (admins).
@@ -37,7 +37,7 @@ pub(crate) struct ShowArgs {
     /// Credit [default: the own one]
     id: Option<String>,
     #[command(flatten)]
-    paging: Paging,
+    back: Back,
 }
 
 /// Arguments of `credits mint`.
@@ -100,10 +100,10 @@ pub(crate) struct JudgeArgs {
     reason: Option<String>,
 }
 
-pub(crate) async fn run(session: &Session, command: Option<Credits>) -> Result {
+pub(crate) async fn run(session: &Session, back: Back, command: Option<Credits>) -> Result {
     match command {
-        None => show(session, ShowArgs { id: None, paging: Paging { limit: 50, cursor: None } }).await,
-        Some(Credits::List(paging)) => all(session, &paging).await,
+        None => show(session, ShowArgs { id: None, back }).await,
+        Some(Credits::List(back)) => all(session, &back).await,
         Some(Credits::Show(args)) => show(session, args).await,
         Some(Credits::Mint(args)) => mint(session, json!({ "amountUsd": args.amount, "label": args.label }), args.once).await,
         Some(Credits::TopUp(args)) => mint(session, json!({ "amountUsd": args.amount, "creditId": args.id }), args.once).await,
@@ -113,8 +113,9 @@ pub(crate) async fn run(session: &Session, command: Option<Credits>) -> Result {
     }
 }
 
-async fn all(session: &Session, paging: &Paging) -> Result {
-    let page = pages::read(paging, "credits", || session.client.get(&["ai", "credits"]).by(Who::Admin)).await?;
+async fn all(session: &Session, back: &Back) -> Result {
+    let ask = || session.client.get(&["ai", "credits"]).by(Who::Admin);
+    let page = back.read("credits", "createdAt", Order::OldestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }
@@ -131,7 +132,7 @@ async fn all(session: &Session, paging: &Paging) -> Result {
 async fn show(session: &Session, args: ShowArgs) -> Result {
     let who = if args.id.is_some() { Who::Holder } else { Who::Credit };
     let ask = || session.client.get(&["ai", "credits"]).by(who).query_opt("creditId", args.id.as_ref());
-    let page = pages::read(&args.paging, "movements", ask).await?;
+    let page = args.back.read("movements", "at", Order::NewestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::base::{
     client::{Asking, Who},
     error::Result,
-    pages::{self, Paging},
+    pages::{self, Back, Order, Paging},
     session::Session,
     table::{Facts, Table},
     words::{any, list, moment, text, usd},
@@ -50,7 +50,7 @@ pub(crate) struct ListArgs {
     #[arg(long, requires = "all")]
     status: Option<String>,
     #[command(flatten)]
-    paging: Paging,
+    back: Back,
 }
 
 /// Arguments of `payouts show`.
@@ -110,10 +110,9 @@ pub(crate) struct FailedArgs {
     reason: Option<String>,
 }
 
-pub(crate) async fn run(session: &Session, command: Option<Payouts>) -> Result {
-    let all = Paging { limit: 50, cursor: None };
+pub(crate) async fn run(session: &Session, back: Back, command: Option<Payouts>) -> Result {
     match command {
-        None => packets(session, ListArgs { of: OfArgs { builder: None }, all: false, status: None, paging: all }).await,
+        None => packets(session, ListArgs { of: OfArgs { builder: None }, all: false, status: None, back }).await,
         Some(Payouts::List(args)) => packets(session, args).await,
         Some(Payouts::Show(args)) => show(session, args).await,
         Some(Payouts::Make(of)) => make(session, &of).await,
@@ -132,7 +131,7 @@ async fn packets(session: &Session, args: ListArgs) -> Result {
             session.client.get(&["ai", "builders", "payouts"]).query_opt("builderId", args.of.builder.as_ref())
         }
     };
-    let page = pages::read(&args.paging, "payouts", ask).await?;
+    let page = args.back.read("payouts", "createdAt", Order::NewestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }

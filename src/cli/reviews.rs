@@ -9,7 +9,7 @@ use super::{
         clean::{block, line},
         client::Who,
         error::Result,
-        pages::{self, Paging},
+        pages::{self, Back, Order},
         prompt,
         session::Session,
         table::{Facts, Table},
@@ -23,7 +23,7 @@ use super::{
 #[derive(clap::Subcommand)]
 pub(crate) enum Reviews {
     /// What waits, longest first.
-    List(Paging),
+    List(Back),
     /// What one asks for, what was found in it, and what changed since it was approved.
     Show(ShowArgs),
     /// Grants what is asked for, or a part of it.
@@ -81,10 +81,10 @@ fn limit(text: &str) -> std::result::Result<(String, Option<u64>), String> {
     Ok((name.to_owned(), value))
 }
 
-pub(crate) async fn run(session: &Session, command: Option<Reviews>) -> Result {
+pub(crate) async fn run(session: &Session, back: Back, command: Option<Reviews>) -> Result {
     match command {
-        None => waiting(session, &Paging { limit: 50, cursor: None }).await,
-        Some(Reviews::List(paging)) => waiting(session, &paging).await,
+        None => waiting(session, &back).await,
+        Some(Reviews::List(back)) => waiting(session, &back).await,
         Some(Reviews::Show(args)) => show(session, args).await,
         Some(Reviews::Approve(args)) => decide(session, args, "approve").await,
         Some(Reviews::Reject(args)) => decide(session, args, "reject").await,
@@ -95,8 +95,9 @@ pub(crate) async fn run(session: &Session, command: Option<Reviews>) -> Result {
     }
 }
 
-async fn waiting(session: &Session, paging: &Paging) -> Result {
-    let page = pages::read(paging, "reviews", || session.client.get(&["ai", "admin", "reviews"]).by(Who::Admin)).await?;
+async fn waiting(session: &Session, back: &Back) -> Result {
+    let ask = || session.client.get(&["ai", "admin", "reviews"]).by(Who::Admin);
+    let page = back.read("reviews", "since", Order::OldestFirst, ask).await?;
     if session.out.json {
         return session.out.document(&page);
     }

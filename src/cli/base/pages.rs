@@ -1,8 +1,9 @@
 //! Lists that a host gives in pages: as many entries as were asked for, and where the rest begins.
 
 use serde_json::{Value, json};
+use tollhouse::base::{clock::Clock, when::When};
 
-use super::{client::Asking, error::Result, out::Out};
+use super::{client::Asking, error::Result, out::Out, words::text};
 
 /// Most entries of one page of the host.
 const PAGE: usize = 200;
@@ -16,6 +17,92 @@ pub(crate) struct Paging {
     /// Where to go on: what the list before said
     #[arg(long, value_name = "CURSOR")]
     pub(crate) cursor: Option<String>,
+}
+
+/// How much of a list, and how far back.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Back {
+    /// From when on, such as `30d` ago or `2026-11-22`
+    #[arg(long, value_name = "WHEN")]
+    since: Option<When>,
+    #[command(flatten)]
+    paging: Paging,
+}
+
+/// How a list is ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    NewestFirst,
+    OldestFirst,
+}
+
+/// What is made of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Yes,
+    No,
+    /// Neither it is, nor any that comes after.
+    Past,
+}
+
+impl Back {
+    /// Reads entries `name`, and of them those alone that are of `since` or later by their member `at`.
+    ///
+    /// # Errors
+    ///
+    /// What the host refuses.
+    pub(crate) async fn read<'c>(&self, name: &str, at: &str, order: Order, ask: impl Fn() -> Asking<'c>) -> Result<Value> {
+        let Some(since) = self.since else { return read(&self.paging, name, ask).await };
+        let now = Clock::default().now();
+        let since = since.at(now);
+        let wanted = |entry: &Value| match text(entry, at).parse::<When>() {
+            Ok(at) if at.at(now) >= since => Wanted::Yes,
+            Ok(_) if order == Order::NewestFirst => Wanted::Past,
+            Ok(_) => Wanted::No,
+            // What does not say when it was is not kept back.
+            Err(_) => Wanted::Yes,
+        };
+        sift(&self.paging, name, ask, wanted).await
+    }
+}
+
+/// Reads entries `name` that are wanted, of as many pages as it takes; answers as [`read`] does.
+///
+/// # Errors
+///
+/// What the host refuses.
+pub(crate) async fn sift<'c>(
+    paging: &Paging,
+    name: &str,
+    ask: impl Fn() -> Asking<'c>,
+    wanted: impl Fn(&Value) -> Wanted,
+) -> Result<Value> {
+    let (mut found, mut cursor) = (vec![], paging.cursor.clone());
+    loop {
+        let left = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_sub(found.len());
+        // No page has more than are wanted: where the next one begins is where this list goes on.
+        let mut page = ask().query("limit", left.min(PAGE)).query_opt("cursor", cursor.take()).send().await?.body;
+        let entries = if let Value::Array(entries) = page[name].take() { entries } else { vec![] };
+        let (is_empty, mut is_past) = (entries.is_empty(), false);
+        for entry in entries {
+            match wanted(&entry) {
+                Wanted::Yes => found.push(entry),
+                Wanted::No => {}
+                Wanted::Past => {
+                    is_past = true;
+                    break;
+                }
+            }
+        }
+        cursor = page["nextCursor"].as_str().map(str::to_owned).filter(|_| !is_past && !is_empty);
+        if cursor.is_none() || u32::try_from(found.len()).is_ok_and(|found| found >= paging.limit) {
+            if let Some(page) = page.as_object_mut().filter(|_| cursor.is_none()) {
+                page.remove("nextCursor");
+            }
+            page[name] = json!(found);
+            return Ok(page);
+        }
+    }
 }
 
 /// Reads entries `name` of as many pages as it takes; answers the last page's document with all entries in it.
