@@ -65,6 +65,7 @@ use tollhouse_protocol::Tier;
 
 pub use self::{
     agrees::check_catalogue,
+    bundle::SPECIFIER,
     check::Checked,
     draft::{Draft, HandlerDraft},
     entry::Entry,

@@ -78,6 +78,9 @@ pub struct CallRecord {
     /// The same in words, cut to a length; absent where the handler told of the failure itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Where its handler threw, in the source of its version: `tool:/SLUG/VERSION:LINE:COLUMN`, the innermost first. Empty where it did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thrown_at: Vec<String>,
     /// Whether money moved.
     pub charged: Charge,
     /// What it costs, charged or not.

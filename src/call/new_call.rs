@@ -23,7 +23,7 @@ use crate::{
         share::Turn,
     },
     capability::Till,
-    catalog::Live,
+    catalog::{Live, SPECIFIER},
     money::{Quoted, Way, receipt, sale::FeeBps},
     tool::MicroUsd,
 };
@@ -112,7 +112,7 @@ impl NewCall {
     }
 
     /// Its record: failed where it is said why.
-    pub(super) fn record(&self, why: Option<Why>, charged: Charge, at: Timestamp) -> CallRecord {
+    pub(super) fn record(&self, mut why: Option<Why>, charged: Charge, at: Timestamp) -> CallRecord {
         let outcome = if why.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
         let took = self.took.get();
         CallRecord {
@@ -120,6 +120,7 @@ impl NewCall {
             at,
             outcome,
             code: why.as_ref().map(|why| why.code.to_owned()),
+            thrown_at: why.as_mut().map(|why| std::mem::take(&mut why.thrown_at)).unwrap_or_default(),
             error: why.and_then(|why| why.words),
             charged,
             price_usd: self.price(),
@@ -145,15 +146,20 @@ pub(super) struct Why {
     pub(super) code: &'static str,
     /// The words of it, cut to a length; absent where the handler told of the failure itself.
     words: Option<String>,
+    /// Where the handler threw, if it did.
+    thrown_at: Vec<String>,
 }
 
 /// Characters of why a call failed.
 const MOST_WORDS: usize = 300;
+/// Places of a stack that are kept, and characters of each.
+const MOST_PLACES: usize = 8;
+const MOST_OF_PLACE: usize = 120;
 
 impl Why {
     /// A failure that the handler tells of by its answer.
     pub(super) fn answered() -> Self {
-        Self { code: ERROR_STATUS, words: None }
+        Self { code: ERROR_STATUS, words: None, thrown_at: vec![] }
     }
 
     /// An error that is told under this code.
@@ -161,8 +167,19 @@ impl Why {
         let words = error.to_string();
         let shown: String = words.chars().take(MOST_WORDS).collect();
         let whole = shown.len() == words.len();
-        Self { code, words: Some(if whole { words } else { format!("{shown}…") }) }
+        let thrown_at = if let CallError::Threw(thrown) = error { places(&thrown.stack) } else { vec![] };
+        Self { code, words: Some(if whole { words } else { format!("{shown}…") }), thrown_at }
     }
+}
+
+/// The places of handlers' sources that a stack names, innermost first.
+fn places(stack: &str) -> Vec<String> {
+    let of_line = |line: &str| {
+        let place = line.get(line.find(SPECIFIER)?..)?;
+        let place = place.split(|c: char| c == ')' || c.is_whitespace()).next()?;
+        (place.len() <= MOST_OF_PLACE).then(|| place.to_owned())
+    };
+    stack.lines().filter_map(of_line).take(MOST_PLACES).collect()
 }
 
 /// Microseconds as milliseconds.
@@ -173,6 +190,8 @@ fn millis(micros: u128) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use tollhouse_protocol::Thrown;
+
     use super::*;
 
     #[test]
@@ -182,6 +201,16 @@ mod tests {
         let long = why(&"é".repeat(5_000));
         assert!(long.chars().count() == MOST_WORDS + 1 && long.ends_with("é…"), "{long}");
         assert!(Why::answered().words.is_none());
+    }
+
+    #[test]
+    fn where_a_handler_threw_is_kept_and_nothing_else_of_its_stack() {
+        let stack = "Error: boom at no place\n    at deep (tool:/shout/3f9a1c0b22aa:7:27)\n    at Array.map (<anonymous>)\n    at async tool:/shout/3f9a1c0b22aa:2:1";
+        let why = |stack: String| Why::of("handler_failed", &CallError::Threw(Thrown { message: "boom".to_owned(), stack })).thrown_at;
+        assert_eq!(why(stack.to_owned()), ["tool:/shout/3f9a1c0b22aa:7:27", "tool:/shout/3f9a1c0b22aa:2:1"]);
+        assert_eq!(why("    at f (tool:/a/b:1:1)\n".repeat(99)).len(), MOST_PLACES);
+        assert!(why(format!("tool:/{}:1:1", "é".repeat(999))).is_empty() && why(String::new()).is_empty());
+        assert!(Why::of("stopped", &CallError::Misbehaved("tool:/a/b:1:1".to_owned())).thrown_at.is_empty());
     }
 
     #[test]

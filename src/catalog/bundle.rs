@@ -7,10 +7,13 @@ use tollhouse_protocol::{Bundle, Language, Schemas, Source};
 
 use crate::tool::{Endpoint, Slug};
 
+/// How the places of handlers' sources begin, in stacks: `tool:/SLUG/VERSION:LINE:COLUMN`.
+pub const SPECIFIER: &str = "tool:/";
+
 pub(super) fn bundle(slug: &Slug, version: &str, source: Option<(&str, Language)>, schemas: Schemas) -> Bundle {
     let short = version.trim_start_matches("sha256:").get(..12).unwrap_or(version);
     let source = source.map(|(text, language)| Source { text: Bytes::copy_from_slice(text.as_bytes()), language });
-    Bundle { version: version.to_owned(), specifier: format!("tool:/{slug}/{short}"), source, schemas }
+    Bundle { version: version.to_owned(), specifier: format!("{SPECIFIER}{slug}/{short}"), source, schemas }
 }
 
 /// What the sandbox loads for `endpoint`: the code of `bundle`, if there is any, and `schemas`. The same bundle where that

@@ -3,6 +3,7 @@
 mod input;
 mod send;
 mod tell;
+mod thrown;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -113,7 +114,9 @@ impl Call<'_> {
     async fn ask(self) -> Result {
         let reply = self.unpaid().await?;
         if reply.status != 402 {
-            return tell::unpaid(&self.seller, &self.aim, &reply, self.args.include, self.began.elapsed()).await;
+            let told = tell::unpaid(&self.seller, &self.aim, &reply, self.args.include, self.began.elapsed()).await;
+            let Err(error) = told else { return Ok(()) };
+            return Err(thrown::placed(self.session, &self.aim.name, self.aim.own, self.began, error).await);
         }
         let unreadable = || Error::refused(format!("{} asks for payment in a way that does not read", self.aim.name));
         let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;

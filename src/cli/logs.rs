@@ -1,22 +1,23 @@
 //! `tollhouse logs`, `calls` and `events`: what was written, how calls ended and what happened, in pages or as it happens.
 
 use regex::{Regex, RegexBuilder};
-use serde_json::Value;
-use tollhouse::tool::Slug;
+use serde_json::{Value, json};
+use tollhouse::{base::id::CallId, tool::Slug};
 
 use super::{
     base::{
         changed::short,
-        clean::{block, json, line},
+        clean::{self, block, line},
         client::Asking,
         error::{Error, Result},
         follow::follow,
         out::{Out, Paint},
-        pages::{self, Paging},
+        pages::{self, Paging, Wanted},
         session::Session,
         words::{any, clock, list, text},
     },
-    tool::map,
+    tool::{map, place::Place},
+    trial::stack,
 };
 
 /// Arguments of `logs`.
@@ -42,6 +43,9 @@ pub(crate) struct CallsArgs {
     /// Those that ended so: `succeeded`, `failed`, or the code of a failure
     #[arg(long)]
     outcome: Option<String>,
+    /// This call alone
+    #[arg(long, value_name = "ID")]
+    call: Option<CallId>,
     #[command(flatten)]
     until: Until,
     #[command(flatten)]
@@ -56,6 +60,9 @@ pub(crate) struct EventsArgs {
     /// Of this kind alone, such as `payment.settled`
     #[arg(long)]
     kind: Option<String>,
+    /// Of this call alone
+    #[arg(long, value_name = "ID")]
+    call: Option<CallId>,
     /// Builder (admins)
     #[arg(long, value_name = "ID")]
     builder: Option<String>,
@@ -108,7 +115,8 @@ pub(crate) async fn logs(session: &Session, args: Args) -> Result {
         let line = log_line(out, entry);
         folder.map_or(line.clone(), |folder| map::told(folder, &line))
     };
-    args.reading.read(session.out, "logs", ask, told).await
+    let place = |entry: &Value| map::first_own(folder?, &stack(entry)?);
+    args.reading.read(session.out, List { name: "logs", call: None }, ask, Telling { told, place }).await
 }
 
 pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {
@@ -117,7 +125,10 @@ pub(crate) async fn calls(session: &Session, args: CallsArgs) -> Result {
         let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "calls"]);
         asking.query_opt("outcome", args.outcome.as_ref()).query_opt("until", args.until.until.as_ref())
     };
-    args.reading.read(session.out, "calls", ask, call_line).await
+    let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
+    let place = |call: &Value| map::first_own(folder?, &thrown_at(call)?);
+    let told = |out: Out, call: &Value| call_line(out, call, place(call));
+    args.reading.read(session.out, List { name: "calls", call: args.call.map(|id| (id, "callId")) }, ask, Telling { told, place }).await
 }
 
 pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
@@ -126,40 +137,102 @@ pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
         let asking = asking.query_opt("kind", args.kind.as_ref()).query_opt("builderId", args.builder.as_ref());
         asking.query_opt("until", args.until.until.as_ref())
     };
-    args.reading.read(session.out, "events", ask, event_line).await
+    let list = List { name: "events", call: args.call.map(|id| (id, "data.callId")) };
+    args.reading.read(session.out, list, ask, Telling { told: event_line, place: |_: &Value| None }).await
+}
+
+/// The places where the handler of a call threw, a line each.
+pub(crate) fn thrown_at(call: &Value) -> Option<String> {
+    let places: Vec<_> = list(call, "thrownAt").filter_map(Value::as_str).collect();
+    (!places.is_empty()).then(|| places.join("\n"))
+}
+
+/// What is read.
+struct List {
+    name: &'static str,
+    /// Of one call alone, which the host is not asked for, and the member that names it.
+    call: Option<(CallId, &'static str)>,
+}
+
+/// How an entry is told.
+struct Telling<T, P> {
+    /// For people.
+    told: T,
+    /// Where in the folder's own files it is of, which programs are told besides.
+    place: P,
+}
+
+impl List {
+    fn holds(&self, entry: &Value) -> bool {
+        self.call.as_ref().is_none_or(|(id, member)| text(entry, member) == id.as_str())
+    }
+}
+
+/// Puts beside an entry where it is of.
+fn placed(mut entry: Value, place: Option<Place>) -> Value {
+    if let (Some(place), Some(members)) = (place, entry.as_object_mut()) {
+        members.insert("place".to_owned(), json!(place));
+    }
+    entry
 }
 
 impl Reading {
     /// A page, the oldest first as they are read; or what happens, from now or `since` on.
-    async fn read<'c>(&self, out: Out, name: &str, ask: impl Fn() -> Asking<'c>, told: impl Fn(Out, &Value) -> String) -> Result {
+    async fn read<'c, T, P>(&self, out: Out, list: List, ask: impl Fn() -> Asking<'c>, telling: Telling<T, P>) -> Result
+    where
+        T: Fn(Out, &Value) -> String,
+        P: Fn(&Value) -> Option<Place>,
+    {
         if !self.follow {
-            let page = pages::read(&self.paging, name, || ask().query_opt("since", self.since.as_ref())).await?;
-            return self.page(out, name, page, told);
+            let page = self.pages(&list, ask).await?;
+            return self.page(out, list.name, page, &telling);
         }
         if self.paging.cursor.is_some() {
             return Err(Error::usage("`--cursor` is of pages; what is followed begins at `--since`"));
         }
         let asking = |since: Option<String>| ask().query_opt("since", self.since.clone().or(since));
         follow(out, asking, |entry| {
-            if self.fits(&entry) {
-                if out.json { out.object(&entry)? } else { out.text(&told(out, &entry))? }
+            if list.holds(&entry) && self.fits(&entry) {
+                let place = (telling.place)(&entry);
+                if out.json { out.object(&placed(entry, place))? } else { out.text(&(telling.told)(out, &entry))? }
             }
             Ok(true)
         })
         .await
     }
 
-    fn page(&self, out: Out, name: &str, mut page: Value, told: impl Fn(Out, &Value) -> String) -> Result {
+    async fn pages<'c>(&self, list: &List, ask: impl Fn() -> Asking<'c>) -> Result<Value> {
+        // What is of a call came after it began, which its id tells.
+        let begun = || list.call.as_ref().map(|(id, _)| id.made_at().to_string());
+        let asking = || ask().query_opt("since", self.since.clone().or_else(begun));
+        match &list.call {
+            None => pages::read(&self.paging, list.name, asking).await,
+            Some(_) => {
+                let wanted = |entry: &Value| if list.holds(entry) { Wanted::Yes } else { Wanted::No };
+                pages::sift(&self.paging, list.name, asking, wanted).await
+            }
+        }
+    }
+
+    fn page<T, P>(&self, out: Out, name: &str, mut page: Value, telling: &Telling<T, P>) -> Result
+    where
+        T: Fn(Out, &Value) -> String,
+        P: Fn(&Value) -> Option<Place>,
+    {
         let all = page[name].as_array().map_or(0, Vec::len);
         if let Some(entries) = page[name].as_array_mut() {
             entries.retain(|entry| self.fits(entry));
         }
         if out.json {
+            for entry in page[name].as_array_mut().into_iter().flatten() {
+                let place = (telling.place)(entry);
+                *entry = placed(entry.take(), place);
+            }
             return out.document(&page);
         }
         let fitting: Vec<_> = list(&page, name).collect();
         for entry in fitting.iter().rev() {
-            out.text(&told(out, entry))?;
+            out.text(&(telling.told)(out, entry))?;
         }
         if fitting.is_empty() && all == 0 {
             out.note("nothing yet, or nothing since then");
@@ -199,12 +272,13 @@ fn log_line(out: Out, entry: &Value) -> String {
     let level = out.paint(paint, &format!("{:>5}", line(level)));
     let fields = match &entry["fields"] {
         Value::Null => String::new(),
-        fields => format!("  {}", json(fields)),
+        fields => format!("  {}", clean::json(fields)),
     };
     format!("{}  {level}  {}  {}{fields}\n", clock(entry, "at"), line(text(entry, "callId")), block(text(entry, "message"), MARGIN))
 }
 
-fn call_line(out: Out, call: &Value) -> String {
+/// With the place where its handler threw: the folder's own, where that is known, else that of what was published.
+fn call_line(out: Out, call: &Value, place: Option<Place>) -> String {
     let ended = Some(text(call, "code")).filter(|code| !code.is_empty()).unwrap_or(text(call, "outcome"));
     let paint = if text(call, "outcome") == "succeeded" { Paint::Good } else { Paint::Bad };
     let mut told = vec![clock(call, "at"), out.paint(paint, &format!("{:<9}", line(ended)))];
@@ -217,6 +291,8 @@ fn call_line(out: Out, call: &Value) -> String {
     told.extend(["payment", "receiptId"].map(|member| line(text(call, member))));
     told.push(line(&short(text(call, "version"))));
     told.push(block(text(call, "error"), MARGIN));
+    let published = || list(call, "thrownAt").next().and_then(Value::as_str).map(line);
+    told.extend(place.map(|place| place.to_string()).or_else(published));
     told.retain(|piece| !piece.is_empty());
     told.join("  ") + "\n"
 }
@@ -224,7 +300,7 @@ fn call_line(out: Out, call: &Value) -> String {
 fn event_line(_: Out, event: &Value) -> String {
     let data = match &event["data"] {
         Value::Null => String::new(),
-        data => json(data),
+        data => clean::json(data),
     };
     let pieces = [clock(event, "at"), line(text(event, "kind")), line(text(event, "endpointSlug")), data];
     pieces.into_iter().filter(|piece| !piece.is_empty()).collect::<Vec<_>>().join("  ") + "\n"
@@ -232,8 +308,6 @@ fn event_line(_: Out, event: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

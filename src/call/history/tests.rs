@@ -63,6 +63,7 @@ fn call(at: Timestamp, code: Option<&str>) -> CallRecord {
         outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
         code: code.map(str::to_owned),
         error: None,
+        thrown_at: vec![],
         charged: Charge::No,
         price_usd: MicroUsd(1_500),
         owner: false,

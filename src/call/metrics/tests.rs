@@ -65,6 +65,7 @@ impl Bench {
             outcome: if code.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded },
             code: code.map(str::to_owned),
             error: None,
+            thrown_at: vec![],
             charged: if price > 0 { Charge::Yes } else { Charge::No },
             price_usd: MicroUsd(price),
             owner: false,

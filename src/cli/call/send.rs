@@ -8,7 +8,7 @@ use tollhouse::{
     money::State,
 };
 
-use super::tell;
+use super::{tell, thrown};
 use crate::cli::{
     base::{
         address::same_place,
@@ -83,7 +83,10 @@ impl Sending<'_> {
                     sent.name, sent.payment_id
                 )))
             }
-            Ended::Untaken { reply } => Err(self.untaken(reply)),
+            Ended::Untaken { reply } => {
+                let (error, sent) = (self.untaken(reply), &self.record.sent);
+                Err(thrown::placed(self.session, &sent.name, sent.own, self.began, error).await)
+            }
             Ended::Unsent(why) => {
                 let place = self.seller.request.url.origin().ascii_serialization();
                 Err(Error::new(Exit::Away, format!("{place} does not answer: {why}.  nothing was sent")))

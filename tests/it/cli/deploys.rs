@@ -12,7 +12,7 @@ use super::{
     folders::{begun, edit},
     harness::Shell,
 };
-use crate::harness::Host;
+use crate::harness::{Host, eventually};
 
 const YES: [&str; 3] = ["deploy", "--yes", "--attest"];
 
@@ -145,4 +145,56 @@ async fn deploy_on_loopback_is_quick() {
     took.sort();
     println!("deploy on loopback: median {} ms, slowest {} ms", took[3].as_millis(), took[6].as_millis());
     assert!(took[0] < Duration::from_millis(1500), "{took:?}");
+}
+
+/// A handler with a package and a file of its own, which throws there.
+const THROWS: &str = "import ms from \"ms\";\nimport { deep } from \"./lib/deep.ts\";\n\nexport default function (req: ToolRequest<{ text: string }>) {\n  return { text: deep(req.input.text, ms(\"2h\")) };\n}\n";
+const DEEP: &str = "export function deep(text: string, wait: number): string {\n  if (text === \"boom\") throw new TypeError(\"boom\");\n  return text + wait;\n}\n";
+
+#[tokio::test]
+async fn what_a_deployed_bundle_throws_is_told_by_the_builders_own_lines() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    fs::create_dir(folder.join("lib")).unwrap();
+    fs::write(folder.join("handler.ts"), THROWS).unwrap();
+    fs::write(folder.join("lib/deep.ts"), DEEP).unwrap();
+    fs::write(folder.join("cases.jsonc"), "[]").unwrap();
+    shell.run_in(&folder, &YES).await.is(0);
+    shell.run(&["key", "new"]).await.is(0);
+    shell.run(&["key", "fund", "1"]).await.is(0);
+
+    // Whoever pays is told the words, and its builder the place too, in the folder.
+    let call = ["call", "shout", "--json", "{\"text\":\"boom\"}"];
+    let told = "error: handler failed: TypeError: boom\n  nothing was charged\n  thrown at lib/deep.ts:2:30\n…(handler_failed, req_…)";
+    shell.run_in(&folder, &call).await.is(1).warned(told);
+    shell.run(&call).await.is(1).warned("error: handler failed: TypeError: boom\n  nothing was charged\n…(handler_failed, req_…)");
+    eventually("both calls are stored", Duration::from_secs(10), async || {
+        let stored = async |list: &str| shell.json(&[list, "shout"]).await[list].as_array().unwrap().len();
+        (stored("calls").await == 2 && stored("logs").await == 2).then_some(())
+    })
+    .await;
+    let calls = shell.run_in(&folder, &["calls"]).await.is(0);
+    let line = "…  handler_failed  call_…  handler failed: TypeError: boom  lib/deep.ts:2:30";
+    calls.said(&format!("{line}\n{line}"));
+    let logs = ["logs", "--level", "error", "--limit", "1"];
+    let logged = shell.run_in(&folder, &logs).await.is(0);
+    assert!(logged.stdout.contains("lib/deep.ts:2:30") && logged.stdout.contains("handler.ts:5:"), "{logged:?}");
+    for words in [&["calls", "--limit", "1", "--json"][..], &["logs", "--level", "error", "--limit", "1", "--json"]] {
+        let told: Value = serde_json::from_str(&shell.run_in(&folder, words).await.is(0).stdout).unwrap();
+        assert_eq!(told[words[0]][0]["place"], json!({ "file": "lib/deep.ts", "line": 2, "column": 30 }), "{told}");
+    }
+    // Who has not the files is told the place in what was published.
+    shell.run(&["calls", "shout", "--limit", "1"]).await.is(0).said("…  handler failed: TypeError: boom  tool:/shout/…:…");
+
+    // What an older version threw stays at the lines that it had.
+    fs::write(folder.join("lib/deep.ts"), format!("// Above.\n{}", DEEP.replace("text + wait", "text + (wait - 1)"))).unwrap();
+    shell.run_in(&folder, &YES).await.is(0);
+    let told = "…\n  thrown at lib/deep.ts:3:30\n…";
+    shell.run_in(&folder, &call).await.is(1).warned(told);
+    let id = shell.json(&["calls", "shout", "--limit", "1"]).await["calls"][0]["callId"].as_str().unwrap().to_owned();
+    shell.run_in(&folder, &["calls", "--call", &id]).await.is(0).said("…  lib/deep.ts:3:30");
+    let all = shell.run_in(&folder, &["calls"]).await.is(0);
+    assert_eq!((all.stdout.matches("lib/deep.ts:2:30").count(), all.stdout.matches("lib/deep.ts:3:30").count()), (2, 1), "{all:?}");
 }
