@@ -54,6 +54,7 @@ pub(crate) use self::{
         global::{Global, given_to},
     },
     secrets::Secrets,
+    whoami::{answers, known},
 };
 
 /// The commands that ask a host.
@@ -251,14 +252,26 @@ fn working<T>(done: impl Future<Output = T>) -> Result<T> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(done))
 }
 
-/// Files of whoever types that hold what pays, or what is shown to hosts; some may not be there.
-pub(crate) fn files_of_secrets() -> Vec<PathBuf> {
-    let config = profile::file().and_then(|file| Config::read(&file)).unwrap_or_default();
-    let keys = config.key_files().map(Some).chain([None]).map(|named| keyfile::path(None, named));
-    let mut files: Vec<_> = keys.chain([credentials::file()]).filter_map(Result::ok).collect();
-    files.sort();
-    files.dedup();
-    files
+/// Files of whoever types that hold what pays, or what is shown to hosts, each with a profile that it is of; some may not be there. Of the
+/// `named` profile alone, where one is.
+///
+/// # Errors
+///
+/// A named one that is not there.
+pub(crate) fn files_of_secrets(named: Option<&str>) -> Result<Vec<(Option<String>, PathBuf)>> {
+    let read = profile::file().and_then(|file| Config::read(&file));
+    let config = if named.is_some() { read? } else { read.unwrap_or_default() };
+    named.map(|name| config.named(name)).transpose()?;
+    let usual = named.or(config.usual().map(|(name, _)| name)).map(str::to_owned);
+    let of_all = config.all().filter(|(name, _)| named.is_none_or(|named| named == *name));
+    let keys = of_all.map(|(name, profile)| (Some(name.to_owned()), keyfile::path(None, profile.key_file.as_deref())));
+    let shared = named.is_none().then(|| (usual.clone(), keyfile::path(None, None)));
+    let all = [(usual, credentials::file())].into_iter().chain(shared).chain(keys);
+    let mut files: Vec<_> = all.filter_map(|(profile, file)| Some((profile, file.ok()?))).collect();
+    // Of those that share a file the first is told.
+    files.sort_by(|(_, one), (_, other)| one.cmp(other));
+    files.dedup_by(|(_, later), (_, first)| later == first);
+    Ok(files)
 }
 
 /// Tells why a command ended without what it was asked for.

@@ -2,6 +2,7 @@
 //! of the host by who lists such.
 
 mod engine;
+mod profile;
 mod public;
 mod told;
 
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// What would be said of the host by those who list such: asks its public URL, and nothing else [default: the base URL of the settings]
     #[arg(long, num_args = 0..=1, value_name = "URL", default_missing_value = "")]
     public: Option<String>,
+    /// Besides, this profile of `config.toml`: whether its host answers, and takes what is kept for it
+    #[arg(long, value_name = "NAME", conflicts_with = "public")]
+    profile: Option<String>,
 }
 
 pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
@@ -46,7 +50,12 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
             let base = base.ok_or_else(|| Ended::usage("name the public URL: `--public URL`, or TOLLHOUSE_BASE_URL"))?;
             told.add(public::examine(&base).await)?;
         }
-        None => machine_of(flags, &mut told).await?,
+        None => {
+            // A profile that is not there is told of at once.
+            let files = cli::files_of_secrets(args.profile.as_deref())?;
+            machine_of(flags, &mut told).await?;
+            profile::examine(args.profile.as_deref(), files, &mut told).await?;
+        }
     }
     let count = |level| told.found.iter().filter(|finding| finding.level == level).count();
     let (warns, fails) = (count(Level::Warn), count(Level::Fail));
@@ -73,7 +82,7 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
     match &home {
         Ok(home) => {
             told.add(volume::examine(&home.data, home.store.kept_free_bytes))?;
-            told.add(modes::examine(&home.data, &named_keys(&flags), &cli::files_of_secrets()))?;
+            told.add(modes::examine(&home.data, &named_keys(&flags)))?;
         }
         Err(error) => told.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
     }

@@ -16,8 +16,7 @@ use super::base::{
 pub(crate) struct Args {}
 
 pub(crate) async fn run(session: &Session, _: Args) -> Result {
-    let role = shown(session)?;
-    let known = ask(session, role).await?;
+    let (role, known) = known(session).await?;
     let answer = json!({ "url": told(session.client.base()), "profile": session.name, "role": role.what(), "known": known });
     session.out.tell(&answer, |_| {
         let mut facts = Facts::default();
@@ -41,6 +40,25 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
         }
         facts.text()
     })
+}
+
+/// As whom most commands ask a host, and what it knows of them.
+///
+/// # Errors
+///
+/// Where there is nobody, or the host takes them not.
+pub(crate) async fn known(session: &Session) -> Result<(Role, Value)> {
+    let role = shown(session)?;
+    Ok((role, ask(session, role).await?))
+}
+
+/// Whether a host answers those who show nothing.
+///
+/// # Errors
+///
+/// Where it does not.
+pub(crate) async fn answers(session: &Session) -> Result {
+    session.client.get(&["ai", "manifest"]).by(Who::Everyone).send().await.map(drop)
 }
 
 /// The first that there is: what most commands would show.

@@ -46,8 +46,10 @@ pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Resu
         for tier in Tier::ALL {
             config.tier = tier;
             let strict = if tier >= settings.tier { &settings.strict[..] } else { &[] };
+            // That in which handlers run, where nothing else is said of them.
+            let which = if tier == settings.tier { format!("{name}, jail") } else { format!("{name}, tier {tier}, jail") };
             let found = match jail::examine(&config).await {
-                Ok(examined) => examined.finding(&name, strict),
+                Ok(examined) => examined.finding(which, strict),
                 Err(error) => Finding::fail("engine", error.to_string(), UNSTARTED).of(format!("{name}, tier {tier}")),
             };
             told.add([found])?;

@@ -1,19 +1,24 @@
 //! The jail of a worker, looked at: which layers are in force on this machine, and how to get the others.
 
+use std::io;
+
 use tollhouse_pool::{Pool, PoolConfig, PoolError};
-use tollhouse_protocol::{JailLayer, JailReport, Refused, Tier};
+use tollhouse_protocol::{JailLayer, JailReport, Refused};
 
 use super::finding::{Finding, Level};
 
+/// The error numbers of what is not for this process.
+const EPERM: i32 = 1;
+const EACCES: i32 = 13;
 /// The error number of what cannot be here, whoever asks.
 const EINVAL: i32 = 22;
-/// The error number of what the system has not.
+/// The error numbers of what the system has not.
+const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 
 /// What became of the jail of one worker.
 #[derive(Debug)]
 pub struct Examined {
-    tier: Tier,
     report: JailReport,
 }
 
@@ -28,7 +33,7 @@ pub async fn examine(config: &PoolConfig) -> Result<Examined, PoolError> {
     let pool = Pool::start(alone)?;
     let report = pool.ready().await;
     pool.shutdown().await;
-    Ok(Examined { tier: config.tier, report: report? })
+    Ok(Examined { report: report? })
 }
 
 impl Examined {
@@ -45,14 +50,15 @@ impl Examined {
 }
 
 impl Examined {
-    /// What is told of it. Without a layer of `strict` a host does not start; without the list of system calls a worker is hardly held.
+    /// What is told of it, as that of `which`. Without a layer of `strict` a host does not start; without the list of system calls a worker
+    /// is hardly held.
     #[must_use]
-    pub fn finding(&self, engine: &str, strict: &[JailLayer]) -> Finding {
+    pub fn finding(&self, which: impl Into<String>, strict: &[JailLayer]) -> Finding {
         let in_force: Vec<_> = self.report.in_force.iter().map(ToString::to_string).collect();
         let mut text = in_force.join(" ");
-        if !self.report.refused.is_empty() {
-            let refused: Vec<_> = self.report.refused.iter().map(ToString::to_string).collect();
-            text = format!("{text}   missing: {}", refused.join("; "));
+        let missing: Vec<_> = self.report.refused.chunk_by(|one, next| why(one.errno) == why(next.errno)).map(missing).collect();
+        if !missing.is_empty() {
+            text = format!("{text}   missing: {}", missing.join(", "));
         }
         let others: Vec<_> = self.others().map(ToString::to_string).collect();
         if !others.is_empty() {
@@ -73,7 +79,22 @@ impl Examined {
         } else {
             Level::Ok
         };
-        Finding { level, part: "engine", of: Some(format!("{engine}, tier {}, jail", self.tier)), text, remedies }
+        Finding { level, part: "engine", of: Some(which.into()), text, remedies }
+    }
+}
+
+/// Layers that were refused for the same reason, and that.
+fn missing(alike: &[Refused]) -> String {
+    let layers: Vec<_> = alike.iter().map(|refused| refused.layer.to_string()).collect();
+    format!("{} ({})", layers.join(" "), why(alike[0].errno))
+}
+
+/// Why the system refuses something, in as few words as there are.
+fn why(errno: i32) -> String {
+    match errno {
+        EPERM | EACCES => "not allowed here".to_owned(),
+        ENOSYS | EOPNOTSUPP => "not there".to_owned(),
+        _ => io::Error::from_raw_os_error(errno).to_string(),
     }
 }
 
@@ -126,18 +147,25 @@ mod tests {
         const ALL: usize = JailLayer::ALL.len();
         let others = JailLayer::ALL[1..].iter().filter(|layer| **layer != JailLayer::NoExec);
         let refused: Vec<_> = others.map(|layer| Refused { layer: *layer, errno: 1 }).collect();
-        let examined = Examined { tier: Tier::Jit, report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
-        let finding = examined.finding("v8", &[]);
-        assert_eq!((finding.level, finding.of.as_deref()), (Level::Warn, Some("v8, tier jit, jail")), "no list of system calls");
-        assert!(finding.text.starts_with("descriptors   missing: parent_death_signal: Operation not permitted"), "{finding}");
-        assert!(finding.text.ends_with("   not of this tier: no_exec"), "{finding}");
-        assert_eq!(finding.text.matches("Operation not permitted").count(), ALL - 2);
+        assert_eq!(refused.len(), ALL - 2);
+        let examined = Examined { report: JailReport { in_force: vec![JailLayer::Descriptors], refused } };
+        let finding = examined.finding("v8, jail", &[]);
+        assert_eq!(finding.level, Level::Warn, "no list of system calls");
+        assert!(finding.to_string().starts_with("warn  engine v8, jail: descriptors   missing: parent_death_signal "), "{finding}");
+        assert!(finding.text.ends_with(" (not allowed here)   not of this tier: no_exec"), "{finding}");
+        assert_eq!(finding.text.matches("not allowed here").count(), 1, "told once for all that it is of");
         let [in_a_row, others] = [1, EOPNOTSUPP].map(|errno| remedy(Refused { layer: JailLayer::PidsMax, errno }));
         let told = |what: &str| finding.remedies.iter().filter(|remedy| remedy.ends_with(what)).count();
         assert_eq!((told(in_a_row), told(others), told(TIERS)), (1, 0, 1), "told once for all that it is for");
         assert_eq!(told(remedy(Refused { layer: JailLayer::OwnUser, errno: EINVAL })), 0);
         assert!(in_a_row.contains("Delegate=yes") && others.contains("cgroup.controllers"));
-        assert_eq!(examined.finding("v8", &[JailLayer::Landlock]).level, Level::Fail);
+        assert_eq!(examined.finding("v8, jail", &[JailLayer::Landlock]).level, Level::Fail);
+        let refused = [(1, JailLayer::UserNamespace), (95, JailLayer::MemoryMax), (95, JailLayer::PidsMax), (7, JailLayer::CpuMax)];
+        let refused = refused.map(|(errno, layer)| Refused { layer, errno }).to_vec();
+        let told = Examined { report: JailReport { in_force: vec![JailLayer::Seccomp], refused } }.finding("v8, jail", &[]).to_string();
+        let missing =
+            "missing: user_namespace (not allowed here), memory_max pids_max (not there), cpu_max (Argument list too long (os error 7))";
+        assert!(told.starts_with(&format!("ok    engine v8, jail: seccomp   {missing}   not of this tier: ")), "{told}");
         assert_eq!(examined.lacks(&[JailLayer::Descriptors, JailLayer::Seccomp]).collect::<Vec<_>>(), [&JailLayer::Seccomp]);
     }
 }

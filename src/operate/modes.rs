@@ -14,35 +14,39 @@ const OTHERS: u32 = 0o077;
 /// Files with keys in a data folder.
 const KEYS: [&str; 4] = ["admin-token", "master-key", "receipt-key.pem", "receipt-keys-retired.json"];
 
-/// Looks at the data folder, at files of keys that settings name, and at those of whoever types, as far as they are there.
+/// Looks at the data folder, and at files of keys that settings name, as far as they are there.
 #[must_use]
-pub fn examine(data: &Path, named: &[PathBuf], own: &[PathBuf]) -> Vec<Finding> {
-    let mut found: Vec<_> = open_to_others("keys", data, "700").into_iter().collect();
+pub fn examine(data: &Path, named: &[PathBuf]) -> Vec<Finding> {
+    let told = |path: &Path, mode: &str| {
+        let (how, is) = open_to_others(path)?;
+        let shown = path.display();
+        Some(Finding::warn("keys", format!("`{shown}` is {how} by others (mode {is:04o})"), format!("chmod {mode} {shown}")))
+    };
+    let mut found: Vec<_> = told(data, "700").into_iter().collect();
     let keys = KEYS.map(|name| data.join(name)).into_iter().chain(named.iter().cloned());
-    found.extend(keys.filter_map(|path| open_to_others("keys", &path, "600")));
+    found.extend(keys.filter_map(|path| told(&path, "600")));
     if found.is_empty() && data.is_dir() {
         found.push(Finding::ok("keys", format!("nobody but its owner reads those of `{}`", data.display())));
-    }
-    for path in own.iter().filter(|path| path.exists()) {
-        let well = || Finding::ok("profiles", format!("nobody but its owner reads `{}`", path.display()));
-        found.push(open_to_others("profiles", path, "600").unwrap_or_else(well));
     }
     found
 }
 
-/// Whether others may do anything with it. One that is not there has no secret.
-fn open_to_others(part: &'static str, path: &Path, mode: &str) -> Option<Finding> {
-    let about = fs::metadata(path).ok()?;
-    let others = about.permissions().mode() & OTHERS;
-    let (read, shown) = (others & 0o044 != 0, path.display());
-    (others != 0).then(|| {
-        let what = if read { "readable" } else { "reachable" };
-        Finding::warn(
-            part,
-            format!("`{shown}` is {what} by others (mode {:04o})", about.permissions().mode() & 0o7777),
-            format!("chmod {mode} {shown}"),
-        )
-    })
+/// Looks at a file that a profile of whoever types has keys in; `None` where it is not there.
+#[must_use]
+pub fn of_profile(profile: Option<&str>, path: &Path) -> Option<Finding> {
+    let name = path.file_name().filter(|_| path.exists())?.to_string_lossy();
+    let found = match open_to_others(path) {
+        Some((how, _)) => Finding::warn("profile", format!("{name} is {how} by others"), format!("chmod 600 {}", path.display())),
+        None => Finding::ok("profile", format!("nobody but its owner reads {name}")),
+    };
+    Some(Finding { of: profile.map(str::to_owned), ..found })
+}
+
+/// What others may do with it, if anything, and its mode. One that is not there has no secret.
+fn open_to_others(path: &Path) -> Option<(&'static str, u32)> {
+    let mode = fs::metadata(path).ok()?.permissions().mode() & 0o7777;
+    let others = mode & OTHERS;
+    (others != 0).then_some((if others & 0o044 != 0 { "readable" } else { "reachable" }, mode))
 }
 
 #[cfg(test)]
@@ -54,24 +58,30 @@ mod tests {
     fn what_others_may_read_is_told_with_how_to_keep_it_from_them() {
         let folder = tempfile::tempdir().unwrap();
         let (data, profiles) = (folder.path().join("data"), folder.path().join("profiles"));
-        let own = [profiles.join("credentials.toml"), profiles.join("pay.key")];
-        assert!(examine(&data, &[], &own).is_empty(), "nothing is there");
+        let credentials = profiles.join("credentials.toml");
+        let own = || of_profile(Some("prod"), &credentials);
+        assert!(examine(&data, &[]).is_empty() && own().is_none(), "nothing is there");
         for made in [&data, &profiles] {
             fs::create_dir(made).unwrap();
             fs::set_permissions(made, fs::Permissions::from_mode(0o700)).unwrap();
         }
-        let (key, [credentials, pays]) = (data.join("master-key"), &own);
-        for (path, mode) in [(&key, 0o600), (credentials, 0o600), (pays, 0o600)] {
+        let (key, named) = (data.join("master-key"), profiles.join("named"));
+        let set = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        for path in [&key, &named, &credentials] {
             fs::write(path, "").unwrap();
-            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            set(path, 0o600);
         }
-        assert!(examine(&data, &[], &own).iter().all(|found| found.level == Level::Ok));
-        fs::set_permissions(&key, fs::Permissions::from_mode(0o640)).unwrap();
-        fs::set_permissions(credentials, fs::Permissions::from_mode(0o604)).unwrap();
-        fs::set_permissions(pays, fs::Permissions::from_mode(0o640)).unwrap();
-        let found = examine(&data, &[], &own);
-        assert_eq!(found.len(), 3);
-        assert!(found.iter().all(|found| found.level == Level::Warn && found.text.contains("readable by others")), "{found:?}");
-        assert_eq!(found[1].remedies, [format!("chmod 600 {}", credentials.display())]);
+        assert!(examine(&data, std::slice::from_ref(&named)).iter().chain(&own()).all(|found| found.level == Level::Ok));
+        set(&key, 0o640);
+        set(&named, 0o601);
+        set(&credentials, 0o604);
+        let found = examine(&data, &[named]);
+        assert!(found.len() == 2 && found.iter().all(|found| found.level == Level::Warn), "{found:?}");
+        assert!(
+            found[0].text.contains("is readable by others (mode 0640)") && found[1].text.contains("is reachable by others"),
+            "{found:?}"
+        );
+        let told = format!("warn  profile prod: credentials.toml is readable by others → chmod 600 {}", credentials.display());
+        assert_eq!(own().unwrap().to_string(), told);
     }
 }

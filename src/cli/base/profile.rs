@@ -107,11 +107,6 @@ impl Config {
         self.profiles.get(name).ok_or_else(unknown)
     }
 
-    /// Files of paying keys that profiles name, as they name them.
-    pub(crate) fn key_files(&self) -> impl Iterator<Item = &Path> {
-        self.profiles.values().filter_map(|profile| profile.key_file.as_deref())
-    }
-
     pub(crate) fn get(&self, name: &str) -> Option<&Profile> {
         self.profiles.get(name)
     }
@@ -135,7 +130,8 @@ impl Config {
         self.profiles.get_key_value(name).map(|(name, profile)| (name.as_str(), profile)).or_else(only)
     }
 
-    fn all(&self) -> impl Iterator<Item = (&str, &Profile)> {
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Profile)> {
         self.profiles.iter().map(|(name, profile)| (name.as_str(), profile))
     }
 }

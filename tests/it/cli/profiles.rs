@@ -190,3 +190,28 @@ async fn a_file_that_does_not_read_is_told_without_its_lines() {
     let ran = shell.run(&["whoami"]).await.is(2);
     assert!(ran.stderr.contains("line 3: ") && !ran.stderr.contains("SECRET"), "{ran:?}");
 }
+
+#[tokio::test]
+async fn doctor_tells_of_a_profile_who_reads_its_files_and_whether_its_host_takes_what_is_kept() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::new();
+    shell.given(&key, &["login", "--url", &host.url, "--profile", "prod"]).await.is(0);
+    let credentials = shell.config("credentials.toml");
+    let mode = |mode: u32| fs::set_permissions(&credentials, fs::Permissions::from_mode(mode)).unwrap();
+    let well = format!(
+        "…\nok    engine …, jail: …rlimits …seccomp…\n…\nok    profile prod: nobody but its owner reads credentials.toml\nok    profile prod: {} takes its builder key",
+        host.url
+    );
+    shell.run(&["doctor", "--profile", "prod"]).await.is(0).said(&well);
+    mode(0o644);
+    let warned = format!("…\nwarn  profile prod: credentials.toml is readable by others → chmod 600 {}", credentials.display());
+    for words in [&["doctor", "--profile", "prod"][..], &["doctor"]] {
+        shell.run(words).await.is(0).said(&warned);
+    }
+    mode(0o600);
+    shell.run(&["doctor", "--profile", "other"]).await.is(2).said("").warned("error: there is no profile `other`\nhint: there are: prod");
+    drop(host);
+    let away = shell.run(&["doctor", "--profile", "prod"]).await.is(1);
+    assert!(away.stdout.contains("\nfail  profile prod: ") && away.stdout.contains("does not answer"), "{away:?}");
+}
