@@ -88,7 +88,7 @@ impl Audit {
     ///
     /// The store's; the rest is tried again the next time.
     pub async fn sweep(&self) -> Result<(), StoreError> {
-        AUDIT.clear(&*self.store, &AUDIT.all().before(&self.oldest()), u64::MAX).await?;
+        AUDIT.expire(&*self.store, &AUDIT.all().before(&self.oldest())).await?;
         // What the store knows without looking may be wrong after a crash: it says when to look.
         let about = self.store.sizes().spaces.get(&Space::Audit).map_or(0, |size| size.entries);
         if about > self.settings.count.saturating_add(self.settings.count / 10) {

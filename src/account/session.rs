@@ -276,7 +276,8 @@ impl Sessions {
                 let mut batch = Batch::new();
                 batch.remove(&SESSIONS, row);
                 match batch.commit(&*self.store, Durability::Buffered).await {
-                    Ok(_) | Err(StoreError::Conflict) => {}
+                    Ok(_) => SESSIONS.expired(1),
+                    Err(StoreError::Conflict) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -256,7 +256,7 @@ impl Metrics {
             let span = Span::ALL.into_iter().find(|span| *span as u8 == number);
             if let Some(oldest) = span.map(|span| self.oldest(span).0).filter(|oldest| start < *oldest) {
                 let old = CALL_METRICS.under(&part).before(&(own, number, oldest));
-                CALL_METRICS.clear(&*self.store, &old, u64::MAX).await?;
+                CALL_METRICS.expire(&*self.store, &old).await?;
             }
             round.past(&part);
         }

@@ -53,6 +53,7 @@ impl Events {
             // What other hosts of the store have added or removed is not counted here.
             let known = known.filter(|_| !self.store.is_shared());
             let trimmed = EVENTS.trim(&*self.store, &EVENTS.under(&of(&share)), self.settings.count, known).await?;
+            EVENTS.expired(trimmed.map_or(0, |trimmed| trimmed.removed));
             let mut all = self.counts();
             // What came while they were counted for the first time may be missing, until they are counted anew.
             let now = all.get(&share).copied().flatten().filter(|_| known.is_some());
@@ -75,7 +76,7 @@ impl Events {
         while let Some((owner, first)) = round.next().await? {
             if first < oldest.0 {
                 let old = EVENTS.under(&owner).before(&(owner.clone(), oldest.0.clone()));
-                EVENTS.clear(&*self.store, &old, u64::MAX).await?;
+                EVENTS.expire(&*self.store, &old).await?;
                 self.counts().remove(&owner.0);
             }
             round.past(&owner);

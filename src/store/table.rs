@@ -14,6 +14,7 @@ use super::{
     range::Range,
     value::{self, Sum, Value},
 };
+use crate::telemetry::counted::REMOVED;
 
 /// Rows taken away in one commit.
 const CLEARED: usize = 500;
@@ -240,6 +241,24 @@ impl<K: Key, V: Value> Table<K, V> {
             batch.commit(store, Durability::Buffered).await?;
         }
         Ok(cleared)
+    }
+
+    /// [Clears](Self::clear) a range whose rows are too old or too many, and counts them as such.
+    ///
+    /// # Errors
+    ///
+    /// The store's; what was taken away until then stays so.
+    pub async fn expire(&self, store: &(impl Store + ?Sized), range: &Range<K>) -> Result<(), StoreError> {
+        let removed = self.clear(store, range, u64::MAX).await?;
+        self.expired(removed);
+        Ok(())
+    }
+
+    /// Counts so many rows as removed because they were too old or too many.
+    pub fn expired(&self, rows: u64) {
+        // Of receipts of free calls operators are told the size by another count, and of both under the same name.
+        let kind = self.plan.space.kind().unwrap_or("freeReceipts");
+        REMOVED.add([kind], rows);
     }
 
     /// Puts `value` at `key`, by itself.

@@ -262,6 +262,22 @@ pub static COMMITS: Counts<2, 10> = Counts::new(
 );
 /// How long they took.
 pub static COMMIT_SECONDS: Times<2> = Times::new(&table::COMMIT_SECONDS, ["durable", "buffered"]);
+/// Rows of the store that were too old or too many.
+pub static REMOVED: Counts<1, 10> = Counts::new(
+    &table::REMOVED,
+    [
+        ["audit"],
+        ["callMetrics"],
+        ["calls"],
+        ["credits"],
+        ["events"],
+        ["freeReceipts"],
+        ["logs"],
+        ["payments"],
+        ["sessions"],
+        ["simulatedLedger"],
+    ],
+);
 /// Turns of jobs.
 pub static JOBS: Jobs<13> = Jobs::new([
     "audit",
@@ -329,6 +345,7 @@ impl Samples {
         FACILITATOR_SECONDS.put(&mut samples);
         COMMITS.put(&mut samples);
         COMMIT_SECONDS.put(&mut samples);
+        REMOVED.put(&mut samples);
         JOBS.put(&mut samples);
         [&TRACES, &TRACES_LEFT_OUT].into_iter().for_each(|counts| counts.put(&mut samples));
         SPANS.put(&mut samples);

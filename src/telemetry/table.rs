@@ -78,6 +78,7 @@ table! {
     SYNCS Counter "tollhouse_store_syncs_total" [] "times that commits were put on disk, one or many at once";
     STORE_ROWS Gauge "tollhouse_store_rows" ["kind"] "rows that the store holds";
     STORE_BYTES Gauge "tollhouse_store_bytes" ["kind"] "keys and values of these rows; on disk they take more";
+    REMOVED Counter "tollhouse_store_rows_removed_total" ["kind"] "rows that were removed because they were too old or too many; those of `calls` and `freeReceipts` hold several each";
     DATA_BYTES Gauge "tollhouse_data_bytes" ["part"] "what the data folder takes on disk: `all` of it, and of that the `store` and the `files`";
     DISK_FREE Gauge "tollhouse_disk_free_bytes" [] "what may still be written on the disk of the data folder";
     POOL_PROCESSES Gauge "tollhouse_pool_processes" [] "worker processes that are there, on their way, or ended and not gone yet";

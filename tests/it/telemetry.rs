@@ -6,13 +6,16 @@ mod prometheus;
 mod secrets;
 mod traces;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use reqwest::Client;
 use serde_json::json;
 use tollhouse::telemetry::{Metric, table};
 
-use crate::harness::{Facilitator, Host, Payer, Settles, js};
+use crate::harness::{Facilitator, Host, Payer, Settles, eventually, js};
 
 /// A series: its name, and its labels as they are written.
 type Series = BTreeMap<String, f64>;
@@ -112,6 +115,27 @@ async fn what_happens_to_calls_and_payments_is_counted_once() {
     assert!(told["tollhouse_store_commits_total{durability=\"durable\",outcome=\"ok\"}"] > 3.0);
     assert!(told["tollhouse_store_syncs_total"] > 1.0 && told["tollhouse_connections"] >= 1.0);
     assert!(told["tollhouse_jail_layer{layer=\"seccomp\"}"] + told["tollhouse_jail_layer_refused{layer=\"seccomp\"}"] <= 1.0);
+}
+
+#[tokio::test]
+async fn what_is_removed_for_its_age_or_number_is_counted_by_its_kind() {
+    let few = Host::builder().env("TOLLHOUSE_CALLS_KEPT", 1).env("TOLLHOUSE_LOG_LINES_KEPT", 1).env("TOLLHOUSE_FREE_RECEIPTS_KEPT", 1);
+    let host = few.start().await;
+    host.publish(&js("free", 0.0, "export default (req, ctx) => { ctx.log.info('a line'); return {}; };")).await;
+    let told = async |kind: &str| value(&host, &format!("tollhouse_store_rows_removed_total{{kind=\"{kind}\"}}")).await;
+    for kind in ["calls", "logs", "freeReceipts", "audit", "events", "payments"] {
+        assert_eq!(told(kind).await, 0.0, "{kind}");
+    }
+    // What is called later makes what is there too many: packs and lines are written behind.
+    eventually("some of each are removed", Duration::from_secs(60), async || {
+        host.call("free", &json!({})).await.is(200);
+        let all = [told("calls").await, told("logs").await, told("freeReceipts").await];
+        all.iter().all(|removed| *removed > 0.0).then_some(())
+    })
+    .await;
+    for kind in ["audit", "events", "payments"] {
+        assert_eq!(told(kind).await, 0.0, "{kind}");
+    }
 }
 
 #[tokio::test]

@@ -23,16 +23,20 @@ impl Audit {
             let entries = AUDIT.page(&*self.store, &range, SOME, Direction::Backward).await?;
             let Some(last) = entries.last() else { break };
             range = range.before(&last.key);
-            let mut batch = Batch::new();
+            let (mut batch, mut gone) = (Batch::new(), 0);
             for entry in &entries {
                 match stays.get_mut(&entry.value.action.actor) {
-                    Some(0) => _ = batch.sweep(&AUDIT, entry),
+                    Some(0) => {
+                        batch.sweep(&AUDIT, entry);
+                        gone += 1;
+                    }
                     Some(more) => *more -= 1,
                     None => {}
                 }
             }
             if !batch.changes_nothing() {
                 batch.commit(&*self.store, Durability::Buffered).await?;
+                AUDIT.expired(gone);
             }
         }
         Ok(())

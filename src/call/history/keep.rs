@@ -95,7 +95,7 @@ impl History {
                 break;
             }
             match batch.commit(&*self.store, Durability::Buffered).await {
-                Ok(_) => {}
+                Ok(_) => CALLS.expired(gone as u64),
                 Err(StoreError::Conflict) => return Ok(None),
                 Err(error) => return Err(error),
             }
@@ -121,7 +121,7 @@ impl History {
         let oldest = self.oldest();
         while let Some((own, first, ..)) = round.next().await? {
             if first < oldest {
-                CALLS.clear(&*self.store, &CALLS.under(&own).before(&(own.clone(), oldest)), u64::MAX).await?;
+                CALLS.expire(&*self.store, &CALLS.under(&own).before(&(own.clone(), oldest))).await?;
                 self.counts().remove(&own.0);
             }
             round.past(&own);

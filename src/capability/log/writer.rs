@@ -166,7 +166,7 @@ impl Writer {
                 kept = Written { lines: kept.lines + 1, bytes: kept.bytes + row.bytes() as u64 };
                 if kept.lines > self.settings.lines || kept.bytes > self.settings.bytes {
                     let excess = place.map_or_else(|| range.clone(), |place| range.clone().before(&place));
-                    return LOGS.clear(&*self.store, &excess, u64::MAX).await.map(|_| ());
+                    return LOGS.expire(&*self.store, &excess).await;
                 }
                 place = Some(LOGS.key(&row)?);
             }
@@ -184,5 +184,5 @@ fn tried(what: &str, result: Result<(), StoreError>) {
 /// Removes the lines that are older than `oldest`.
 pub(super) async fn remove_until(store: &dyn Store, endpoint: &EndpointId, oldest: Timestamp) -> Result<(), StoreError> {
     let own = Counted(endpoint.clone());
-    LOGS.clear(store, &LOGS.under(&own).before(&(own, oldest)), u64::MAX).await.map(|_| ())
+    LOGS.expire(store, &LOGS.under(&own).before(&(own, oldest))).await
 }

@@ -156,7 +156,7 @@ impl Credits {
     pub async fn forget_days(&self) -> Result<(), StoreError> {
         let rows = DAYS.rows();
         let gone = rows.all().before(&day(self.clock.now()).saturating_sub(KEPT_DAYS));
-        rows.clear(&*self.store, &gone, u64::MAX).await.map(|_| ())
+        rows.expire(&*self.store, &gone).await
     }
 }
 

@@ -130,7 +130,7 @@ impl Gate {
 
     /// Forgets what is due of one payment, and says when to look again.
     async fn forget_one(&self, due: &Row<(Timestamp, String), ()>, now: Timestamp) -> Result<(), StoreError> {
-        let mut batch = Batch::new();
+        let (mut batch, mut gone) = (Batch::new(), 0);
         batch.sweep(&PAYMENT_EXPIRY, due);
         if let Ok(id) = due.key.1.parse::<PaymentId>()
             && let Some(row) = self.read_among_others(&id).await?
@@ -147,7 +147,10 @@ impl Gate {
                     // that is asked then tells of the transfer that was.
                     match record.transaction {
                         Some(_) => batch.replace(&PAYMENTS, &row, &record.spent()),
-                        None => batch.remove(&PAYMENTS, &row),
+                        None => {
+                            gone = 1;
+                            batch.remove(&PAYMENTS, &row)
+                        }
                     };
                     if let Some(name) = name
                         && let Some(found) = PAYMENT_NAMES.found(&*self.store, &name).await?
@@ -170,8 +173,12 @@ impl Gate {
             }
         }
         match batch.commit(&*self.store, Durability::Buffered).await {
+            Ok(_) => {
+                PAYMENTS.expired(gone);
+                Ok(())
+            }
             // On a conflict the next tick does it.
-            Ok(_) | Err(StoreError::Conflict) => Ok(()),
+            Err(StoreError::Conflict) => Ok(()),
             Err(error) => Err(error),
         }
     }

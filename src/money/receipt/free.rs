@@ -193,7 +193,7 @@ impl FreeReceipts {
         let all = FREE_RECEIPTS.all();
         let range = if excess == 0 { all.before(&oldest) } else { all };
         let packs = FREE_RECEIPTS.page(&*self.store, &range, SOME, Direction::Forward).await?;
-        let (mut batch, mut sum) = (Batch::new(), Tally::default());
+        let (mut batch, mut sum, mut gone) = (Batch::new(), Tally::default(), 0);
         // Whoever removes any takes the first.
         packs.iter().take(1).for_each(|first| _ = batch.holds(&FREE_RECEIPTS, first));
         for pack in packs {
@@ -207,13 +207,17 @@ impl FreeReceipts {
             sum.receipts += receipts;
             sum.bytes += (FREE_RECEIPTS.bytes_of(&pack.key) + pack.value.bytes()) as u64;
             batch.sweep(&FREE_RECEIPTS, &pack);
+            gone += 1;
         }
         if batch.changes_nothing() {
             return Ok(false);
         }
         count(&mut batch, -i128::from(sum.receipts), -i128::from(sum.bytes));
         match batch.commit(&*self.store, Durability::Buffered).await {
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                FREE_RECEIPTS.expired(gone);
+                Ok(true)
+            }
             // Another host of the store is at it.
             Err(StoreError::Conflict) => Ok(false),
             Err(error) => Err(error),

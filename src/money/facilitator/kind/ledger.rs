@@ -182,6 +182,7 @@ impl Ledger {
                 batch.delete(&NONCES, &row.key.1).sweep(&EXPIRY, row);
             }
             batch.commit(&*self.store, Durability::Buffered).await?;
+            EXPIRY.expired(page.len() as u64);
         }
     }
 }
