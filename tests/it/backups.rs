@@ -1,6 +1,7 @@
 //! Backups of hosts that run: of one moment, whatever is sold meanwhile; restored to a folder and to a database; refused where they are
 //! damaged or belong to another host; and harmed by no kill.
 
+mod changing;
 mod moving;
 
 use std::{
