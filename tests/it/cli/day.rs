@@ -4,7 +4,7 @@ use std::{fs, time::Duration};
 
 use super::{
     devs::Dev,
-    folders::{begun, edit},
+    folders::{edit, installed},
     harness::Shell,
 };
 use crate::harness::{Host, eventually};
@@ -13,12 +13,15 @@ use crate::harness::{Host, eventually};
 async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     // At home: a tool that works, a mistake, a package.
     let home = Shell::new();
-    let folder = begun(&home, "shout").await;
+    home.run(&["init", "shout"]).await.is(0);
+    let folder = home.home().join("shout");
+    installed(&folder, &["esbuild", "typescript"]).await;
     let mut dev = Dev::start(&home, &folder, &[]);
     dev.says("cases 3/3").await;
     edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCas()");
     dev.says("handler.ts:4:23  Property 'toUpperCas' does not exist").await;
     dev.says("cases 2/3").await;
+    installed(&folder, &["ms", "@types/ms"]).await;
     edit(&folder, "handler.ts", "export default", "import ms from \"ms\";\n\nexport default");
     edit(&folder, "handler.ts", "text.toUpperCas()", "text.toUpperCase() + (text === \"2h\" ? ms(\"2h\") : \"\")");
     dev.says("cases 3/3").await;
@@ -32,13 +35,19 @@ async fn builder_begins_tries_publishes_and_earns_by_the_command_line_alone() {
     let admin = Shell::admin(&host);
     let credit = admin.json(&["credits", "mint", "10"]).await["credit"].as_str().unwrap().to_owned();
     let registered = Shell::at(&host.url).env("TOLLHOUSE_CREDIT", &credit).json(&["register", "Toolsmith"]).await;
-    let builder = home.env("TOLLHOUSE_URL", &host.url).env("TOLLHOUSE_BUILDER_KEY", registered["builderKey"].as_str().unwrap());
+    let key = registered["builderKey"].as_str().unwrap();
+    let told = format!("builder key of {} is kept for profile prod (Toolsmith)", host.url);
+    home.given(&format!("{key}\n"), &["login", "--url", &host.url, "--profile", "prod"]).await.is(0).said(&told);
+    // From here on by the profile: the folder knows its host once it was published there.
+    let builder = home;
     let asks = "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]";
     edit(&folder, "tool.json", "\"capabilities\": { \"logs\": true }", asks);
     let deploy = ["deploy", "--yes", "--attest"];
-    let published = builder.run_in(&folder, &deploy).await.is(0);
+    let published = builder.run_in(&folder, &[&deploy[..], &["--profile", "prod"]].concat()).await.is(0);
     assert!(
-        published.stdout.contains("revision 1, in ") && published.stdout.contains("waiting for an admin: httpGetJson"),
+        published.stdout.contains(&format!("shout → {}  (profile prod, ", host.url))
+            && published.stdout.contains("revision 1, in ")
+            && published.stdout.contains("waiting for an admin: httpGetJson"),
         "{published:?}"
     );
     assert!(admin.run(&["reviews"]).await.is(0).stdout.contains("shout"));

@@ -45,6 +45,11 @@ impl Dev {
         }
     }
 
+    /// All that it has said so far.
+    pub fn said(&self) -> &[String] {
+        &self.said
+    }
+
     fn url(&self) -> String {
         let here: Value = serde_json::from_str(&fs::read_to_string(self.folder.join(".tollhouse/dev.json")).unwrap()).unwrap();
         here["url"].as_str().unwrap().to_owned()

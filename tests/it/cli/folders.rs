@@ -26,6 +26,18 @@ pub async fn begun(shell: &Shell, name: &str) -> PathBuf {
     folder
 }
 
+/// Has npm install packages into a folder, as a builder does: of the versions that `cargo xtask test` has fetched, so that no other is asked for.
+pub async fn installed(folder: &Path, names: &[&str]) {
+    let lock = fs::read_to_string(packages().join(".package-lock.json")).unwrap();
+    let lock: Value = serde_json::from_str(&lock).unwrap();
+    let versions =
+        names.iter().map(|name| format!("{name}@{}", lock["packages"][format!("node_modules/{name}")]["version"].as_str().unwrap()));
+    let mut npm = tokio::process::Command::new("npm");
+    npm.args(["install", "--prefer-offline", "--no-audit", "--no-fund"]).args(versions).current_dir(folder);
+    let done = npm.output().await.expect("no npm");
+    assert!(done.status.success(), "{done:?}");
+}
+
 /// Writes a file of a folder anew, by a rule.
 pub fn edit(folder: &Path, name: &str, from: &str, to: &str) {
     let text = fs::read_to_string(folder.join(name)).unwrap();

@@ -162,7 +162,8 @@ impl Ran {
     }
 }
 
-fn fits(text: &str, wanted: &str) -> bool {
+/// Whether a text is as it is wanted: as [`Ran::said`] has it.
+pub fn fits(text: &str, wanted: &str) -> bool {
     let (text, wanted): (Vec<_>, Vec<_>) = (text.lines().collect(), wanted.trim_matches('\n').lines().collect());
     lines_fit(&text, &wanted)
 }

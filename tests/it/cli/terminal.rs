@@ -1,11 +1,14 @@
 //! At a terminal, by `script` of util-linux, which has one for the command: it asks, shows nothing secret, and has colours.
 
-use std::{process::Stdio, time::Duration};
+use std::{path::Path, process::Stdio, time::Duration};
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::harness::{Shell, told_of_a_call};
+use super::{
+    folders::{begun, edit},
+    harness::{Shell, fits, told_of_a_call},
+};
 use crate::harness::{Host, js};
 
 /// A command at a terminal.
@@ -16,6 +19,10 @@ struct Terminal {
 
 impl Terminal {
     fn start(shell: &Shell, words: &[&str]) -> Self {
+        Self::start_in(shell, shell.home(), words)
+    }
+
+    fn start_in(shell: &Shell, folder: &Path, words: &[&str]) -> Self {
         let command = shell.command(words);
         let quoted = |word: &std::ffi::OsStr| match word.to_str().unwrap() {
             // What the shell is to do besides.
@@ -24,8 +31,8 @@ impl Terminal {
         };
         let line: Vec<_> = std::iter::once(command.as_std().get_program()).chain(command.as_std().get_args()).map(quoted).collect();
         let mut script = tokio::process::Command::new("script");
-        script.args(["--quiet", "--return", "--flush", "--command", &line.join(" "), "/dev/null"]).current_dir(shell.home());
-        script.env_clear().envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?)))).env("SHELL", "/bin/sh");
+        script.args(["--quiet", "--return", "--flush", "--command", &line.join(" "), "/dev/null"]).current_dir(folder);
+        script.env_clear().envs(command.as_std().get_envs().filter_map(|(name, value)| Some((name, value?)))).env("SHELL", "/bin/bash");
         let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         Self { child, seen: String::new() }
     }
@@ -41,6 +48,13 @@ impl Terminal {
             }
         };
         tokio::time::timeout(Duration::from_secs(30), read).await.unwrap_or_else(|_| panic!("no `{wanted}`"));
+    }
+
+    /// Reads on until this was shown once more.
+    async fn shows_next(&mut self, wanted: &str) {
+        let seen = std::mem::take(&mut self.seen);
+        self.shows(wanted).await;
+        self.seen = seen + &self.seen;
     }
 
     async fn types(&mut self, text: &str) {
@@ -120,4 +134,115 @@ async fn colours_are_where_a_terminal_is_and_nobody_forbids_them() {
         let (_, seen) = Terminal::start(&shell, &["calls", "shout", "--json"]).ended().await;
         assert!(!seen.contains('\u{1b}'), "{seen:?}");
     }
+}
+
+/// The lines of a terminal, as they were written.
+fn lines(seen: &str) -> String {
+    seen.replace('\r', "")
+}
+
+#[tokio::test]
+async fn dev_at_a_terminal_tells_what_happens_and_heeds_its_keys() {
+    let shell = Shell::new().env("NO_COLOR", "1");
+    let folder = begun(&shell, "shout").await;
+    edit(&folder, "tool.json", "{ \"type\": \"string\" } },\n    \"required\": [\"text\"]", "{ \"type\": \"string\" } }");
+    let dev = ["dev", "--port", "0", ";", "echo", "ended $?", ";", "stty"];
+    let mut terminal = Terminal::start_in(&shell, &folder, &dev);
+    terminal.shows("cases 3/3").await;
+
+    // Its answer and the call itself come as they come.
+    terminal.types("c").await;
+    terminal.shows("answer of \"shouts\"  200  {\"text\":\"HI\"}").await;
+    terminal.shows("{\"length\":2}").await;
+    terminal.types("xr").await;
+    terminal.shows_next("cases 3/3").await;
+    terminal.types("o").await;
+    // There is no screen here.
+    terminal.shows("/dashboard/sign-in").await;
+    shell.run_in(&folder, &["call", "shout", "--json", "{\"text\":\"hey\"}"]).await.is(0);
+    terminal.shows("{\"length\":3}").await;
+    edit(&folder, "handler.ts", "text: text.toUpperCase()", "text: req.input.txt");
+    terminal.shows("got nothing").await;
+    terminal.types("q").await;
+    let (ended, seen) = terminal.ended().await;
+    let seen = lines(&seen);
+    assert_eq!(ended, 0, "{seen}");
+    // Word by word. What takes the compiler more than a second comes in lines of its own.
+    let head = "shout  http://127.0.0.1:…/tools/shout  $0.01, play money   edit http://127.0.0.1:…/dashboard/tools/shout/edit
+[c] call again  [r] cases  [o] open  [q] quit
+…:…:…  published … in … ms…
+…";
+    assert!(fits(&seen, head), "{seen}");
+    for told in [
+        &["…:…:…  published … in … ms   types ok   cases 3/3", "…:…:…  published … in … ms\n          types ok   cases 3/3"][..],
+        &["…:…:…  POST 200  … ms  cpu … ms  yours, free  rcpt_…"],
+        &["…:…:…    info  shouting  {\"length\":2}"],
+        &["          types ok   cases 3/3"],
+        &["          http://127.0.0.1:…/dashboard/sign-in…"],
+        &["…:…:…  POST 200  … ms  cpu … ms  $0.01 settled (simulated)  rcpt_…\n…:…:…    info  shouting  {\"length\":3}"],
+        &["…:…:…  types   handler.ts:4:28  Property 'txt' does not exist on type '{ text: string; }'. Did you mean 'text'?"],
+        &[
+            "…:…:…  published … in … ms   cases 2/3   ✗ \"shouts\": /text expected \"HI\", got nothing",
+            "          cases 2/3   ✗ \"shouts\": /text expected \"HI\", got nothing",
+        ],
+    ] {
+        assert!(told.iter().any(|told| fits(&seen, &format!("…\n{told}\n…"))), "no {told:?} in\n{seen}");
+    }
+    // The terminal is as it was, and no key was shown.
+    assert!(seen.contains("ended 0") && !seen.contains("-icanon") && !seen.contains("-echo "), "{seen}");
+    assert!(!seen.lines().any(|line| ["c", "x", "xr", "r", "o", "q"].contains(&line)), "{seen}");
+}
+
+#[tokio::test]
+async fn ctrl_c_ends_dev_and_leaves_the_terminal_as_it_was() {
+    let shell = Shell::new();
+    let folder = begun(&shell, "shout").await;
+    let mut terminal = Terminal::start_in(&shell, &folder, &["dev", "--port", "0", "--no-types", ";", "echo", "ended $?", ";", "stty"]);
+    terminal.shows("cases 3/3").await;
+    terminal.types("\u{3}").await;
+    let (_, seen) = terminal.ended().await;
+    assert!(seen.contains("ended 0") && !seen.contains("-icanon") && !seen.contains("-echo "), "{seen}");
+    assert!(!folder.join(".tollhouse/dev.json").exists());
+}
+
+#[tokio::test]
+async fn deploy_at_a_terminal_asks_for_what_one_attests() {
+    let host = Host::start().await;
+    let (id, key) = host.register("Toolsmith").await;
+    let shell = Shell::new().env("NO_COLOR", "1");
+    shell.given(&key, &["login", "--url", &host.url, "--profile", "prod"]).await.is(0);
+    let folder = begun(&shell, "shout").await;
+    let question = "publish, and attest: yours to publish, no secrets, no private data, nothing illegal? [y/N] ";
+    let deploy = async |answer: &str| {
+        let mut terminal = Terminal::start_in(&shell, &folder, &["deploy", "--profile", "prod"]);
+        terminal.shows(question).await;
+        terminal.types(answer).await;
+        let (ended, seen) = terminal.ended().await;
+        (ended, lines(&seen))
+    };
+    let (ended, seen) = deploy("\n").await;
+    let head = format!("shout → {}  (profile prod, new)\n", host.url);
+    assert!(ended == 1 && seen.starts_with(&head) && seen.ends_with("error: nothing was published\n"), "{ended}: {seen}");
+    host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
+    assert_eq!(deploy("y\n").await.0, 0);
+    edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
+    edit(
+        &folder,
+        "tool.json",
+        "\"capabilities\": { \"logs\": true }",
+        "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
+    );
+    edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + \"!\"");
+    let (ended, seen) = deploy("y\n").await;
+    let told = format!(
+        "shout → {}  (profile prod, {id}, revision 1)
+  handler       … → …  +1 −1
+  priceUsd      0.01 → 0.02          you get 0.019 a call
+  capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile
+…
+{question}y
+published …, revision 2, in … ms   waiting for an admin: httpGetJson",
+        host.url
+    );
+    assert!(ended == 0 && fits(&seen, &told), "{ended}: {seen}");
 }
