@@ -1,10 +1,24 @@
-//! `cargo xtask bench call|catalogue|density|fairness|ledger|many|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
+//! `cargo xtask bench call|catalogue|cli|density|fairness|ledger|many|mcp|neighbours|paid|revenue|search|store|victims`: builds everything in release and starts the measuring program on it.
 
 use crate::{Failure, args::Args, clients, conformance, database, engine, shell, workers};
 
-const SUBJECTS: [&str; 13] =
-    ["call", "catalogue", "density", "fairness", "ledger", "many", "mcp", "neighbours", "paid", "revenue", "search", "store", "victims"];
-const WHICH: &str = "there are thirteen measurements: `cargo xtask bench call`, `catalogue`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
+const SUBJECTS: [&str; 14] = [
+    "call",
+    "catalogue",
+    "cli",
+    "density",
+    "fairness",
+    "ledger",
+    "many",
+    "mcp",
+    "neighbours",
+    "paid",
+    "revenue",
+    "search",
+    "store",
+    "victims",
+];
+const WHICH: &str = "there are fourteen measurements: `cargo xtask bench call`, `catalogue`, `cli`, `density`, `fairness`, `ledger`, `many`, `mcp`, `neighbours`, `paid`, `revenue`, `search`, `store` and `victims`";
 
 /// Measures; never fails by a clock. `fairness` fails where a victim was not served.
 ///

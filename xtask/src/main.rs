@@ -44,6 +44,7 @@ const HELP: &str = "\
 cargo xtask serve [--engine v8|quickjs] [-- ARGS]        build in release and start the host on ./data
 cargo xtask test  [--engine v8|quickjs|both] [FILTER…]   every test; CI asks for both engines
 cargo xtask bench call [--engine v8|quickjs] [--seconds N]   requests per second and latencies, beside a bare axum route
+cargo xtask bench cli                                    help, a deploy on loopback, and a save until it is served, beside their bars
 cargo xtask bench mcp  [--seconds N]                     MCP's tools/call beside a bare axum route and the TypeScript SDK
 cargo xtask bench paid [--seconds N]                     paid calls on a chain beside Express and its x402 middleware, and durable ones a second
 cargo xtask bench revenue                                reports of 100,000 receipts, and paid calls on top of them

@@ -10,6 +10,7 @@
 mod bare;
 mod call;
 mod catalogue;
+mod cli;
 mod client;
 #[path = "../../../src/catalog/search/corpus.rs"]
 mod corpus;
@@ -78,6 +79,7 @@ fn main() -> Result<(), Failure> {
     match options.subject.as_str() {
         "call" => call::measure(&options),
         "catalogue" => catalogue::measure(&options),
+        "cli" => cli::measure(&options),
         "density" => density::measure(&options),
         "ledger" => ledger::measure(&options),
         "many" => many::measure(&options),

@@ -1,0 +1,199 @@
+//! What a builder waits for at a shell: help, a deploy on loopback, and from a save until it is served. Each beside the bar that is set for it.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    path::Path,
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::{
+    Failure, Options,
+    client::{Client, Request},
+    host::{ADMIN_TOKEN, Host},
+};
+
+/// How often each is done.
+const ROUNDS: usize = 31;
+
+const HELP: Duration = Duration::from_millis(20);
+const DEPLOY: Duration = Duration::from_millis(500);
+const SAVE: Duration = Duration::from_millis(150);
+
+/// How long anything may take before the run is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures all three.
+///
+/// # Errors
+///
+/// A command that fails; a save that is never served.
+pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
+    println!("the command line, {ROUNDS} times each; p50 beside its bar");
+    let home = tempfile::tempdir()?;
+    help(options)?;
+    run(tollhouse(options, home.path()).args(["init", "shout"]))?;
+    let folder = home.path().join("shout");
+    // Cases come after what is measured, and would take the machine from it.
+    fs::remove_file(folder.join("cases.jsonc"))?;
+    deploy(options, home.path(), &folder)?;
+    saves(options, home.path(), &folder)
+}
+
+/// Beside a program that does nothing.
+fn help(options: &Options) -> Result<(), Failure> {
+    let timed = |mut command: Command| -> Result<Duration, Failure> {
+        let began = Instant::now();
+        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        if status.success() { Ok(began.elapsed()) } else { Err(format!("`--help` ended with {status}").into()) }
+    };
+    let (mut helps, mut nothings) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        let mut help = Command::new(&options.host);
+        help.arg("--help");
+        helps.push(timed(help)?);
+        nothings.push(timed(Command::new("true"))?);
+    }
+    let nothing = median(&mut nothings);
+    let ratio = median(&mut helps).as_secs_f64() / nothing.as_secs_f64();
+    told("--help", &mut helps, HELP, &format!("{ratio:.1} times `true`"));
+    Ok(())
+}
+
+/// From the command's start to its end; and how much of that the host took.
+fn deploy(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> {
+    let data = tempfile::tempdir()?;
+    let host = Host::start(options, data.path(), &[])?;
+    let url = format!("http://{}", host.address());
+    let (mut took, mut there) = (vec![], vec![]);
+    for round in 0..ROUNDS {
+        write(folder, round)?;
+        let mut command = tollhouse(options, home);
+        command.args(["deploy", "--yes", "--attest"]).current_dir(folder);
+        command.env("TOLLHOUSE_URL", &url).env("TOLLHOUSE_ADMIN_TOKEN", ADMIN_TOKEN);
+        let began = Instant::now();
+        let said = run(&mut command)?;
+        took.push(began.elapsed());
+        there.push(millis(&said)?);
+    }
+    let share = median(&mut there).as_secs_f64() / median(&mut took).as_secs_f64() * 100.0;
+    told("deploy on loopback", &mut took, DEPLOY, &format!("{share:.0} % of it at the host"));
+    host.stop()
+}
+
+/// From when a handler is written until a call is answered by it; and how much of that was publishing.
+fn saves(options: &Options, home: &Path, folder: &Path) -> Result<(), Failure> {
+    let mut dev = Dev::start(options, home, folder)?;
+    dev.published()?;
+    let here: Value = serde_json::from_slice(&fs::read(folder.join(".tollhouse/dev.json"))?)?;
+    let address: SocketAddr = here["url"].as_str().and_then(|url| url.strip_prefix("http://")).ok_or("`dev` says no address")?.parse()?;
+    let token = fs::read_to_string(folder.join(".tollhouse/dev/admin-token"))?;
+    let mut client = Client::connect(address)?;
+    let call = Request::post("/tools/shout", "{\"text\":\"hi\"}").with("x-admin-token", token.trim());
+    let (mut took, mut published) = (vec![], vec![]);
+    for round in ROUNDS..2 * ROUNDS {
+        let began = Instant::now();
+        write(folder, round)?;
+        let wanted = format!("hi {round}");
+        loop {
+            client.expect_ok(&call)?;
+            let answer: Value = serde_json::from_slice(client.body())?;
+            if answer["text"] == *wanted {
+                break;
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(format!("what was saved is not served: {answer}").into());
+            }
+        }
+        took.push(began.elapsed());
+        published.push(millis(&dev.published()?)?);
+    }
+    let share = median(&mut published).as_secs_f64() / median(&mut took).as_secs_f64() * 100.0;
+    told("save to served", &mut took, SAVE, &format!("{share:.0} % of it publishing"));
+    Ok(())
+}
+
+/// The command line of somebody who has nothing.
+fn tollhouse(options: &Options, home: &Path) -> Command {
+    let mut command = Command::new(&options.host);
+    command.current_dir(home).env("HOME", home).env("XDG_CONFIG_HOME", home.join("config")).env("TOLLHOUSE_WORKER", &options.worker);
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs a command that has to end well; what it said.
+fn run(command: &mut Command) -> Result<String, Failure> {
+    let ended = command.output()?;
+    if !ended.status.success() {
+        return Err(format!("{command:?} ended with {}: {}", ended.status, String::from_utf8_lossy(&ended.stderr)).into());
+    }
+    Ok(String::from_utf8(ended.stdout)?)
+}
+
+/// The handler, in another version.
+fn write(folder: &Path, round: usize) -> Result<(), Failure> {
+    let source = format!("export default async (req: {{ input: {{ text: string }} }}) => ({{ text: `${{req.input.text}} {round}` }});\n");
+    Ok(fs::write(folder.join("handler.ts"), source)?)
+}
+
+/// What stands in `published …, in 41 ms`.
+fn millis(said: &str) -> Result<Duration, Failure> {
+    let line = said.lines().find(|line| line.contains("published ")).ok_or("nothing was published")?;
+    let number = line.rsplit_once(" in ").and_then(|(_, rest)| rest.split(' ').next()).ok_or("it does not say how long it took")?;
+    Ok(Duration::from_millis(number.parse()?))
+}
+
+fn median(took: &mut [Duration]) -> Duration {
+    took.sort();
+    took[took.len() / 2]
+}
+
+fn told(what: &str, took: &mut [Duration], bar: Duration, beside: &str) {
+    let p50 = median(took);
+    let slowest = took.last().copied().unwrap_or_default();
+    let part = p50.as_secs_f64() / bar.as_secs_f64();
+    println!(
+        "  {what:20} p50 {:7.1} ms   slowest {:7.1} ms   {part:4.2} of its bar of {} ms   {beside}",
+        p50.as_secs_f64() * 1e3,
+        slowest.as_secs_f64() * 1e3,
+        bar.as_millis()
+    );
+}
+
+/// A `dev` that serves a folder. Dropping it ends it.
+struct Dev {
+    child: Child,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+}
+
+impl Dev {
+    fn start(options: &Options, home: &Path, folder: &Path) -> Result<Self, Failure> {
+        let mut command = tollhouse(options, home);
+        command.args(["dev", "--port", "0", "--no-types"]).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn()?;
+        let lines = BufReader::new(child.stdout.take().ok_or("no pipe from `dev`")?).lines();
+        Ok(Self { child, lines })
+    }
+
+    /// The next line that tells of a publish.
+    fn published(&mut self) -> Result<String, Failure> {
+        loop {
+            let line = self.lines.next().ok_or("`dev` ended")??;
+            if line.contains("  published ") {
+                return Ok(line);
+            }
+        }
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // By what it heeds: its workers end with it.
+        _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        _ = self.child.wait();
+    }
+}
