@@ -1,5 +1,7 @@
 //! The words after a command.
 
+use std::path::PathBuf;
+
 use crate::Failure;
 
 /// What `--engine` or `TOLLHOUSE_ENGINE` asks for.
@@ -36,6 +38,8 @@ pub(crate) struct Args {
     pub(crate) receipts: Option<u64>,
     /// Whether `vendor` writes nothing, and `dist` tries what it made.
     pub(crate) check: bool,
+    /// The package of an older release that `dist` tries to upgrade from. Default: this one's, on data of the release before.
+    pub(crate) from: Option<PathBuf>,
     /// Words without a dash: filters of `test`, the subject of `bench`, the targets of `fuzz`.
     pub(crate) words: Vec<String>,
     /// All after `--`, untouched.
@@ -67,6 +71,7 @@ impl Args {
                 "--tools" => args.tools = Some(value()?.parse().map_err(|_| "`--tools` wants a whole number".to_owned())?),
                 "--receipts" => args.receipts = Some(value()?.parse().map_err(|_| "`--receipts` wants a whole number".to_owned())?),
                 "--check" => args.check = true,
+                "--from" => args.from = Some(value()?.into()),
                 "--" => args.rest.extend(given.by_ref()),
                 _ if name.starts_with('-') => return Err(format!("no option `{name}`; options of the program itself go after `--`")),
                 _ => args.words.push(name),
@@ -115,6 +120,7 @@ mod tests {
             "--tools=5",
             "--receipts=6",
             "--check",
+            "--from=older.deb",
             "--",
             "--listen",
             "127.0.0.1:0",
@@ -125,6 +131,7 @@ mod tests {
         assert_eq!((args.full, args.debug, args.check), (true, true, true));
         assert_eq!((args.accept, args.tools, args.receipts), (true, Some(5), Some(6)));
         assert_eq!(args.tier.as_deref(), Some("jitless"));
+        assert_eq!(args.from, Some(PathBuf::from("older.deb")));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);
     }

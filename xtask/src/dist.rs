@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     for file in made.iter().chain([&sums]) {
         println!("{}", file.display());
     }
-    if args.check { check::run(&release, &tree, args.short) } else { Ok(()) }
+    if args.check { check::run(&release, &tree, args) } else { Ok(()) }
 }
 
 /// The host that is built for tests, and the worker that they use: to look at everything but the bytes of a release.
@@ -117,8 +117,7 @@ fn epoch() -> Result<u64, Failure> {
 
 /// The tree as a tarball below a folder of the release's name: the same bytes whenever it is made.
 fn tarball(release: &Release, tree: &Path) -> Result<PathBuf, Failure> {
-    let name = format!("tollhouse-{}-linux-{}", release.version, release.arch);
-    let file = release.folder.join(format!("{name}.tar.xz"));
+    let (name, file) = (release.name(), release.tarball());
     let (mtime, prefix) = (format!("--mtime=@{}", release.epoch), format!("--transform=flags=r;s,^\\.,{name},"));
     let mut tar = Command::new("tar");
     tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=ustar", "--xz", "-cf"]).arg(&file);

@@ -66,7 +66,7 @@ cargo xtask faces [STORY…] [--short] [--full] [--debug]  pages in a real brows
 cargo xtask faces snapshots --accept                     keeps what pages are read out as; without, what has changed is told
 cargo xtask faces speed [--tools 1000]                   how long the list of tools takes
 cargo xtask vendor [--check]                             makes the editor of pages of the packages that xtask/vendor locks
-cargo xtask dist [--check] [--short] [--debug]           the tarball and the Debian package of a release; tried on a clean system, or unpacked
+cargo xtask dist [--check [--from DEB]] [--short] [--debug]   the tarball and the Debian package of a release; tried on a clean system, or unpacked
 cargo xtask lint                                         formatting, clippy, documentation and dependencies, warnings refused
 cargo xtask docs                                         writes the tables of the documents from the code
 cargo xtask fuzz [TARGET…] [--seconds N] [-- ARGS]       bytes of strangers that break something, looked for by coverage

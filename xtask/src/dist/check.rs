@@ -1,5 +1,9 @@
-//! The package on a clean system: installed, started as its unit says, paid, upgraded with its data and settings kept, removed with its data kept, and
-//! purged. The short form unpacks it, and looks at the same but for what dpkg does.
+//! The tarball, unpacked, started and paid; and the package on a clean system: an older one installed and started as its unit says, upgraded to
+//! this one with its data and settings kept, paid, removed with its data kept, and purged. The short form unpacks the package too, and looks at the
+//! same but for what dpkg does.
+//!
+//! What is upgraded from is a package of an older release where one is named. Without one it is this release under an older version, on the data
+//! of the release before that `fixtures/data` has.
 
 use std::{
     fs,
@@ -11,7 +15,7 @@ use std::{
 };
 
 use super::{deb, release::Release, root::Root};
-use crate::{Failure, clients, place, shell};
+use crate::{Failure, args::Args, clients, place, shell};
 
 /// What a host says once it answers.
 const READY: &str = "listening on ";
@@ -21,18 +25,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const DATA: &str = "/var/lib/tollhouse";
 /// A tool of the shipped catalogue that costs something.
 const PAID: &str = "/tools/receipt-echo-paid";
+/// A tool of the data of the release before, which have no such catalogue.
+const PAID_BEFORE: &str = "/tools/kept";
 
 /// Tries the package.
 ///
 /// # Errors
 ///
 /// What of it does not hold.
-pub(crate) fn run(release: &Release, tree: &Path, short: bool) -> Result<(), Failure> {
+pub(crate) fn run(release: &Release, tree: &Path, args: &Args) -> Result<(), Failure> {
     let clients = clients::prepare();
     reproducible(release, tree)?;
     unit(tree)?;
     let payers = clients.join().map_err(|_| "the payers could not be prepared".to_owned())??;
-    if short { unpacked(release, &payers) } else { installed(release, tree, &payers) }
+    tarball(release, &payers)?;
+    if args.short { unpacked(release, &payers) } else { installed(release, tree, args.from.as_deref(), &payers) }
 }
 
 /// Packed once more it is the same.
@@ -64,66 +71,93 @@ fn unit(tree: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is beside its checksums: as they say, and a host wherever it is unpacked.
+fn tarball(release: &Release, payers: &Path) -> Result<(), Failure> {
+    shell::run(Command::new("sha256sum").args(["--check", "--quiet", "SHA256SUMS"]).current_dir(&release.folder))?;
+    let folder = Gone::new(release, "untarred")?;
+    shell::run(Command::new("tar").arg("-xf").arg(release.tarball()).arg("-C").arg(&folder.0))?;
+    runs_and_is_paid(&folder.0.join(release.name()), payers)?;
+    said("the tarball is as its checksum says; unpacked, started and paid");
+    Ok(())
+}
+
 /// Without root: the package's files, where they are unpacked.
 fn unpacked(release: &Release, payers: &Path) -> Result<(), Failure> {
-    let folder = release.folder.join(format!("unpacked-{}", std::process::id()));
-    let gone = Gone(folder.clone());
-    shell::run(Command::new("dpkg-deb").arg("-x").arg(package(release, &release.version)).arg(&folder))?;
-    let data = folder.join("data");
-    let settings = folder.join("etc/tollhouse/tollhouse.toml");
-    let mut serve = Command::new(folder.join("usr/bin/tollhouse"));
-    serve.env_clear().args(["serve", "--config"]).arg(settings).arg("--data").arg(&data).args(["--listen", "127.0.0.1:0"]);
-    let host = Host::start(serve)?;
-    let receipt = host.pay(payers)?;
-    host.receipt(&receipt)?;
-    host.end()?;
-    mode(&data.join("admin-token"), 0o600)?;
-    drop(gone);
+    let folder = Gone::new(release, "unpacked")?;
+    shell::run(Command::new("dpkg-deb").arg("-x").arg(package(release, &release.version)).arg(&folder.0))?;
+    runs_and_is_paid(&folder.0, payers)?;
     said("unpacked, started and paid");
     Ok(())
 }
 
+/// A tree that lies anywhere.
+fn runs_and_is_paid(tree: &Path, payers: &Path) -> Result<(), Failure> {
+    let data = tree.join("data");
+    let mut serve = Command::new(tree.join("usr/bin/tollhouse"));
+    serve.env_clear().args(["serve", "--config"]).arg(tree.join("etc/tollhouse/tollhouse.toml"));
+    serve.arg("--data").arg(&data).args(["--listen", "127.0.0.1:0"]);
+    let host = Host::start(serve)?;
+    let receipt = host.pay(payers, PAID)?;
+    host.receipt(&receipt)?;
+    host.end()?;
+    mode(&data.join("admin-token"), 0o600)
+}
+
 /// As root, on a clean Debian.
-fn installed(release: &Release, tree: &Path, payers: &Path) -> Result<(), Failure> {
+fn installed(release: &Release, tree: &Path, from: Option<&Path>, payers: &Path) -> Result<(), Failure> {
     let root = Root::unpack(&release.folder)?;
-    let newer = format!("{}+upgraded", release.version);
-    let [first, second] = [package(release, &release.version), deb::pack(release, tree, &newer)?];
-    for file in [&first, &second] {
+    let (older, newer) = (older(release, tree, from)?, package(release, &release.version));
+    for file in [&older, &newer] {
         fs::copy(file, root.at("/tmp").join(file.file_name().unwrap_or_default())).map_err(|why| why.to_string())?;
     }
-    fs::remove_file(&second).map_err(|why| why.to_string())?;
+    if from.is_none() {
+        fs::remove_file(&older).map_err(|why| why.to_string())?;
+    }
     let in_root = |file: &Path| format!("/tmp/{}", file.file_name().unwrap_or_default().display());
+    // Nobody is there to be asked about settings that an operator has changed.
+    let install = |file: &Path| root.run(&["dpkg", "--force-confold", "--install", &in_root(file)]);
+    let version = || root.run(&["dpkg-query", "--show", "--showformat=${Version}", "tollhouse"]);
 
-    root.run(&["dpkg", "--install", &in_root(&first)])?;
+    install(&older)?;
     let (owner, data) = (user(&root)?, root.at(DATA));
     mode(&data, 0o700)?;
     holds(fs::metadata(&data).is_ok_and(|about| about.uid() == owner), "the data folder is not its user's")?;
     root.run(&["dpkg", "--verify", "tollhouse"])?;
-    let check =
-        as_service(&root, &["serve", "--check", "--config", "/etc/tollhouse/tollhouse.toml"]).output().map_err(|why| why.to_string())?;
-    holds(check.status.success(), &format!("its settings are wrong: {}", String::from_utf8_lossy(&check.stderr)))?;
-    said("installed: a user and a data folder of its own, and settings that are right");
-
-    let host = Host::start(service(&root)?)?;
-    let receipt = host.pay(payers)?;
-    let told = host.receipt(&receipt)?;
-    holds(fs::metadata(data.join("admin-token")).is_ok_and(|about| about.uid() == owner), "the host does not run as its user")?;
-    mode(&data.join("admin-token"), 0o600)?;
-    host.end()?;
-    said("started as its unit says, and paid");
+    let was = version()?;
+    let (receipt, tool) = match from {
+        Some(_) => {
+            let host = Host::start(service(&root)?)?;
+            let receipt = host.pay(payers, PAID)?;
+            host.end()?;
+            (receipt, PAID)
+        }
+        None => (before(&root)?, PAID_BEFORE),
+    };
+    said(&format!(
+        "installed {was}, on {} that sold something",
+        if from.is_some() { "data of its own" } else { "data of the release before" }
+    ));
 
     let settings = root.at("/etc/tollhouse/tollhouse.toml");
     let changed = format!("{}\ncontact = \"operator@example.com\"\n", place::read(&settings)?);
     fs::write(&settings, &changed).map_err(|why| why.to_string())?;
-    root.run(&["dpkg", "--install", &in_root(&second)])?;
-    let version = root.run(&["dpkg-query", "--show", "--showformat=${Version}", "tollhouse"])?;
-    holds(version == newer, &format!("it is of version {version} after the upgrade"))?;
+    install(&newer)?;
+    let is = version()?;
+    holds(is == release.version, &format!("it is of version {is} after the upgrade"))?;
     holds(place::read(&settings)? == changed, "the upgrade has changed settings of the operator")?;
+    let check =
+        as_service(&root, &["serve", "--check", "--config", "/etc/tollhouse/tollhouse.toml"]).output().map_err(|why| why.to_string())?;
+    holds(check.status.success(), &format!("its settings are wrong: {}", String::from_utf8_lossy(&check.stderr)))?;
     let host = Host::start(service(&root)?)?;
-    holds(host.receipt(&receipt)? == told, "the receipt from before the upgrade is another one")?;
-    host.pay(payers)?;
+    let told = host.receipt(&receipt)?;
+    holds(told.contains(&receipt), "the receipt from before the upgrade is gone")?;
+    host.pay(payers, tool)?;
+    holds(fs::metadata(data.join("admin-token")).is_ok_and(|about| about.uid() == owner), "the host does not run as its user")?;
+    mode(&data.join("admin-token"), 0o600)?;
     host.end()?;
-    said("upgraded, with its data and settings kept, and paid");
+    let proved = as_service(&root, &["store", "check", "--data", DATA]).output().map_err(|why| why.to_string())?;
+    holds(proved.status.success(), &format!("the store is not whole after the upgrade: {}", String::from_utf8_lossy(&proved.stdout)))?;
+    said(&format!("upgraded from {was} to {is}, with its data and settings kept; started as its unit says, and paid"));
 
     root.run(&["dpkg", "--remove", "tollhouse"])?;
     holds(!root.at("/usr/bin/tollhouse").exists(), "the host is there once it is removed")?;
@@ -131,7 +165,7 @@ fn installed(release: &Release, tree: &Path, payers: &Path) -> Result<(), Failur
     holds(settings.is_file(), "the settings went with the package")?;
     said("removed, with its data and settings kept");
 
-    root.run(&["dpkg", "--install", &in_root(&second)])?;
+    install(&newer)?;
     let host = Host::start(service(&root)?)?;
     holds(host.receipt(&receipt)? == told, "the receipt is another one once the package is installed again")?;
     host.end()?;
@@ -141,11 +175,41 @@ fn installed(release: &Release, tree: &Path, payers: &Path) -> Result<(), Failur
     root.run(&["dpkg", "--purge", "tollhouse"])?;
     holds(root.at("/srv/tollhouse/store").is_dir(), "purging has followed a link")?;
     root.run(&["sh", "-c", "rm /var/lib/tollhouse && mv /srv/tollhouse /var/lib/tollhouse"])?;
-    root.run(&["dpkg", "--install", &in_root(&second)])?;
+    install(&newer)?;
     root.run(&["dpkg", "--purge", "tollhouse"])?;
     holds(!data.exists() && !root.at("/etc/tollhouse").exists(), "something stays once the package is purged")?;
     said("purged: its data, and nothing that a link led to");
     Ok(())
+}
+
+/// The package that is upgraded from.
+fn older(release: &Release, tree: &Path, from: Option<&Path>) -> Result<PathBuf, Failure> {
+    match from {
+        Some(file) if file.is_file() => Ok(file.to_owned()),
+        Some(file) => Err(format!("there is no package {}", file.display())),
+        // What is behind `~` comes before it.
+        None => deb::pack(release, tree, &format!("{}~before", release.version)),
+    }
+}
+
+/// Puts data of the release before into the place of the installed host's; answers the id of a receipt that is in them.
+fn before(root: &Root) -> Result<String, Failure> {
+    let kept = place::root().join("fixtures/data");
+    let mut releases: Vec<_> = fs::read_dir(&kept).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    releases.sort();
+    let newest = releases.pop().ok_or_else(|| format!("{} has no data of a release", kept.display()))?;
+    let unpacked = root.at("/tmp/before");
+    fs::create_dir(&unpacked).map_err(|why| why.to_string())?;
+    shell::run(Command::new("tar").arg("-xf").arg(&newest).arg("-C").arg(&unpacked))?;
+    let told = place::read(&unpacked.join("kept.json"))?;
+    let receipt = told.split("\"receipts\":[\"").nth(1).and_then(|rest| rest.split('"').next()).filter(|id| id.starts_with("rcpt_"));
+    let receipt = receipt.ok_or_else(|| format!("{} tells no receipt", newest.display()))?;
+    root.run(&[
+        "sh",
+        "-ec",
+        "cp -a /tmp/before/data/. /var/lib/tollhouse/ && chown -R tollhouse:tollhouse /var/lib/tollhouse && chmod 700 /var/lib/tollhouse",
+    ])?;
+    Ok(receipt.to_owned())
 }
 
 fn package(release: &Release, version: &str) -> PathBuf {
@@ -221,9 +285,9 @@ impl Host {
     }
 
     /// Pays for a call with the stock client; answers the receipt's id.
-    fn pay(&self, payers: &Path) -> Result<String, Failure> {
+    fn pay(&self, payers: &Path, tool: &str) -> Result<String, Failure> {
         let mut pay = Command::new("node");
-        pay.arg(payers.join("pay.mjs")).arg(format!("{}{PAID}", self.url)).arg("{\"hello\":\"world\"}").env("NO_PROXY", "127.0.0.1");
+        pay.arg(payers.join("pay.mjs")).arg(format!("{}{tool}", self.url)).arg("{\"hello\":\"world\"}").env("NO_PROXY", "127.0.0.1");
         let done = pay.output().map_err(|why| format!("cannot start `node`: {why}"))?;
         let said = String::from_utf8_lossy(&done.stdout);
         let receipt = said.split_once("\"receiptId\":\"rcpt_").and_then(|(_, rest)| rest.split('"').next());
@@ -261,6 +325,14 @@ impl Drop for Host {
 
 /// A folder that goes.
 struct Gone(PathBuf);
+
+impl Gone {
+    fn new(release: &Release, name: &str) -> Result<Self, Failure> {
+        let folder = release.folder.join(format!("{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).map_err(|why| format!("cannot make {}: {why}", folder.display()))?;
+        Ok(Self(folder))
+    }
+}
 
 impl Drop for Gone {
     fn drop(&mut self) {

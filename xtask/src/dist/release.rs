@@ -19,3 +19,15 @@ pub(crate) struct Release {
     /// Whether it is packed in less time, into more bytes.
     pub(crate) quick: bool,
 }
+
+impl Release {
+    /// What the folder in the tarball is called.
+    pub(crate) fn name(&self) -> String {
+        format!("tollhouse-{}-linux-{}", self.version, self.arch)
+    }
+
+    /// Where the tarball is.
+    pub(crate) fn tarball(&self) -> PathBuf {
+        self.folder.join(format!("{}.tar.xz", self.name()))
+    }
+}
