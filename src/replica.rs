@@ -243,6 +243,10 @@ impl Replica {
         });
         let (held, ahead_ms) = renewing.await?;
         let mut contact = self.contact();
+        if contact.lease.is_none_or(|before| before.asked.elapsed() >= Duration::from_millis(LEASE_MS)) {
+            // Who saw that it was over has waited for nobody here: what was heard before may be of yesterday.
+            contact.heard = None;
+        }
         let since = contact.lease.filter(|before| before.until > held.since).map_or(held.since, |before| before.since);
         contact.lease = Some(Held { since, ..held });
         contact.ahead_ms = ahead_ms;
