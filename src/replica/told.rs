@@ -2,20 +2,23 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use super::{Replica, lease::LEASE_MS};
+use super::Replica;
 use crate::store::StoreError;
 
 /// How often others are asked how far they are.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
+/// How long others are waited for. A replica that has not heard of a change by then has been [fenced](super::HEEDED_FOR) for a while: what
+/// it was at before is over.
+const WAITS: Duration = Duration::from_millis(2_500);
+
 impl Replica {
-    /// Waits until all replicas heed what was changed by now. No longer than a lease lasts: by then whoever does not is fenced. Nothing
-    /// where nobody else can be.
+    /// Waits until all replicas heed what was changed by now, or are fenced. Nothing where nobody else can be.
     pub async fn told(&self) {
         if !self.shared {
             return;
         }
-        match tokio::time::timeout(Duration::from_millis(LEASE_MS), self.heeded_by_all()).await {
+        match tokio::time::timeout(WAITS, self.heeded_by_all()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "whether other replicas heed a change could not be asked"),
             Err(_) => tracing::warn!("a replica did not heed a change in time; it takes no calls until it does"),

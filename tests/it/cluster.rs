@@ -283,7 +283,7 @@ async fn a_host_that_stood_still_sells_nothing_by_what_it_knew_before() {
     // They wait where it listens, and are the first that it sees when it goes on.
     let waiting = (0..20).map(|_| tokio::spawn(Host::try_send(still.request(Method::POST, "/tools/shared").json(&json!({})))));
     let waiting: Vec<_> = waiting.collect();
-    // Answered once it has no lease any more.
+    // Answered once it is fenced.
     awake.change("shared", &json!({ "status": "paused" })).await;
     stands(awake, &payment, "released").await;
     still.wake();
