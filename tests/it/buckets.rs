@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{
-    Host, HostBuilder, js,
-    postgres::Postgres,
-    s3::{BUCKET, KEY_ID, S3, SECRET},
-};
+use crate::harness::{Host, js, postgres::Postgres, s3::S3};
 
 /// Does with a file what its input says.
 const FILES: &str = "export default async ({ input: { does, text } }, ctx) => {
@@ -17,29 +13,17 @@ const FILES: &str = "export default async ({ input: { does, text } }, ctx) => {
     return { text: await ctx.files.readText('notes/a.txt') };
 };";
 
-fn kept_in(s3: &S3, secret: &str) -> HostBuilder {
-    let variables = [
-        ("TOLLHOUSE_OBJECTS", format!("s3://{BUCKET}/of/host")),
-        ("AWS_ENDPOINT", s3.url.clone()),
-        ("AWS_ALLOW_HTTP", "true".to_owned()),
-        ("AWS_REGION", "us-east-1".to_owned()),
-        ("AWS_ACCESS_KEY_ID", KEY_ID.to_owned()),
-        ("AWS_SECRET_ACCESS_KEY", secret.to_owned()),
-    ];
-    variables.into_iter().fold(Host::builder(), |how, (name, value)| how.env(name, value))
-}
-
 #[tokio::test]
 async fn files_are_in_the_bucket_and_only_there() {
     let s3 = S3::start().await;
-    let mut host = kept_in(&s3, SECRET).start().await;
+    let mut host = Host::builder().with_objects_in(&s3).start().await;
     let mut tool = js("notes", 0.0, FILES);
     tool["capabilities"] = json!({ "files": true });
     host.publish(&tool).await;
     let does = async |host: &Host, does: &str, text: &str| host.call("notes", &json!({ "does": does, "text": text })).await;
     assert_eq!(does(&host, "write", "one").await.is(200).json()["text"], "one");
     assert_eq!(does(&host, "write", "two").await.is(200).json()["text"], "two");
-    let objects = s3.objects("of/host");
+    let objects = s3.objects();
     let texts: Vec<_> = objects.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     assert_eq!(texts, ["two"], "what was replaced is gone");
     assert!(!host.folder().join("data/files").exists());
@@ -53,19 +37,19 @@ async fn files_are_in_the_bucket_and_only_there() {
     assert_eq!(does(&host, "read", "").await.is(200).json()["text"], "two");
 
     assert_eq!(does(&host, "delete", "").await.is(200).json()["text"], json!(null));
-    assert!(s3.objects("of/host").is_empty());
+    assert!(s3.objects().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_source_is_read_from_the_bucket_by_every_host() {
     let (s3, server) = (S3::start().await, Postgres::start());
-    let how = kept_in(&s3, SECRET).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    let how = Host::builder().with_objects_in(&s3).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     let host = how.start().await;
     let other = host.beside().await;
     let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
     // In rows, until it is sure that nobody serves the store who does not read the other form.
     let mut published = 0;
-    while s3.objects("of/host").is_empty() {
+    while s3.objects().is_empty() {
         assert!(published < 300, "none is in the bucket");
         published += 1;
         host.publish(&js(&format!("long-{published}"), 0.0, &format!("{lines}export default () => ({{ n: {published} }});"))).await;
@@ -82,7 +66,7 @@ async fn a_long_source_is_read_from_the_bucket_by_every_host() {
 #[tokio::test]
 async fn a_bucket_that_cannot_be_read_is_told_at_the_start() {
     let s3 = S3::start().await;
-    let said = kept_in(&s3, "another").fails().await;
+    let said = Host::builder().with_objects_in(&s3).env("AWS_SECRET_ACCESS_KEY", "another").fails().await;
     assert!(said.contains("the bucket cannot be read") && !said.contains("another"), "{said}");
     let said = Host::builder().env("TOLLHOUSE_OBJECTS", "tolls").fails().await;
     assert!(said.contains("`TOLLHOUSE_OBJECTS`: `tolls` is not the address of a bucket"), "{said}");

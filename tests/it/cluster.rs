@@ -1,11 +1,17 @@
 //! Hosts that share a database are one host: what one has answered holds at all of them, one payment buys one run of all of them, and any
 //! of them, or the database, may be killed or stand still.
 
+mod objects;
 mod rolling;
 mod rounds;
 mod standby;
 
-use std::{collections::BTreeSet, fs, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -33,6 +39,17 @@ const FIRST_WAITS: &str = "export default async (req, ctx) => {
     if (runs === 1) await new Promise((done) => setTimeout(done, 3_000));
     return { runs };
 };";
+
+/// The tool `pay`: it never answers the same twice, and some answers are larger than rows; it writes a file, and reads one.
+const PAY: &str = "export default async ({ input: { n, file, large, read } }, ctx) => {
+    if (read) return { text: await ctx.files.readText(read) };
+    const id = crypto.randomUUID();
+    if (file) await ctx.files.write(file, id);
+    return { n, id, text: file ? await ctx.files.readText(file) : large ? id.repeat(2_000) : '' };
+};";
+
+/// How many files of the tool `pay` each payer has written, one after the other and over again: all of them are as many as a tool may have.
+const FILES: usize = 16;
 
 /// Hosts of one database, which outlives them.
 struct Cluster {
@@ -77,11 +94,11 @@ impl Cluster {
         Self { hosts, server }
     }
 
-    /// Has a new builder publish the tool `pay`, which never answers the same twice; answers the builder's key.
+    /// Has a new builder publish the tool [`pay`](PAY); answers the builder's key.
     async fn sells(&self) -> String {
         let (_, owner) = self.hosts[0].register("Owner").await;
-        let tool = js("pay", 0.001, "export default (req) => ({ n: req.input.n, id: crypto.randomUUID() });");
-        self.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &tool).await.is(200);
+        self.hosts[0].as_builder(&owner, Method::POST, "/ai/endpoints/create", &js("pay", 0.001, PAY)).await.is(200);
+        self.hosts[0].change("pay", &json!({ "capabilities": { "kv": true, "logs": true, "files": true } })).await;
         owner
     }
 
@@ -94,9 +111,11 @@ impl Cluster {
         Callers { owner, payers, funds, challenge, balancer: Balancer::start(&urls) }
     }
 
-    /// Every host tells of what each of the callers paid what it was told, of its balance, and of so many payments of others.
+    /// Every host tells of what each of the callers paid what it was told, of its balance, and of so many payments of others; and it reads
+    /// what they had written.
     async fn agrees_with(&self, callers: &Callers, paid: &[Vec<&Paid>], others: u64) {
         self.agrees(&callers.owner, &paid.concat(), others).await;
+        self.reads(&callers.owner, &paid.concat()).await;
         for host in &self.hosts {
             for (payer, paid) in callers.payers.iter().zip(paid) {
                 assert_eq!(host.balance(&payer.address).await, callers.funds - paid.len() as u64 * PRICE);
@@ -110,7 +129,8 @@ impl Cluster {
         receipts.sort_unstable();
         receipts.dedup();
         assert_eq!(receipts.len(), paid.len(), "a receipt for each");
-        for (host, Paid { payment, input, answer }) in self.hosts.iter().cycle().zip(paid) {
+        let large = paid.iter().filter(|paid| paid.input["large"] == true).flat_map(|paid| self.hosts.iter().map(move |host| (host, paid)));
+        for (host, Paid { payment, input, answer }) in self.hosts.iter().cycle().zip(paid).chain(large) {
             let again = host.call_paid("pay", input, payment).await.is(200);
             assert_eq!((&again.body, again.receipt_id()), (&answer.body, answer.receipt_id()));
             assert_eq!(host.receipt(&answer.receipt_id()).await["receiptId"], answer.receipt_id());
@@ -122,6 +142,24 @@ impl Cluster {
             assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(all), all * PRICE));
         }
         self.none_is_open(TAKEN_UP_WITHIN).await;
+    }
+
+    /// Every host reads in each file what was last said to be written, as long as nobody writes.
+    async fn reads(&self, owner: &str, paid: &[&Paid]) {
+        let mut files = BTreeMap::new();
+        for Paid { input, answer, .. } in paid.iter().filter(|paid| paid.input["file"].is_string()) {
+            let answer = answer.json();
+            assert_eq!(answer["text"], answer["id"], "it reads what it has written");
+            files.insert(input["file"].to_string(), (&input["file"], answer["id"].clone()));
+        }
+        for host in &self.hosts {
+            for (file, id) in files.values() {
+                let read = host.as_builder(owner, Method::POST, "/tools/pay", &json!({ "read": file })).await.is(200).json();
+                assert_eq!(read["text"], *id, "{file}");
+            }
+        }
+        let large = paid.iter().filter(|paid| paid.input["large"] == true).count();
+        println!("{} files and {large} large answers are the same at every host", files.len());
     }
 
     /// No host has a payment open any more. One that found another's open looks at it again some seconds later.
@@ -137,6 +175,25 @@ impl Cluster {
         let beside = |at| self.hosts.iter().enumerate().filter(move |(other, _)| *other != at).map(|(_, host)| host);
         self.hosts.iter().enumerate().map(move |(at, host)| (host, beside(at)))
     }
+}
+
+/// The `n`th input of one of the payers: some write a file, and the answer to some is large.
+fn nth_input(payer: usize, n: usize) -> Value {
+    let mut input = json!({ "n": n });
+    if n % 8 == 3 {
+        input["file"] = json!(format!("{payer}/{}", n / 8 % FILES));
+    }
+    if n % 32 == 5 {
+        input["large"] = json!(true);
+    }
+    input
+}
+
+/// How long so many of a hundred took at most.
+fn percentile(took: impl IntoIterator<Item = Duration>, of: usize) -> Duration {
+    let mut took: Vec<_> = took.into_iter().collect();
+    took.sort_unstable();
+    took.get(took.len().saturating_sub(1) * of / 100).copied().unwrap_or_default()
 }
 
 /// Sends a payment beside what the test does meanwhile. The host may break off.
@@ -227,7 +284,8 @@ async fn one_authorisation_that_all_hosts_are_shown_at_once_buys_one_run() {
         let told: Vec<_> = answers.iter().map(|answer| (answer.status, &answer.body, answer.receipt_id())).collect();
         assert_eq!((told[0].0, answers[0].json()["runs"].as_u64()), (200, Some(round)));
         assert!(told.iter().all(|one| *one == told[0]), "{told:?}");
-        assert_eq!(result["structuredContent"]["runs"], round, "{result}");
+        let receipt = &result["_meta"]["tollhouse/receipt"]["receiptId"];
+        assert_eq!((&result["structuredContent"]["runs"], receipt), (&json!(round), &json!(told[0].2)), "{result}");
     }
     for host in &cluster.hosts {
         assert_eq!(host.balance(&payer.address).await, 1_000_000 - rounds * PRICE);

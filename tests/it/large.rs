@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::harness::{Host, Payer, js, tollhouse};
 
 /// Answers more than a row holds, and how often it ran.
-const LARGE: &str = "export default async (req, ctx) => {
+pub const LARGE: &str = "export default async (req, ctx) => {
     const runs = ((await ctx.kv.get('runs')) ?? 0) + 1;
     await ctx.kv.set('runs', runs);
     return { runs, text: 'x'.repeat(100_000) };

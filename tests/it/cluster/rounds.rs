@@ -1,4 +1,4 @@
-//! Three hosts behind a balancer, and their database, any of which is killed again and again under paid load.
+//! Three hosts behind a balancer, with one bucket, and their database, any of which is killed again and again under paid load.
 
 use std::{
     path::Path,
@@ -8,12 +8,12 @@ use std::{
 
 use futures_util::future::join_all;
 use reqwest::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{ASKED, Callers, Cluster, PRICE, Paid};
+use super::{ASKED, Callers, Cluster, PRICE, Paid, nth_input, percentile};
 use crate::{
     clients::pays_for,
-    harness::{Answer, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_asked},
+    harness::{Answer, Host, Payer, balancer::Balancer, chain::clients, eventually, random, rounds_asked, s3::S3},
 };
 
 /// How many kills, where [`ASKED`] does not say.
@@ -45,14 +45,15 @@ pub(super) struct Call {
 async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
     let asked = rounds_asked(ASKED);
     let mut random = random();
-    let mut cluster = Cluster::start(Balancer::HOSTS.len()).await;
+    let s3 = S3::start().await;
+    let mut cluster = Cluster::of(Host::builder().with_objects_in(&s3), Balancer::HOSTS.len()).await;
     let callers = cluster.behind_a_balancer(PAYERS, FUNDS).await;
-    let Callers { payers, challenge, balancer, .. } = &callers;
+    let balancer = &callers.balancer;
 
     let over = AtomicBool::new(false);
     let stock = join_all((0..2).map(|_| Payer::funded(&cluster.hosts[0], FUNDS as f64 / 1e6))).await;
     let stocked = stock_clients(&over, &stock, &balancer.url);
-    let paying = join_all(payers.iter().map(|payer| pay_until(&over, payer, challenge, &balancer.url)));
+    let paying = join_all((0..PAYERS).map(|payer| pay_until(&over, &callers, payer)));
     let killing = async {
         let mut kills = Vec::new();
         tokio::time::sleep(BACK_WITHIN).await;
@@ -89,16 +90,21 @@ async fn no_round_of_kills_loses_or_doubles_what_was_paid_behind_a_balancer() {
         assert_eq!(cluster.hosts[1].receipt(receipt).await["receiptId"], **receipt);
     }
     cluster.agrees_with(&callers, &paid_in(&paid), others).await;
+    assert!(
+        !s3.objects().is_empty() && !cluster.hosts[0].folder().join("data/files").exists(),
+        "files and large answers are in the bucket"
+    );
 }
 
-/// One payment after the other, each shown to the balancer until it is answered.
-pub(super) async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer: &str) -> Vec<Call> {
+/// One payment of a payer after the other, each shown to the balancer until it is answered.
+pub(super) async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize) -> Vec<Call> {
+    let Callers { payers, challenge, balancer, .. } = callers;
     let client = Client::builder().no_proxy().build().unwrap();
     let mut paid = Vec::new();
     while !over.load(Ordering::SeqCst) {
-        let (payment, input, begun) = (payer.pay(challenge), json!({ "n": paid.len() }), Instant::now());
+        let (payment, input, begun) = (payers[payer].pay(challenge), nth_input(payer, paid.len()), Instant::now());
         let answer = eventually("a payment is answered", super::TAKEN_UP_WITHIN, async || {
-            let asked = client.post(format!("{balancer}/tools/pay")).header(payment.header, payment.encoded()).json(&input);
+            let asked = client.post(format!("{}/tools/pay", balancer.url)).header(payment.header, payment.encoded()).json(&input);
             let answer = asked.send().await.ok()?;
             let status = answer.status().as_u16();
             // What is refused is not to be asked again: what is open, or cannot be taken now, is.
@@ -136,11 +142,7 @@ async fn stock_clients(over: &AtomicBool, payers: &[Payer], balancer: &str) -> V
 
 /// Prints what callers noticed of the kills, which is only held to its limits on a machine that does nothing else.
 fn tell(all: &[&Call], kills: &[(Instant, &str, Duration)], strict: bool) {
-    let p99 = |calls: &mut dyn Iterator<Item = &&Call>| {
-        let mut took: Vec<Duration> = calls.map(|call| call.took).collect();
-        took.sort_unstable();
-        took.get(took.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
-    };
+    let p99 = |calls: &mut dyn Iterator<Item = &&Call>| percentile(calls.map(|call| call.took), 99);
     let before = p99(&mut all.iter().filter(|call| kills.first().is_none_or(|(at, ..)| call.begun + call.took < *at)));
     let mut slowest = Duration::ZERO;
     for (at, victim, away) in kills {

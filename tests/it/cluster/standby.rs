@@ -7,7 +7,7 @@ use std::{
 
 use futures_util::future::join_all;
 
-use super::{ASKED, Callers, Cluster, rounds};
+use super::{ASKED, Cluster, rounds};
 use crate::harness::{Host, balancer::Balancer, postgres::Postgres, rounds_asked};
 
 /// How often, where [`ASKED`] does not ask for as many tries as it takes for kills to fall anywhere.
@@ -32,10 +32,9 @@ async fn takes_its_place() {
     let url = format!("postgres://tollhouse@127.0.0.1:{},127.0.0.1:{}/postgres", primary.port(), standby.port());
     let cluster = Cluster::on(&url, Host::builder(), Balancer::HOSTS.len(), standby).await;
     let callers = cluster.behind_a_balancer(PAYERS, FUNDS).await;
-    let Callers { payers, challenge, balancer, .. } = &callers;
 
     let over = AtomicBool::new(false);
-    let paying = join_all(payers.iter().map(|payer| rounds::pay_until(&over, payer, challenge, &balancer.url)));
+    let paying = join_all((0..PAYERS).map(|payer| rounds::pay_until(&over, &callers, payer)));
     let promoting = async {
         tokio::time::sleep(PAID_FOR).await;
         primary.kill9();

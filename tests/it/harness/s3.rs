@@ -10,12 +10,32 @@ use s3s::{auth::SimpleAuth, service::S3ServiceBuilder};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
+use super::HostBuilder;
+
 /// The one bucket that there is.
-pub const BUCKET: &str = "tolls";
+const BUCKET: &str = "tolls";
+
+/// What the names of hosts' objects begin with.
+const PREFIX: &str = "of/host";
 
 /// Who may ask.
-pub const KEY_ID: &str = "toll-key";
-pub const SECRET: &str = "sesame-sesame";
+const KEY_ID: &str = "toll-key";
+const SECRET: &str = "sesame-sesame";
+
+impl HostBuilder {
+    /// With what is too large for rows in the bucket.
+    pub fn with_objects_in(self, s3: &S3) -> Self {
+        let variables = [
+            ("TOLLHOUSE_OBJECTS", format!("s3://{BUCKET}/{PREFIX}")),
+            ("AWS_ENDPOINT", s3.url.clone()),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+            ("AWS_REGION", "us-east-1".to_owned()),
+            ("AWS_ACCESS_KEY_ID", KEY_ID.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET.to_owned()),
+        ];
+        variables.into_iter().fold(self, |how, (name, value)| how.env(name, value))
+    }
+}
 
 /// A server that ends with the test's runtime.
 pub struct S3 {
@@ -42,8 +62,8 @@ impl S3 {
         Self { root, url }
     }
 
-    /// The files of the bucket's objects below a prefix.
-    pub fn objects(&self, prefix: &str) -> Vec<PathBuf> {
+    /// The files of the objects of hosts.
+    pub fn objects(&self) -> Vec<PathBuf> {
         fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 if entry.path().is_dir() {
@@ -54,7 +74,7 @@ impl S3 {
             }
         }
         let mut found = Vec::new();
-        walk(&self.root.path().join(BUCKET).join(prefix), &mut found);
+        walk(&self.root.path().join(BUCKET).join(PREFIX), &mut found);
         found
     }
 }
