@@ -1,0 +1,323 @@
+//! What is changed at one host, and answered, holds at the others: for new calls, and for the next op of those that run. How long the answer
+//! takes, also where one of them stands still.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use axum::{Json, Router, routing::get};
+use futures_util::future::join_all;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+
+use super::{ASKED, Cluster, TAKEN_UP_WITHIN, percentile};
+use crate::harness::{Answer, Host, eventually, js, rounds_asked};
+
+/// How often each host changes all there is, there and back; the second where [`ASKED`] asks for the long form.
+const TURNS: [usize; 2] = [1, 34];
+/// How often a host stands still.
+const STOPS: [usize; 2] = [1, 20];
+/// When 99 of 100 changes are answered, where clocks are held to something: in the long form, on a machine that does nothing else.
+const ANSWERED_WITHIN: Duration = Duration::from_millis(250);
+/// When each is, beside a host that stands still.
+const WAITS_AT_MOST: Duration = Duration::from_secs(3);
+/// Calls that wait where a host that stands still listens, of each kind: they are the first that it sees when it goes on.
+const WAITING: usize = 5;
+
+/// How long the secret would be before its first change.
+const LENGTH: usize = 8;
+
+/// Asks for an op, waits, and asks again.
+const READS: &str = "export default async ({ input }, ctx) => {
+    const read = () => ctx.kv.get('a').then(() => 'done', (error) => error.code);
+    const first = await read();
+    if (input.gate) await ctx.httpGetJson(input.gate).catch(() => null);
+    return { first, then: await read(), key: ctx.env.KEY?.length ?? 0 };
+};";
+
+/// What is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What a tool may touch, by an admin.
+    Grant,
+    /// Whether it takes calls, by its builder.
+    Status,
+    /// Whether it is there, by an admin.
+    Review,
+    /// A secret of a tool.
+    Secret,
+    /// The key of a builder.
+    Key,
+}
+
+/// A builder with a tool, one of whose sides is changed again and again.
+struct Subject {
+    kind: Kind,
+    slug: &'static str,
+    key: String,
+    /// The key before.
+    old: String,
+    changes: usize,
+}
+
+impl Subject {
+    async fn all(host: &Host) -> Vec<Self> {
+        let kinds = [
+            (Kind::Grant, "granted"),
+            (Kind::Status, "switched"),
+            (Kind::Review, "reviewed"),
+            (Kind::Secret, "sealed"),
+            (Kind::Key, "keyed"),
+        ];
+        join_all(kinds.map(|(kind, slug)| Self::new(kind, slug, host))).await
+    }
+
+    async fn new(kind: Kind, slug: &'static str, host: &Host) -> Self {
+        let (_, key) = host.register(slug).await;
+        host.as_builder(&key, Method::POST, "/ai/endpoints/create", &js(slug, 0.0, READS)).await.is(200);
+        let all = json!({ "kv": true, "logs": true, "httpGetJson": true });
+        host.change(slug, &json!({ "capabilities": all, "allowedHosts": ["127.0.0.1"], "limits": { "wallMs": 60_000 } })).await;
+        Self { kind, slug, old: key.clone(), key, changes: 0 }
+    }
+
+    /// Whether the last change took something away that the next one gives back.
+    fn is_taken(&self) -> bool {
+        !self.changes.is_multiple_of(2)
+    }
+
+    /// Whether calls that run notice.
+    fn reaches_what_runs(&self) -> bool {
+        matches!(self.kind, Kind::Grant | Kind::Review)
+    }
+
+    /// Makes the next change at a host. Answers what that is called, and how long its answer took.
+    async fn change(&mut self, host: &Host) -> (&'static str, Duration) {
+        self.changes += 1;
+        let at = format!("/ai/endpoints/{}", self.slug);
+        let judge = |verdict: Value| {
+            let asked = host.request(Method::POST, &format!("/ai/admin/reviews/{}", self.slug));
+            asked.header("x-admin-token", &host.admin).json(&verdict)
+        };
+        let own = |method: Method, path: &str, body: &Value| host.request(method, path).header("x-builder-key", &self.key).json(body);
+        let (name, request) = match (self.kind, self.is_taken()) {
+            (Kind::Grant, true) => ("revoke", judge(json!({ "decision": "revoke", "capabilities": { "kv": true } }))),
+            (Kind::Grant, false) => ("give back", judge(json!({ "decision": "approve", "capabilities": { "kv": true } }))),
+            (Kind::Status, true) => ("pause", own(Method::PATCH, &at, &json!({ "status": "paused" }))),
+            (Kind::Status, false) => ("resume", own(Method::PATCH, &at, &json!({ "status": "active" }))),
+            (Kind::Review, true) => ("take down", judge(json!({ "decision": "takedown" }))),
+            (Kind::Review, false) => ("restore", judge(json!({ "decision": "restore" }))),
+            (Kind::Secret, _) => {
+                let secret = json!({ "name": "KEY", "value": "k".repeat(LENGTH + self.changes) });
+                ("change a secret", own(Method::POST, &format!("{at}/secrets"), &secret))
+            }
+            (Kind::Key, _) => ("rotate a key", own(Method::POST, "/ai/builders/keys", &Value::Null)),
+        };
+        let begun = Instant::now();
+        let answer = Answer::read(request.send().await.unwrap()).await.unwrap();
+        let took = begun.elapsed();
+        let answer = answer.is(200).json();
+        if self.kind == Kind::Key {
+            let next = answer["builderKey"].as_str().unwrap().to_owned();
+            self.old = std::mem::replace(&mut self.key, next);
+        }
+        (name, took)
+    }
+
+    /// What hosts are to tell by now.
+    fn expected(&self) -> String {
+        match (self.kind, self.is_taken()) {
+            (Kind::Grant, true) => "not_granted".to_owned(),
+            (Kind::Status | Kind::Review, true) => "endpoint_paused".to_owned(),
+            (Kind::Grant | Kind::Status | Kind::Review, false) => "done".to_owned(),
+            (Kind::Secret, _) => (LENGTH + self.changes).to_string(),
+            (Kind::Key, _) => "unauthorized".to_owned(),
+        }
+    }
+
+    /// What shows how it stands: a call of the tool, or something that a key opens.
+    fn asks(&self, host: &Host, key: &str) -> RequestBuilder {
+        match self.kind {
+            Kind::Key => host.request(Method::GET, "/ai/builders/me").header("x-builder-key", key),
+            _ => host.request(Method::POST, &format!("/tools/{}", self.slug)).json(&json!({})),
+        }
+    }
+
+    /// What an answer tells of it.
+    fn told(&self, answer: &Answer) -> String {
+        let body = answer.json();
+        match self.kind {
+            _ if answer.status != 200 => body["error"]["code"].as_str().unwrap().to_owned(),
+            Kind::Secret => body["key"].to_string(),
+            Kind::Key => "opened".to_owned(),
+            Kind::Grant | Kind::Status | Kind::Review => body["then"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    /// What a host tells of it. A key that was rotated opens nothing, and the new one does.
+    async fn at(&self, host: &Host) -> String {
+        if self.kind == Kind::Key {
+            host.send(self.asks(host, &self.key)).await.is(200);
+        }
+        self.told(&host.send(self.asks(host, &self.old)).await)
+    }
+
+    /// Calls at these hosts that have done their first op, and wait before the gate for the second.
+    async fn running(&self, gate: &Gate, hosts: &[&Host]) -> Vec<JoinHandle<Answer>> {
+        let before = gate.asked.load(Ordering::SeqCst);
+        let begun = hosts.iter().map(|host| {
+            let call = host.request(Method::POST, &format!("/tools/{}", self.slug)).json(&json!({ "gate": gate.url }));
+            tokio::spawn(async move { Host::try_send(call).await.unwrap() })
+        });
+        let begun: Vec<_> = begun.collect();
+        let all = before + hosts.len();
+        eventually("calls wait", TAKEN_UP_WITHIN, async || (gate.asked.load(Ordering::SeqCst) == all).then_some(())).await;
+        begun
+    }
+}
+
+/// A server that answers once it is opened.
+struct Gate {
+    address: String,
+    url: String,
+    asked: Arc<AtomicUsize>,
+    /// How many are answered.
+    open: watch::Sender<usize>,
+}
+
+impl Gate {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let (asked, open) = (Arc::new(AtomicUsize::new(0)), watch::Sender::new(0));
+        let (counted, opened) = (Arc::clone(&asked), open.subscribe());
+        let waits = get(move || {
+            let (number, mut opened) = (counted.fetch_add(1, Ordering::SeqCst), opened.clone());
+            async move {
+                opened.wait_for(|open| number < *open).await.unwrap();
+                Json(1)
+            }
+        });
+        tokio::spawn(async move { axum::serve(listener, Router::new().route("/", waits)).await });
+        Self { url: format!("http://{address}/"), address, asked, open }
+    }
+
+    /// Answers those who have asked by now.
+    fn open(&self) {
+        self.open.send_replace(self.asked.load(Ordering::SeqCst));
+    }
+
+    /// So many hosts of one database whose tools may ask it.
+    async fn cluster(&self, hosts: usize) -> Cluster {
+        Cluster::of(Host::builder().flag("--guard-allow", &self.address).env("TOLLHOUSE_AUTH_FAILURES", 0), hosts).await
+    }
+}
+
+/// How long changes took, by what they are called.
+#[derive(Default)]
+struct Took(BTreeMap<&'static str, Vec<Duration>>);
+
+impl Took {
+    fn add(&mut self, (name, took): (&'static str, Duration)) {
+        self.0.entry(name).or_default().push(took);
+    }
+
+    /// Prints of each how long its answers took. Answers how long so many of a hundred of the slowest kind did.
+    fn tell(&self, of: usize) -> Duration {
+        let slowest = self.0.iter().map(|(name, took)| {
+            let [half, most] = [50, of].map(|of| percentile(took.iter().copied(), of));
+            println!("{name}: {} times, answered after {half:?} (p50), {most:?} (p{of})", took.len());
+            most
+        });
+        slowest.max().unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_that_is_answered_holds_at_all_hosts_and_for_the_next_op_of_what_runs_there() {
+    let is_long = rounds_asked(ASKED).is_some();
+    let gate = Gate::start().await;
+    let cluster = gate.cluster(3).await;
+    let mut subjects = Subject::all(&cluster.hosts[0]).await;
+    let mut took = Took::default();
+    for _ in 0..TURNS[usize::from(is_long)] {
+        for (host, beside) in cluster.each() {
+            let beside: Vec<_> = beside.collect();
+            for subject in &mut subjects {
+                let running = if subject.reaches_what_runs() { subject.running(&gate, &beside).await } else { vec![] };
+                took.add(subject.change(host).await);
+                gate.open();
+                hold_at(subject, &beside).await;
+                for answer in join_all(running).await {
+                    let told = answer.unwrap().is(200).json();
+                    assert_eq!((&told["first"], &told["then"]), (&json!("done"), &json!("not_granted")), "{:?}", subject.kind);
+                }
+                took.add(subject.change(host).await);
+                hold_at(subject, &beside).await;
+            }
+        }
+    }
+    let slowest = took.tell(99);
+    assert!(!is_long || slowest < ANSWERED_WITHIN, "one in a hundred took {slowest:?}");
+}
+
+/// Each of these hosts goes by what was changed last.
+async fn hold_at(subject: &Subject, hosts: &[&Host]) {
+    let told = join_all(hosts.iter().map(|host| subject.at(host))).await;
+    assert!(told.iter().all(|told| *told == subject.expected()), "{:?}, change {}: {told:?}", subject.kind, subject.changes);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_waits_for_no_host_that_stands_still_and_that_one_goes_by_nothing_older_when_it_goes_on() {
+    let is_long = rounds_asked(ASKED).is_some();
+    let gate = Gate::start().await;
+    let cluster = gate.cluster(3).await;
+    let [host, other, still] = &cluster.hosts[..] else { unreachable!("there are three") };
+    let mut subjects = Subject::all(host).await;
+    let (mut took, mut fenced) = (Took::default(), 0);
+    for _ in 0..STOPS[usize::from(is_long)] {
+        let mut running = Vec::new();
+        for subject in subjects.iter().filter(|subject| subject.reaches_what_runs()) {
+            running.extend(subject.running(&gate, &[still]).await);
+        }
+        still.freeze();
+        let waiting = subjects.iter().map(|subject| {
+            let asks = (0..WAITING).map(|_| subject.asks(still, &subject.key));
+            asks.map(|asks| tokio::spawn(Host::try_send(asks))).collect::<Vec<_>>()
+        });
+        let waiting: Vec<_> = waiting.collect();
+        for changed in join_all(subjects.iter_mut().map(|subject| subject.change(host))).await {
+            took.add(changed);
+        }
+        for subject in &subjects {
+            hold_at(subject, &[other]).await;
+        }
+        gate.open();
+        still.wake();
+        for (subject, waiting) in subjects.iter().zip(waiting) {
+            for answer in join_all(waiting).await {
+                let told = subject.told(&answer.unwrap().unwrap());
+                fenced += usize::from(told == "store_unavailable");
+                assert!([&*subject.expected(), "store_unavailable"].contains(&&*told), "{:?} is of before: {told}", subject.kind);
+            }
+        }
+        for answer in join_all(running).await {
+            let answer = answer.unwrap();
+            assert!(answer.status != 200 || answer.json()["then"] != "done", "what was taken from it was done: {answer:?}");
+        }
+        // It takes calls again: what is changed back is waited for.
+        eventually("it has heard", TAKEN_UP_WITHIN, async || (subjects[0].at(still).await == subjects[0].expected()).then_some(())).await;
+        for subject in &mut subjects {
+            subject.change(host).await;
+            hold_at(subject, &[other, still]).await;
+        }
+    }
+    println!("{fenced} calls were refused by the host that had stood still");
+    let slowest = took.tell(100);
+    assert!(!is_long || slowest <= WAITS_AT_MOST, "a change took {slowest:?}");
+}
