@@ -4,6 +4,7 @@ mod answer;
 pub mod balancer;
 pub mod chain;
 mod documented;
+mod earlier;
 mod erratic;
 mod examples;
 mod facilitator;

@@ -24,6 +24,8 @@ pub(crate) struct Args {
     pub(crate) rounds: Option<u32>,
     /// How handlers run that `hostile` calls, as `--sandbox-tier` has it. Default: as the host has it.
     pub(crate) tier: Option<String>,
+    /// The host of an earlier version, which hosts of `cluster` are before they are renewed. Default: today's.
+    pub(crate) before: Option<String>,
     /// The short form of `soak`, whatever its minutes, of `faces`, and of what `dist` tries.
     pub(crate) short: bool,
     /// The long form of `faces`.
@@ -64,6 +66,7 @@ impl Args {
                 "--minutes" => args.minutes = Some(value()?.parse().map_err(|_| "`--minutes` wants a whole number".to_owned())?),
                 "--rounds" => args.rounds = Some(value()?.parse().map_err(|_| "`--rounds` wants a whole number".to_owned())?),
                 "--tier" => args.tier = Some(value()?),
+                "--before" => args.before = Some(value()?),
                 "--short" => args.short = true,
                 "--full" => args.full = true,
                 "--debug" => args.debug = true,
@@ -113,6 +116,8 @@ mod tests {
             "--minutes=10",
             "--rounds=9",
             "--tier=jitless",
+            "--before",
+            "earlier/tollhouse",
             "--short",
             "--full",
             "--debug",
@@ -130,7 +135,7 @@ mod tests {
         assert_eq!((args.seconds, args.minutes, args.rounds, args.short), (Some(3), Some(10), Some(9), true));
         assert_eq!((args.full, args.debug, args.check), (true, true, true));
         assert_eq!((args.accept, args.tools, args.receipts), (true, Some(5), Some(6)));
-        assert_eq!(args.tier.as_deref(), Some("jitless"));
+        assert_eq!((args.tier.as_deref(), args.before.as_deref()), (Some("jitless"), Some("earlier/tollhouse")));
         assert_eq!(args.from, Some(PathBuf::from("older.deb")));
         assert_eq!(args.words, ["payment"]);
         assert_eq!(args.rest, ["--listen", "127.0.0.1:0"]);

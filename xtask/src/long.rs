@@ -38,7 +38,8 @@ const RENEWALS: Long = Long {
 /// that does not always answer, and on a chain.
 const CRASH: Long = Long { command: "crash", test: &["--test", "it", "no_kill_"], rounds: "TOLLHOUSE_CRASH_ROUNDS", usual: 200 };
 
-/// Hosts of one database: kills of them behind a balancer and of the database, and payments that all are shown at once.
+/// Hosts of one database and one bucket: kills of them behind a balancer and of the database, payments that all are shown at once, how soon
+/// changes hold at all, and the change of their version.
 const CLUSTER: Long = Long { command: "cluster", test: &["--test", "it", "cluster::"], rounds: "TOLLHOUSE_CLUSTER_ROUNDS", usual: 30 };
 
 /// All hostile fixtures, one after the other, each held to its limit by the clock.
@@ -91,7 +92,12 @@ pub(crate) fn cluster(args: &Args) -> Result<(), Failure> {
     let clients = clients::prepare().join().map_err(|_| "the installation of clients broke")??;
     // One test after the other: a clock is held against some.
     let alone = ("RUST_TEST_THREADS", PathBuf::from("1"));
-    run(&CLUSTER, args, &[("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?), ("TOLLHOUSE_CLIENTS", clients), alone])
+    let mut variables = vec![("TOLLHOUSE_WORKER", worker(args)?), ("TOLLHOUSE_HOST", host()?), ("TOLLHOUSE_CLIENTS", clients), alone];
+    if let Some(before) = &args.before {
+        let before = std::fs::canonicalize(before).map_err(|error| format!("{before}: {error}"))?;
+        variables.push(("TOLLHOUSE_HOST_BEFORE", before));
+    }
+    run(&CLUSTER, args, &variables)
 }
 
 /// # Errors

@@ -56,7 +56,7 @@ cargo xtask bench search                                 how often the search fi
 cargo xtask bench store [--seconds N]                     durable commits a second on disk and in a database, together and one by one
 cargo xtask soak [--minutes 30] [--short]                free calls at full rate beside attacks: memory, disk, descriptors stay flat
 cargo xtask crash [--rounds 200]                         kills under paid calls and at start: no receipt is lost, nothing is taken twice
-cargo xtask cluster [--rounds 30]                        kills of three hosts behind HAProxy and of their PostgreSQL, under paid calls
+cargo xtask cluster [--rounds 30] [--before HOST]        kills of three hosts behind HAProxy and of their PostgreSQL, under paid calls; HOST is renewed
 cargo xtask hostile [--rounds 3] [--engine v8|quickjs] [--tier jit|jitless]   hostile handlers on a live host: each ends as it says, in time
 cargo xtask scrape [--seconds 60]                        Prometheus scrapes a loaded host, and every panel of the dashboard has an answer
 cargo xtask damage [--rounds 200]                        flips and cuts in the files of stores: none is silent

@@ -10,10 +10,10 @@ use std::{
 
 use futures_util::future::join_all;
 use reqwest::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{Callers, Cluster, Paid, TAKEN_UP_WITHIN};
-use crate::harness::{Answer, Payer, balancer::Balancer, eventually, stream::Stream};
+use super::{Callers, Cluster, Paid, TAKEN_UP_WITHIN, nth_input};
+use crate::harness::{Answer, Host, balancer::Balancer, eventually, stream::Stream};
 
 const PAYERS: usize = 4;
 /// What each payer has at first, in micro-dollars.
@@ -21,9 +21,10 @@ const FUNDS: u64 = 100_000_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
-    let mut cluster = Cluster::start(Balancer::HOSTS.len()).await;
+    let mut cluster = Cluster::of(Host::builder().earlier(), Balancer::HOSTS.len()).await;
     let callers = cluster.behind_a_balancer(PAYERS, FUNDS).await;
-    let Callers { payers, challenge, balancer, .. } = &callers;
+    let balancer = &callers.balancer;
+    let before = versions(&cluster.hosts).await;
     for name in Balancer::HOSTS {
         eventually("the balancer knows the host", TAKEN_UP_WITHIN, async || balancer.sends_to(name).then_some(())).await;
     }
@@ -32,12 +33,13 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
     eventually("the stream is open", TAKEN_UP_WITHIN, async || (heard.lock().unwrap().streams == 1).then_some(())).await;
 
     let over = AtomicBool::new(false);
-    let paying = join_all(payers.iter().enumerate().map(|(at, payer)| pay_until(&over, payer, challenge, &balancer.url, at % 2 == 0)));
+    let paying = join_all((0..PAYERS).map(|payer| pay_until(&over, &callers, payer)));
     let renewing = async {
         for (host, name) in cluster.hosts.iter_mut().zip(Balancer::HOSTS) {
             host.terminate();
             eventually("the host has ended", TAKEN_UP_WITHIN, async || (!host.lives()).then_some(())).await;
             assert!(!balancer.sends_to(name), "it ended before the balancer had noticed");
+            host.upgrade();
             host.restart().await;
             balancer.moved(name, &host.url);
             eventually("the balancer has it back", TAKEN_UP_WITHIN, async || balancer.sends_to(name).then_some(())).await;
@@ -47,21 +49,31 @@ async fn hosts_that_are_renewed_one_after_the_other_refuse_no_request() {
     let (paid, ()) = tokio::join!(paying, renewing);
 
     let paid: Vec<Vec<&Paid>> = paid.iter().map(|paid| paid.iter().collect()).collect();
-    println!("{} hosts renewed, {} payments, none refused", cluster.hosts.len(), paid.concat().len());
-    cluster.agrees_with(&callers, &paid, 0).await;
+    let after = versions(&cluster.hosts).await;
+    println!("{} hosts renewed, from {before} to {after}, {} payments, none refused", cluster.hosts.len(), paid.concat().len());
     let receipts: BTreeSet<_> = paid.iter().flatten().map(|paid| paid.answer.receipt_id()).collect();
     eventually("every call is heard of", TAKEN_UP_WITHIN, async || (heard.lock().unwrap().receipts == receipts).then_some(())).await;
     assert!(heard.lock().unwrap().streams > 1, "the one that it was told by has ended meanwhile");
     following.abort();
+    cluster.agrees_with(&callers, &paid, 0).await;
 }
 
-/// One payment after the other, each shown to the balancer once, over a connection that stays or over one of its own.
-async fn pay_until(over: &AtomicBool, payer: &Payer, challenge: &Value, balancer: &str, stays: bool) -> Vec<Paid> {
-    let client = Client::builder().no_proxy().pool_max_idle_per_host(usize::from(stays)).build().unwrap();
+/// The version of each host, and the newest forms of rows that it reads, as it tells them.
+async fn versions(hosts: &[Host]) -> String {
+    let told = join_all(hosts.iter().map(|host| host.get("/health"))).await;
+    let own = |told: Value| told["replicas"].as_array().unwrap().iter().find(|one| one["own"] == true).cloned().unwrap();
+    let own = told.into_iter().map(|told| own(told.is(200).json()));
+    own.map(|own| format!("{} ({})", own["version"].as_str().unwrap(), own["formats"])).collect::<Vec<_>>().join(", ")
+}
+
+/// One payment of a payer after the other, each shown to the balancer once, over a connection that stays or over one of its own.
+async fn pay_until(over: &AtomicBool, callers: &Callers, payer: usize) -> Vec<Paid> {
+    let Callers { payers, challenge, balancer, .. } = callers;
+    let client = Client::builder().no_proxy().pool_max_idle_per_host((payer + 1) % 2).build().unwrap();
     let mut paid = Vec::new();
     while !over.load(Ordering::SeqCst) {
-        let (payment, input) = (payer.pay(challenge), json!({ "n": paid.len() }));
-        let asked = client.post(format!("{balancer}/tools/pay")).header(payment.header, payment.encoded()).json(&input);
+        let (payment, input) = (payers[payer].pay(challenge), nth_input(payer, paid.len()));
+        let asked = client.post(format!("{}/tools/pay", balancer.url)).header(payment.header, payment.encoded()).json(&input);
         let answer = Answer::read(asked.send().await.unwrap()).await.unwrap().is(200);
         paid.push(Paid { payment, input, answer });
     }

@@ -12,7 +12,7 @@ use reqwest::{Method, Request};
 use serde_json::{Value, json};
 use tollhouse::http::{described, rows};
 
-use super::{Answer, examples};
+use super::{Answer, earlier, examples};
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let mut document = described();
@@ -61,8 +61,11 @@ impl Asked {
         Self { method: request.method().clone(), base, path: request.url().path().to_owned(), body }
     }
 
-    /// Panics if the answer is none that the document tells of.
+    /// Panics if the answer is none that the document tells of, where that is the document of whoever answered.
     pub(super) fn check(&self, answer: &Answer) {
+        if earlier::host().is_some() {
+            return;
+        }
         if let Some(wrong) = self.wrong(answer) {
             panic!("{} {}: {wrong}\n{answer:?}", self.method, self.path);
         }

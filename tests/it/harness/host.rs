@@ -1,6 +1,7 @@
 //! A host that runs as a process of its own.
 
 use std::{
+    ffi::OsString,
     fs,
     io::{BufRead as _, BufReader},
     panic::resume_unwind,
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::spawn_blocking;
 
-use super::{Answer, Payment, documented::Asked, process};
+use super::{Answer, Payment, documented::Asked, earlier, process};
 
 /// How long workers may outlive their host.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
@@ -26,9 +27,14 @@ pub const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 /// The binary that is tested, which may be one that was built before, with no setting of whoever runs the tests but where the worker
 /// is, and which mutant is on.
 pub fn tollhouse() -> Command {
+    bare(std::env::var_os("TOLLHOUSE_HOST").unwrap_or_else(|| env!("CARGO_BIN_EXE_tollhouse").into()))
+}
+
+/// A binary of any version, with no more settings.
+fn bare(binary: OsString) -> Command {
     let kept =
         ["PATH", "TMPDIR", "TOLLHOUSE_WORKER", "TOLLHOUSE_MUTANT"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    let mut command = Command::new(std::env::var_os("TOLLHOUSE_HOST").unwrap_or_else(|| env!("CARGO_BIN_EXE_tollhouse").into()));
+    let mut command = Command::new(binary);
     command.env_clear().envs(kept);
     command
 }
@@ -48,6 +54,7 @@ pub struct HostBuilder {
     env: Vec<(String, String)>,
     catalogue: bool,
     descriptors: Option<u32>,
+    binary: Option<OsString>,
 }
 
 /// A running host. Dropping it kills the process; a worker that outlives it fails the test.
@@ -84,6 +91,12 @@ impl HostBuilder {
     pub fn descriptors(mut self, most: u32) -> Self {
         self.descriptors = Some(most);
         self
+    }
+
+    /// Of an earlier version, where one is named, until it is [upgraded](Host::upgrade). Default: the one that is tested.
+    pub fn earlier(self) -> Self {
+        let how = earlier::worker().into_iter().fold(self, |how, worker| how.env("TOLLHOUSE_WORKER", worker.display()));
+        Self { binary: earlier::host(), ..how }
     }
 
     /// Paid to [`PAY_TO`] through the facilitator at `url`. Default: on the simulated ledger.
@@ -171,7 +184,7 @@ impl Host {
         let data = self.data.path();
         fs::create_dir_all(data.join("no-tools")).unwrap();
         let log = fs::File::options().create(true).append(true).open(data.join("host.log")).unwrap();
-        let mut command = tollhouse();
+        let mut command = self.how.binary.clone().map_or_else(tollhouse, bare);
         if let Some(most) = self.how.descriptors {
             let limited = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
             command = within("sh", &["-c", &limited], &command);
@@ -235,6 +248,12 @@ impl Host {
     pub fn set(&mut self, name: &str, value: impl ToString) {
         self.how.env.retain(|(known, _)| known != name);
         self.how.env.push((name.to_owned(), value.to_string()));
+    }
+
+    /// Is the version that is tested from its next start on, with the worker of that.
+    pub fn upgrade(&mut self) {
+        self.how.binary = None;
+        self.how.env.retain(|(name, _)| name != "TOLLHOUSE_WORKER");
     }
 
     /// Starts again on the same data, and does not come up: what it says then.
