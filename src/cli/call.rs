@@ -116,7 +116,7 @@ impl Call<'_> {
         if reply.status != 402 {
             let told = tell::unpaid(&self.seller, &self.aim, &reply, self.args.include, self.began.elapsed()).await;
             let Err(error) = told else { return Ok(()) };
-            return Err(thrown::placed(self.session, &self.aim.name, self.aim.own, self.began, error).await);
+            return Err(thrown::placed(self.session, &self.aim.name, self.aim.own, error).await);
         }
         let unreadable = || Error::refused(format!("{} asks for payment in a way that does not read", self.aim.name));
         let challenge = Challenge::read(&reply.headers, &reply.body).ok_or_else(unreadable)?;

@@ -85,7 +85,7 @@ impl Sending<'_> {
             }
             Ended::Untaken { reply } => {
                 let (error, sent) = (self.untaken(reply), &self.record.sent);
-                Err(thrown::placed(self.session, &sent.name, sent.own, self.began, error).await)
+                Err(thrown::placed(self.session, &sent.name, sent.own, error).await)
             }
             Ended::Unsent(why) => {
                 let place = self.seller.request.url.origin().ascii_serialization();

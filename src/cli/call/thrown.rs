@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use serde_json::Value;
+use tokio::time::sleep;
+use tollhouse::base::id::{CallId, RequestId};
 
 use crate::cli::{
     base::{
@@ -20,14 +22,13 @@ use crate::cli::{
 const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The error, with the place in the folder's own files where that is known. `own` says whether the call was of the host that is meant,
-/// and `began` when.
-pub(super) async fn placed(session: &Session, name: &str, own: bool, began: Instant, error: Error) -> Error {
+/// The error, with the place in the folder's own files where that is known. `own` says whether the call was of the host that is meant.
+pub(super) async fn placed(session: &Session, name: &str, own: bool, error: Error) -> Error {
     if !own || error.code() != "handler_failed" {
         return error;
     }
     let place = tokio::select! {
-        place = found(session, name, began, &error.message) => place,
+        place = found(session, name, &error) => place,
         _ = tokio::signal::ctrl_c() => None,
     };
     match place {
@@ -36,19 +37,25 @@ pub(super) async fn placed(session: &Session, name: &str, own: bool, began: Inst
     }
 }
 
-async fn found(session: &Session, name: &str, began: Instant, message: &str) -> Option<Place> {
+async fn found(session: &Session, name: &str, error: &Error) -> Option<Place> {
     let folder = session.folder.as_ref()?;
     if folder.state.slug.as_str() != name || !same_place(&folder.state.host, session.client.base()) {
         return None;
     }
     session.client.credential(Who::Manager).ok()?;
+    // By the host's own clock: the call began once the request had come.
+    let begun = error.request_id().parse::<RequestId>().ok()?.made_at();
     for _ in 0..LOOKS {
-        let since = format!("{}s", began.elapsed().as_secs() + 1);
-        let asking = session.client.get(&["ai", "endpoints", name, "calls"]).query("outcome", "handler_failed").query("since", since);
+        let asking = session.client.get(&["ai", "endpoints", name, "calls"]).query("outcome", "handler_failed").query("since", begun);
         let page = asking.send().await.ok()?.body;
-        // The record has its words cut to a length.
-        let same = |words: &str| !words.is_empty() && message.starts_with(words.trim_end_matches('…'));
-        if let Some(call) = list(&page, "calls").find(|call| same(text(call, "error"))) {
+        let is_it = |call: &&Value| {
+            // The record has its words cut to a length.
+            let words = text(call, "error").trim_end_matches('…');
+            let after = text(call, "callId").parse::<CallId>().is_ok_and(|id| id.made_at() >= begun);
+            after && !words.is_empty() && error.message.starts_with(words)
+        };
+        // The newest come first.
+        if let Some(call) = list(&page, "calls").filter(is_it).last() {
             return map::first_own(&folder.path, &thrown_at(call)?);
         }
         sleep(LOOK_EVERY).await;
