@@ -43,7 +43,8 @@ async fn files_are_in_the_bucket_and_only_there() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_source_is_read_from_the_bucket_by_every_host() {
     let (s3, server) = (S3::start().await, Postgres::start());
-    let how = Host::builder().with_objects_in(&s3).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
+    let how =
+        Host::builder().with_objects_in(&s3).env("TOLLHOUSE_STORE", server.url()).env("TOLLHOUSE_BASE_URL", "https://tollhouse.example");
     let host = how.start().await;
     let other = host.beside().await;
     let lines: String = (0..2_000).map(|line| format!("// line {line}\n")).collect();
