@@ -22,6 +22,9 @@ use crate::{
 /// How long a name is promised for, in milliseconds: nothing is held by a row later than that.
 const PROMISED_MS: u64 = 24 * 3_600 * 1_000;
 
+/// How long a bucket may take for what its row can take as well: somebody waits.
+const APART_WITHIN: Duration = Duration::from_secs(5);
+
 /// How often what nothing is for is deleted.
 const COLLECT_EVERY: Duration = Duration::from_secs(600);
 
@@ -136,6 +139,37 @@ impl Objects {
             Err(error) => {
                 self.discard(Ended(vec![promised.end])).await;
                 Err(error.into())
+            }
+        }
+    }
+
+    /// Puts apart what a row would hold, for a row that names it instead, if rows [may do so](crate::replica::Replica::may_write). `None`
+    /// where the row is to hold it still: a host serves the store that does not read the other form, or nothing can be put now, which is
+    /// logged of `what`.
+    pub async fn put_apart(
+        &self,
+        may_name: impl Future<Output = Result<bool, StoreError>>,
+        what: &str,
+        content: Bytes,
+    ) -> Option<Promised> {
+        let logged = |error: &dyn fmt::Display| tracing::warn!(%error, "{what} is stored in a row: it could not be put apart");
+        match may_name.await {
+            Ok(true) => {}
+            Ok(false) => return None,
+            Err(error) => {
+                logged(&error);
+                return None;
+            }
+        }
+        match tokio::time::timeout(APART_WITHIN, self.put(content)).await {
+            Ok(Ok(promised)) => Some(promised),
+            Ok(Err(error)) => {
+                logged(&error);
+                None
+            }
+            Err(elapsed) => {
+                logged(&elapsed);
+                None
             }
         }
     }

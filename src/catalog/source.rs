@@ -25,8 +25,6 @@ pub(super) const VERSIONS: Table<String, VersionRow> = schema::VERSIONS.holding(
 /// a longer one takes a worker as long to read, and a database would write it to its log, and send it to each standby.
 pub(super) const IN_ROW: usize = 16 * 1024;
 
-/// How long a bucket may take for one. The row takes it then, as short ones.
-const PUT_WITHIN: Duration = Duration::from_secs(5);
 /// How long whoever wants one waits for it.
 const GET_WITHIN: Duration = Duration::from_secs(5);
 
@@ -206,34 +204,13 @@ impl Sources {
         let bytes = content.len();
         let is_apart =
             bytes > IN_ROW && self.objects.are_everywhere() && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
-        let promised = if is_apart { self.put_apart(content).await } else { None };
+        let promised = match is_apart {
+            true => self.objects.put_apart(self.replica.may_write(SOURCES_APART), "a long source", content).await,
+            false => None,
+        };
         let Some(promised) = promised else { return Ok(Laid::in_row(version, stored)) };
         let object = Object { name: promised.name.clone(), sha256: promised.sha256.clone(), bytes: bytes as u64 };
         Ok(Laid { version: version.to_owned(), row: VersionRow::Apart(object), promised: Some(promised), is_named: false })
-    }
-
-    async fn put_apart(&self, content: Bytes) -> Option<Promised> {
-        let logged = |error: &dyn std::fmt::Display| tracing::warn!(%error, "a long source is stored in a row: it could not be put apart");
-        match self.replica.may_write(SOURCES_APART).await {
-            Ok(true) => {}
-            // A host of an earlier version serves the store too.
-            Ok(false) => return None,
-            Err(error) => {
-                logged(&error);
-                return None;
-            }
-        }
-        match tokio::time::timeout(PUT_WITHIN, self.objects.put(content)).await {
-            Ok(Ok(promised)) => Some(promised),
-            Ok(Err(error)) => {
-                logged(&error);
-                None
-            }
-            Err(elapsed) => {
-                logged(&elapsed);
-                None
-            }
-        }
     }
 
     /// What keeps it: a row, or that there is one.

@@ -3,8 +3,6 @@
 
 mod row;
 
-use std::time::Duration;
-
 use self::row::AnswerRow;
 use super::{
     Gate, PAYMENTS,
@@ -20,9 +18,6 @@ use crate::{
 /// The largest body of an answer that lies in its row, in bytes. A larger one is an object: a database would write it to its log and to
 /// its table, and send it to each standby.
 pub(in crate::money) const IN_ROW: usize = 64 * 1024;
-
-/// How long a bucket may take for a body. The row takes it then, as small ones: the payment waits, and may end.
-const PUT_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) const PAYMENT_ANSWERS: Table<PaymentId, AnswerRow> = schema::PAYMENT_ANSWERS.holding();
 
@@ -89,32 +84,11 @@ pub(super) async fn of_intent(store: &dyn Store, id: &PaymentId, intent: &mut In
 impl Gate {
     /// Puts the body of a large answer where large ones are. What cannot be put there now is stored as small ones are.
     pub(super) async fn lay(&self, answer: &StoredAnswer) -> Laid {
-        let promised = if answer.body.len() > IN_ROW { self.put_apart(answer).await } else { None };
+        let promised = match answer.body.len() > IN_ROW {
+            true => self.objects.put_apart(self.replica.may_write(ANSWERS_APART), "a large answer", answer.body.clone()).await,
+            false => None,
+        };
         Laid { row: AnswerRow::of(answer, promised.as_ref()), promised }
-    }
-
-    async fn put_apart(&self, answer: &StoredAnswer) -> Option<Promised> {
-        let logged = |error: &dyn std::fmt::Display| tracing::warn!(%error, "a large answer is stored in a row: it could not be put apart");
-        match self.replica.may_write(ANSWERS_APART).await {
-            Ok(true) => {}
-            // A host of an earlier version serves the store too.
-            Ok(false) => return None,
-            Err(error) => {
-                logged(&error);
-                return None;
-            }
-        }
-        match tokio::time::timeout(PUT_WITHIN, self.objects.put(answer.body.clone())).await {
-            Ok(Ok(promised)) => Some(promised),
-            Ok(Err(error)) => {
-                logged(&error);
-                None
-            }
-            Err(elapsed) => {
-                logged(&elapsed);
-                None
-            }
-        }
     }
 
     /// Takes back what no row has come to name, as is known.
