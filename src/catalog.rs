@@ -149,7 +149,17 @@ pub struct CatalogRoom {
 }
 
 impl CatalogRoom {
-    /// What of it is for sealed secrets. Half is for what is called, and the rest for what is listed.
+    /// What of it is for what is called.
+    fn called_bytes(self) -> usize {
+        self.ready_bytes / 2
+    }
+
+    /// What of it is for what is listed.
+    fn told_bytes(self) -> usize {
+        self.ready_bytes / 8 * 3
+    }
+
+    /// What of it is for sealed secrets.
     #[must_use]
     pub fn secrets_bytes(self) -> usize {
         self.ready_bytes / 8

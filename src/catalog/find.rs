@@ -5,10 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use futures_util::future::try_join_all;
 
 use super::{Catalog, Entry, Live, PublishError, Shown, entry::ENDPOINTS, granted};
-use crate::{
-    store::StoreError,
-    tool::{Endpoint, Version},
-};
+use crate::{store::StoreError, tool::Endpoint};
 
 /// How often an endpoint is made again that has changed meanwhile.
 const TRIES: usize = 8;
@@ -130,7 +127,7 @@ impl Catalog {
     async fn stored(&self, slug: &str) -> Result<Option<Endpoint>, StoreError> {
         let stored = ENDPOINTS.get(&*self.store, &slug.to_owned()).await?;
         Ok(stored.map(|mut endpoint| {
-            endpoint.run_version(Version::new(endpoint.version.clone(), endpoint.updated_at));
+            endpoint.list_running();
             endpoint
         }))
     }

@@ -19,7 +19,7 @@ use crate::{
     capability::{Granted, secret::Secrets},
     replica::Followed,
     store::{Batch, Change, Durability, Row, StoreError},
-    tool::{Endpoint, Version},
+    tool::Endpoint,
 };
 
 /// Cards that are read at once.
@@ -222,7 +222,7 @@ impl Catalog {
 
     /// An endpoint as it is stored, made ready for calls: with the grant, and the code, of what is shown where that is the same.
     pub(super) async fn make_stored(&self, mut endpoint: Endpoint, shown: Option<&Live>) -> Result<Live, PublishError> {
-        endpoint.run_version(Version::new(endpoint.version.clone(), endpoint.updated_at));
+        endpoint.list_running();
         let same = shown.filter(|live| live.endpoint.id == endpoint.id);
         let bundle = match same.filter(|live| live.endpoint.version == endpoint.version) {
             Some(live) => live.bundle.clone(),

@@ -12,7 +12,7 @@ use crate::{
     base::share::UsualCost,
     capability::Grant,
     money::{SignedOffers, Terms},
-    tool::{self, Endpoint, Runs, Shape, Version},
+    tool::{self, Endpoint, Runs, Shape},
 };
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
@@ -34,7 +34,7 @@ impl Catalog {
 
     /// An endpoint whose source cannot be read, for who changes it.
     pub(super) fn make_without_source(&self, mut endpoint: Endpoint) -> Result<Arc<Live>, PublishError> {
-        endpoint.run_version(Version::new(endpoint.version.clone(), endpoint.updated_at));
+        endpoint.list_running();
         Ok(Arc::new(self.make_live(endpoint, None, Arc::default())?))
     }
 

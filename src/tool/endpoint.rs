@@ -331,6 +331,11 @@ impl Endpoint {
         }
     }
 
+    /// Has the version that runs among those that are kept, where a record was written without it.
+    pub fn list_running(&mut self) {
+        self.run_version(Version::new(self.version.clone(), self.updated_at));
+    }
+
     /// What is said of the version that runs; nothing, where that is empty.
     pub fn note(&mut self, note: &str) {
         let running = self.versions.iter_mut().find(|kept| kept.version == self.version);
