@@ -112,16 +112,20 @@ impl NewCall {
     }
 
     /// Its record: failed where it is said why.
-    pub(super) fn record(&self, mut why: Option<Why>, charged: Charge, at: Timestamp) -> CallRecord {
+    pub(super) fn record(&self, why: Option<Why>, charged: Charge, at: Timestamp) -> CallRecord {
         let outcome = if why.is_some() { CallOutcome::Failed } else { CallOutcome::Succeeded };
+        let (code, error, thrown_at) = match why {
+            Some(Why { code, words, thrown_at }) => (Some(code.to_owned()), words, thrown_at),
+            None => (None, None, vec![]),
+        };
         let took = self.took.get();
         CallRecord {
             call_id: self.call.clone(),
             at,
             outcome,
-            code: why.as_ref().map(|why| why.code.to_owned()),
-            thrown_at: why.as_mut().map(|why| std::mem::take(&mut why.thrown_at)).unwrap_or_default(),
-            error: why.and_then(|why| why.words),
+            code,
+            error,
+            thrown_at,
             charged,
             price_usd: self.price(),
             owner: self.by == CalledBy::Owner,

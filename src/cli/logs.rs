@@ -193,8 +193,12 @@ impl Reading {
         let asking = |since: Option<String>| ask().query_opt("since", self.since.clone().or(since));
         follow(out, asking, |entry| {
             if list.holds(&entry) && self.fits(&entry) {
-                let place = (telling.place)(&entry);
-                if out.json { out.object(&placed(entry, place))? } else { out.text(&(telling.told)(out, &entry))? }
+                if out.json {
+                    let place = (telling.place)(&entry);
+                    out.object(&placed(entry, place))?;
+                } else {
+                    out.text(&(telling.told)(out, &entry))?;
+                }
             }
             Ok(true)
         })
