@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{
-    folders::{begun, edit},
+    folders::{begun, edit, edit_thrice},
     harness::Shell,
 };
 use crate::harness::{Host, eventually};
@@ -47,14 +47,7 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
     // What the folder does not say, and secrets, are not touched.
     host.as_builder(&key, Method::POST, "/ai/endpoints/shout/secrets", &json!({ "name": "TOKEN", "value": "abcdefghij" })).await.is(200);
-    edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
-    edit(
-        &folder,
-        "tool.json",
-        "\"capabilities\": { \"logs\": true }",
-        "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
-    );
-    edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + \"!\"");
+    edit_thrice(&folder);
     let plan = format!(
         "shout → {}  ({id}, revision 1)\n  handler       … → …  +1 −1\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
          capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile\n…\npublished …, revision 2, in … ms   waiting for an admin: httpGetJson",

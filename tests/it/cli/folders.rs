@@ -45,6 +45,18 @@ pub fn edit(folder: &Path, name: &str, from: &str, to: &str) {
     fs::write(folder.join(name), text.replacen(from, to, 1)).unwrap();
 }
 
+/// Has a begun folder say another price and another handler, and ask for what an admin decides of.
+pub fn edit_thrice(folder: &Path) {
+    edit(folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
+    edit(
+        folder,
+        "tool.json",
+        "\"capabilities\": { \"logs\": true }",
+        "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
+    );
+    edit(folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + \"!\"");
+}
+
 #[tokio::test]
 async fn folder_is_begun_and_nothing_in_it_is_written_over() {
     let shell = Shell::new();

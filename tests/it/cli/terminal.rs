@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{
-    folders::{begun, edit},
+    folders::{begun, edit, edit_thrice},
     harness::{Shell, fits, told_of_a_call},
 };
 use crate::harness::{Host, js};
@@ -225,14 +225,7 @@ async fn deploy_at_a_terminal_asks_for_what_one_attests() {
     assert!(ended == 1 && seen.starts_with(&head) && seen.ends_with("error: nothing was published\n"), "{ended}: {seen}");
     host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
     assert_eq!(deploy("y\n").await.0, 0);
-    edit(&folder, "tool.json", "\"priceUsd\": 0.01", "\"priceUsd\": 0.02");
-    edit(
-        &folder,
-        "tool.json",
-        "\"capabilities\": { \"logs\": true }",
-        "\"capabilities\": { \"logs\": true, \"httpGetJson\": true },\n  \"allowedHosts\": [\"api.example.com\"]",
-    );
-    edit(&folder, "handler.ts", "text.toUpperCase()", "text.toUpperCase() + \"!\"");
+    edit_thrice(&folder);
     let (ended, seen) = deploy("y\n").await;
     let told = format!(
         "shout → {}  (profile prod, {id}, revision 1)
