@@ -4,13 +4,14 @@
 //! readers take no lock and a change costs the texts it is about, not the number of texts.
 //!
 //! Texts that were put in last are in maps ([`recent`]); the others in segments, which are packed and never change ([`segment`]). What is
-//! recent becomes a segment, and segments one, beside ([`merge`]): until then nothing is missing.
+//! recent becomes a segment, and segments one ([`joined`]), beside ([`merge`]): until then nothing is missing.
 //!
 //! Work is bounded: a [`Query`] has so many words, each stands for so many stems, and a search reads
 //! [`MAX_POSTINGS`] places at most, those of the rarest stems first.
 
 #[cfg(test)]
 mod corpus;
+mod joined;
 mod merge;
 mod recent;
 mod segment;
@@ -24,6 +25,7 @@ use std::{cmp::Ordering, collections::BTreeSet, fmt, sync::Arc};
 use imbl::Vector;
 
 pub use self::{
+    joined::Segments,
     merge::{Merge, Merged},
     segment::Segment,
     text::{Slot, Text},
@@ -133,8 +135,8 @@ impl<T: Item> Index<T> {
     }
 
     /// Adds the words of items that were there without, as [`Segment::of`] has them.
-    pub fn add(&mut self, segment: Segment) {
-        self.segments.push(Arc::new(segment));
+    pub fn add(&mut self, segments: Segments) {
+        self.segments.extend(segments.into_inner());
     }
 
     /// The item of a slot.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
-    catalog::search::{Found, Index, Merge, Merged, Query, Segment, Text},
+    catalog::search::{Found, Index, Merge, Merged, Query, Segments, Text},
     tool::{EndpointState, MicroUsd, Owner, PricingMode, Slug},
 };
 
@@ -278,12 +278,9 @@ impl Snapshot {
         self.get(slug).map(|entry| entry.words).filter(|slot| *slot < at_start)
     }
 
-    pub(super) fn add_words(&mut self, words: Segment) {
+    /// Adds the words of what was there at the start: from here on everything is found by its words.
+    pub(super) fn add_words(&mut self, words: Segments) {
         self.words.add(words);
-    }
-
-    /// From here on everything is found by its words.
-    pub(super) fn has_all_words(&mut self) {
         self.wordless = None;
     }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::spawn_blocking;
 
-use super::{Catalog, entry::CARDS, search::Segment};
+use super::{Catalog, entry::CARDS, search::{Segment, Segments}};
 use crate::store::{StoreError, keep_up};
 
 /// Endpoints whose words are read at once.
@@ -33,21 +33,20 @@ impl Catalog {
 
     /// Reads the words of all that was there at the start.
     pub(super) async fn read_words(&self) -> Result<(), StoreError> {
-        let (mut range, mut read) = (CARDS.all(), Vec::new());
+        let (mut range, mut words) = (CARDS.all(), Segments::default());
         while let Some(page) = CARDS.next(&*self.store, &mut range, READ_AT_ONCE).await? {
             let rows = page.into_iter().collect::<Result<Vec<_>, _>>()?;
             let all = self.all();
-            // What has changed meanwhile came with its words.
-            let segment = spawn_blocking(move || {
-                Segment::of(rows.iter().filter_map(|row| Some((all.wordless(&row.key)?, row.value.text(&row.key)))))
+            let read = spawn_blocking(move || {
+                // What has changed meanwhile came with its words.
+                let texts = rows.iter().filter_map(|row| Some((all.wordless(&row.key)?, row.value.text(&row.key))));
+                words.push(Segment::of(texts));
+                words
             });
-            read.push(segment.await.map_err(broken)?);
+            words = read.await.map_err(broken)?;
         }
         let _one = self.changing.lock().await;
-        self.rearrange(|snapshot| {
-            read.into_iter().for_each(|segment| snapshot.add_words(segment));
-            snapshot.has_all_words();
-        });
+        self.rearrange(|snapshot| snapshot.add_words(words));
         Ok(())
     }
 }

@@ -1,20 +1,16 @@
 //! Making one segment of what is recent, or of several: what was taken out is left out. It is decided ([`Index::due`]), done without the
 //! index ([`Merge::run`]), and taken in ([`Index::adopt`]); one at a time.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use imbl::Vector;
 
 use super::{
     Index, Item, Slot,
+    joined::{RECENT, alike, joined, leave_out},
     recent::Recent,
-    segment::{Packer, Segment},
+    segment::Segment,
 };
-
-/// Texts that are recent, at most, before they become a segment.
-const RECENT: usize = 1_024;
-/// Segments of about one size, at most, before they become one.
-const ALIKE: usize = 8;
 
 /// What is to become one segment.
 pub struct Merge<T> {
@@ -68,18 +64,13 @@ impl<T: Item> Index<T> {
         if self.recent.len() >= RECENT || self.retired.len() >= RECENT {
             return Some(merge(&self.recent, Vec::new()));
         }
-        let mut sizes = BTreeMap::<_, Vec<_>>::new();
-        for segment in &self.segments {
-            sizes.entry((segment.len() / RECENT).max(1).ilog(ALIKE)).or_default().push(Arc::clone(segment));
-        }
-        let alike = sizes.into_values().find(|segments| segments.len() >= ALIKE)?;
-        Some(merge(&Recent::default(), alike))
+        Some(merge(&Recent::default(), alike(&self.segments)?))
     }
 
     /// Puts a segment in place of what it was made of.
     pub fn adopt(&mut self, merged: Merged) {
         let Merged { segment, recent, segments, retired, whole, left_out } = merged;
-        self.segments.retain(|segment| !segments.iter().any(|gone| Arc::ptr_eq(gone, segment)));
+        leave_out(&mut self.segments, &segments);
         if !segment.is_empty() {
             self.segments.push(Arc::new(segment));
         }
@@ -97,39 +88,14 @@ impl<T: Item> Merge<T> {
     #[must_use]
     pub fn run(self) -> Merged {
         let Self { items, recent, segments, retired, whole } = self;
-        let (mut packed, mut left_out) = (Packer::for_all_of(&segments), Vec::new());
-        // For each part the number that each of its texts has in the segment.
-        let mut numbers = Vec::new();
-        for segment in &segments {
-            let mut take = |(slot, length)| {
-                let is_there = items.get(slot as usize).is_some_and(Option::is_some);
-                if !is_there {
-                    left_out.push(slot);
-                }
-                is_there.then(|| packed.text(slot, length))
-            };
-            numbers.push(segment.texts().map(&mut take).collect::<Vec<_>>());
-        }
-        let recently: BTreeMap<_, _> = recent.slots().map(|slot| (slot, packed.text(slot, recent.length_of(slot)))).collect();
-        let mut parts: Vec<_> = segments.iter().map(|segment| segment.stems().peekable()).collect();
-        let mut last = recent.stems().peekable();
-        let mut places = Vec::new();
-        while let Some(stem) = parts.iter_mut().filter_map(|part| Some(part.peek()?.0)).chain(last.peek().map(|(stem, _)| *stem)).min() {
-            places.clear();
-            for (part, numbers) in parts.iter_mut().zip(&numbers) {
-                let Some((_, here)) = part.next_if(|(next, _)| *next == stem) else { continue };
-                places.extend(here.filter_map(|(number, weight)| Some((numbers[number]?, weight))));
+        let mut left_out = Vec::new();
+        let segment = joined(&segments, &recent, |slot| {
+            let is_there = items.get(slot as usize).is_some_and(Option::is_some);
+            if !is_there {
+                left_out.push(slot);
             }
-            if let Some((_, here)) = last.next_if(|(next, _)| *next == stem) {
-                let begin = places.len();
-                places.extend(here.iter().filter_map(|place| Some((*recently.get(&place.slot)?, place.weight))));
-                places[begin..].sort_unstable();
-            }
-            if !places.is_empty() {
-                packed.stem(stem, &places);
-            }
-        }
-        drop((parts, last));
-        Merged { segment: packed.done(), recent, segments, retired, whole, left_out }
+            is_there
+        });
+        Merged { segment, recent, segments, retired, whole, left_out }
     }
 }

@@ -180,11 +180,14 @@ fn what_is_packed_is_found_as_what_is_not() {
     in_order(&mut index);
     assert!(index.segments.len() > 1 && index.recent.len() < 1_024, "{index:?}");
     assert!(index.items.len() < 2 * there.len() + 4_096, "slots are used again: {} for {}", index.items.len(), there.len());
-    let packed = Index::of(there.keys().copied().collect::<Vec<_>>());
-    let packed = there.iter().zip(0..).collect::<Vec<_>>().chunks(7_000).fold(packed, |mut packed, some| {
-        packed.add(Segment::of(some.iter().map(|((key, (title, _)), slot)| (*slot, titled(key, title)))));
-        packed
-    });
+    let mut packed = Index::of(there.keys().copied().collect::<Vec<_>>());
+    let mut segments = Segments::default();
+    for some in there.iter().zip(0..).collect::<Vec<_>>().chunks(700) {
+        segments.push(Segment::of(some.iter().map(|((key, (title, _)), slot)| (*slot, titled(key, title)))));
+    }
+    packed.add(segments);
+    let sizes: Vec<_> = packed.segments.iter().map(|segment| segment.len()).collect();
+    assert!(sizes.len() < 16 && sizes.iter().sum::<usize>() == there.len(), "they become fewer as they come: {sizes:?}");
     let fresh = index_of(there.iter().map(|(key, (title, _))| (*key, *title)));
     let all = |index: &Index<_>, words: &str| {
         let found = index.search(&Query::parse(words).unwrap(), 0, usize::MAX, |_| true);
