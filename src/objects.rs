@@ -108,7 +108,7 @@ impl Objects {
 
     /// Whether every host that has the store is sure to have the objects.
     #[must_use]
-    pub fn are_everywhere(&self) -> bool {
+    fn are_everywhere(&self) -> bool {
         !self.store.is_shared() || self.bucket.is_everywhere()
     }
 
@@ -144,14 +144,17 @@ impl Objects {
     }
 
     /// Puts apart what a row would hold, for a row that names it instead, if rows [may do so](crate::replica::Replica::may_write). `None`
-    /// where the row is to hold it still: a host serves the store that does not read the other form, or nothing can be put now, which is
-    /// logged of `what`.
+    /// where the row is to hold it still: a host serves the store that does not find it here, or does not read the other form, or nothing
+    /// can be put now, which is logged of `what`.
     pub async fn put_apart(
         &self,
         may_name: impl Future<Output = Result<bool, StoreError>>,
         what: &str,
         content: Bytes,
     ) -> Option<Promised> {
+        if !self.are_everywhere() {
+            return None;
+        }
         let logged = |error: &dyn fmt::Display| tracing::warn!(%error, "{what} is stored in a row: it could not be put apart");
         match may_name.await {
             Ok(true) => {}

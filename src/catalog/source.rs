@@ -202,8 +202,7 @@ impl Sources {
     pub(super) async fn lay(&self, version: &str, stored: StoredVersion) -> Result<Laid, StoreError> {
         let content = Bytes::from(stored.to_bytes());
         let bytes = content.len();
-        let is_apart =
-            bytes > IN_ROW && self.objects.are_everywhere() && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
+        let is_apart = bytes > IN_ROW && VERSIONS.found(&*self.store, &version.to_owned()).await?.is_none();
         let promised = match is_apart {
             true => self.objects.put_apart(self.replica.may_write(SOURCES_APART), "a long source", content).await,
             false => None,

@@ -240,9 +240,10 @@ async fn what_no_bucket_takes_or_not_every_host_has_or_reads_lies_in_its_row() {
     let made = careful.create(long("careful", "x"), Owner::Platform, By::Admin).await.unwrap();
     assert_eq!((bench.objects().len(), bench.answered(&made.endpoint.version).await.is_some()), (0, true));
     // A folder may be one machine's, where the store is of several.
-    for (store, everywhere) in [(Arc::clone(&bench.store), false), (Arc::new(MemoryStore::new()) as _, true)] {
+    for (store, is_put) in [(Arc::clone(&bench.store), false), (Arc::new(MemoryStore::new()) as _, true)] {
         let objects = Objects::new(store, careful.clock.clone(), Arc::new(bucket_in(&bench.folder)));
-        assert_eq!(objects.are_everywhere(), everywhere);
+        let put = objects.put_apart(async { Ok(true) }, "a content", "x".into()).await;
+        assert_eq!(put.is_some(), is_put);
     }
 
     let objects = bench.folder.path().join("objects");
