@@ -9,6 +9,7 @@ use std::{
     fmt,
     hash::Hash,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use tokio::sync::OwnedMutexGuard;
@@ -23,6 +24,11 @@ pub(crate) trait Kept: Clone {
 
     /// Whether anybody but who keeps it has it.
     fn is_in_use(&self) -> bool;
+
+    /// Whether all of it was made: what is not whole gives way to what is.
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// What was made, by key.
@@ -30,8 +36,11 @@ pub(crate) struct Ready<K, T> {
     most_bytes: usize,
     held: Mutex<Held<K, T>>,
     /// Who makes what, so that nobody makes the same.
-    making: Mutex<HashMap<K, Arc<tokio::sync::Mutex<()>>>>,
+    making: Mutex<HashMap<K, Turn>>,
 }
+
+/// Of those who make the same, with when and why the last of them made nothing.
+type Turn = Arc<tokio::sync::Mutex<Option<(Instant, String)>>>;
 
 struct Held<K, T> {
     all: HashMap<K, One<T>>,
@@ -82,23 +91,18 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
         self.held().all.values().map(|one| one.kept.clone()).collect()
     }
 
-    /// The keys of all that is kept.
-    pub(crate) fn keys(&self) -> Vec<K> {
-        self.held().all.keys().cloned().collect()
-    }
-
     /// Keeps what was made, in place of what was kept; answers what had to go for it.
     pub(crate) fn put(&self, key: &K, kept: T) -> Vec<T> {
         let bytes = kept.bytes();
         self.held().put(key, (kept, bytes), self.most_bytes)
     }
 
-    /// Keeps what was made, unless something is kept already, which is answered then, or it is not `current` any more. With what had to
-    /// go for it.
+    /// Keeps what was made, unless something whole is kept already, which is answered then, or it is not `current` any more. With what had
+    /// to go for it.
     pub(crate) fn keep(&self, key: &K, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
         let bytes = made.bytes();
         let mut held = self.held();
-        if let Some(one) = held.all.get(key) {
+        if let Some(one) = held.all.get(key).filter(|one| one.kept.is_whole()) {
             return Some((one.kept.clone(), vec![]));
         }
         // Whoever changes something changes it first, and then looks what is kept of it.
@@ -137,7 +141,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
         making
     }
 
-    fn making(&self) -> MutexGuard<'_, HashMap<K, Arc<tokio::sync::Mutex<()>>>> {
+    fn making(&self) -> MutexGuard<'_, HashMap<K, Turn>> {
         self.making.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,8 +183,23 @@ impl<K: Clone + Eq + Hash, T: Kept> Held<K, T> {
 pub(crate) struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
     ready: &'r Ready<K, T>,
     key: K,
-    lock: Option<Arc<tokio::sync::Mutex<()>>>,
-    turn: Option<OwnedMutexGuard<()>>,
+    lock: Option<Turn>,
+    turn: Option<OwnedMutexGuard<Option<(Instant, String)>>>,
+}
+
+impl<K: Clone + Eq + Hash, T: Kept> Making<'_, K, T> {
+    /// Why whoever had the turn made nothing, where that became known since `then`: it would be no other so soon.
+    pub(crate) fn failed_since(&self, then: Instant) -> Option<&str> {
+        let (at, why) = self.turn.as_deref()?.as_ref()?;
+        (*at >= then).then_some(why)
+    }
+
+    /// Has those who wait for the turn know why nothing was made.
+    pub(crate) fn fail(&mut self, why: String) {
+        if let Some(turn) = &mut self.turn {
+            **turn = Some((Instant::now(), why));
+        }
+    }
 }
 
 impl<K: Clone + Eq + Hash, T: Kept> Drop for Making<'_, K, T> {
@@ -191,5 +210,53 @@ impl<K: Clone + Eq + Hash, T: Kept> Drop for Making<'_, K, T> {
         if self.lock.take().is_some_and(|lock| Arc::strong_count(&lock) == 2) {
             making.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Kept for u8 {
+        fn bytes(&self) -> usize {
+            1
+        }
+
+        fn is_in_use(&self) -> bool {
+            false
+        }
+
+        fn is_whole(&self) -> bool {
+            *self > 0
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waited_for_one_that_made_nothing_knows_why_and_who_comes_later_tries_anew() {
+        let ready = Ready::<&str, u8>::new(9);
+        let mut turn = ready.turn(&"it").await;
+        let waits = || async {
+            let began = Instant::now();
+            ready.turn(&"it").await.failed_since(began).map(str::to_owned)
+        };
+        let fails = async {
+            tokio::task::yield_now().await;
+            turn.fail("away".to_owned());
+            drop(turn);
+        };
+        let (first, second, ()) = tokio::join!(waits(), waits(), fails);
+        assert_eq!((first.as_deref(), second.as_deref()), (Some("away"), Some("away")));
+        assert_eq!(waits().await, None);
+        assert!(ready.making().is_empty());
+    }
+
+    #[test]
+    fn what_is_not_whole_gives_way_to_what_is() {
+        let ready = Ready::<&str, u8>::new(9);
+        ready.put(&"it", 0);
+        assert_eq!(ready.keep(&"it", 2, || true), Some((2, vec![])));
+        assert_eq!(ready.keep(&"it", 1, || true), Some((2, vec![])));
+        ready.put(&"it", 0);
+        assert_eq!((ready.keep(&"it", 2, || false), ready.get("it")), (None, Some(0)));
     }
 }

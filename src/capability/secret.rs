@@ -16,7 +16,7 @@ mod rotate;
 mod sealed;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
     sync::{
         Arc,
@@ -25,6 +25,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use futures_util::future::try_join_all;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -58,6 +59,9 @@ type Key = (Counted<EndpointId>, String);
 
 /// Records read from the store at once: more than an endpoint may have.
 const PAGE: usize = 200;
+
+/// Endpoints whose secrets are read at once.
+const AT_ONCE: usize = 16;
 
 /// What the secrets of an endpoint take in memory besides what is sealed, and each of them, in bytes: about.
 const BESIDES: usize = 256;
@@ -214,22 +218,25 @@ impl Secrets {
         }
         let _one = self.changing.lock().await;
         let key = key(&to.id, &name);
-        let stored = SECRETS.row(&*self.store, &key).await?;
-        if stored.is_none() {
+        let found = SECRETS.found(&*self.store, &key).await?.map(|found| SECRETS.read(found));
+        if found.is_none() {
             let known = SECRETS.unread(&*self.store, &of(&to.id), PAGE, Direction::Forward).await?.len() as u64;
             if known >= to.names {
                 return Err(SecretError::field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
             }
         }
-        let now = self.clock.now();
+        let (now, replaced) = (self.clock.now(), found.is_some());
+        // One that does not read is written over.
+        let stored = found.and_then(Result::ok);
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
         let place = Binding { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
         let sealed = Sealed::seal(self.ring.load().current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
-        let data = json!({ "name": name, "visibility": visibility, "replaced": stored.is_some() });
+        let data = json!({ "name": name, "visibility": visibility, "replaced": replaced });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
         let mut batch = Events::stored(&to.owner, &event);
         match &stored {
             Some(row) => batch.replace(&SECRETS, row, &sealed),
+            None if replaced => batch.put(&SECRETS, &key, &sealed),
             None => batch.insert(&SECRETS, &key, &sealed),
         };
         self.commit(&to.id, batch).await?;
@@ -244,10 +251,14 @@ impl Secrets {
     /// [`SecretError::Unknown`], the store's.
     pub async fn remove(&self, of: &Holder, name: &SecretName) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
-        let row = SECRETS.row(&*self.store, &key(&of.id, name)).await?.ok_or_else(|| SecretError::Unknown(name.as_str().to_owned()))?;
+        let key = key(&of.id, name);
+        let found = SECRETS.found(&*self.store, &key).await?.ok_or_else(|| SecretError::Unknown(name.as_str().to_owned()))?;
         let event = self.events.event(Kind::SecretRemoved, Some(&of.slug), json!({ "name": name }));
         let mut batch = Events::stored(&of.owner, &event);
-        batch.remove(&SECRETS, &row);
+        match SECRETS.read(found) {
+            Ok(row) => batch.remove(&SECRETS, &row),
+            Err(_) => batch.delete(&SECRETS, &key),
+        };
         self.commit(&of.id, batch).await?;
         self.events.announce(&of.owner, event);
         Ok(())
@@ -313,7 +324,7 @@ impl Secrets {
     }
 
     /// What is sealed for an endpoint: as it is held, or else as it is stored.
-    async fn sealed(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, StoreError> {
+    async fn sealed(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, SecretError> {
         match self.held.get(endpoint) {
             Some(all) => Ok(all),
             // Boxed: the future of who finds them at once stays small.
@@ -321,17 +332,17 @@ impl Secrets {
         }
     }
 
-    async fn read(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, StoreError> {
+    async fn read(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, SecretError> {
         let since = self.changes.load(SeqCst);
-        let all = Arc::new(self.stored(endpoint).await?);
+        let all = Arc::new(self.stored(endpoint).await?.ok_or(SecretError::Unopened)?);
         let kept = self.held.keep(endpoint, Arc::clone(&all), || self.changes.load(SeqCst) == since);
         Ok(kept.map_or(all, |(kept, _)| kept))
     }
 
-    async fn stored(&self, endpoint: &EndpointId) -> Result<OfEndpoint, StoreError> {
-        let rows = SECRETS.page(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
-        let named = |text: &str| text.parse().map_err(|_| StoreError::Away("the name of a secret does not read".to_owned()));
-        rows.into_iter().map(|row| Ok((named(&row.key.1)?, row.value))).collect()
+    /// `None` where one of them does not read.
+    async fn stored(&self, endpoint: &EndpointId) -> Result<Option<OfEndpoint>, StoreError> {
+        let rows = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
+        Ok(rows.into_iter().map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect())
     }
 
     /// Commits a change of one endpoint's secrets. What is in the store counts then, also where nobody knows what became of it.
@@ -348,45 +359,56 @@ impl Secrets {
         SECRETS.changed(change).map(|(Counted(endpoint), _)| endpoint)
     }
 
-    /// Shows calls what is stored of an endpoint's secrets, as another host of the store may have changed it. False where that is shown.
+    /// Shows calls what is stored of an endpoint's secrets, as another host of the store may have changed it.
     ///
     /// # Errors
     ///
     /// The store's.
-    pub async fn refresh(&self, endpoint: &EndpointId) -> Result<bool, StoreError> {
+    pub async fn refresh(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         let _one = self.changing.lock().await;
         self.show_stored(endpoint).await
     }
 
-    /// The same of all that are held, and of `others`; answers whose may have been others.
+    /// The same of all: what is held of others than `known` is read again by their calls. Answers whose of `known` may have been others.
     ///
     /// # Errors
     ///
     /// The store's.
-    pub async fn refresh_all(&self, others: impl Iterator<Item = EndpointId>) -> Result<Vec<EndpointId>, StoreError> {
+    pub async fn refresh_all(&self, known: Vec<EndpointId>) -> Result<Vec<EndpointId>, StoreError> {
         let _one = self.changing.lock().await;
-        let mut changed = Vec::new();
-        for endpoint in self.held.keys().into_iter().chain(others).collect::<BTreeSet<_>>() {
-            if self.show_stored(&endpoint).await? {
-                changed.push(endpoint);
+        let before: Vec<_> = known.iter().map(|endpoint| self.held.get(endpoint)).collect();
+        self.changes.fetch_add(1, SeqCst);
+        self.held.clear();
+        let (mut changed, mut known) = (Vec::new(), known.into_iter().zip(before));
+        loop {
+            let some: Vec<_> = known.by_ref().take(AT_ONCE).collect();
+            if some.is_empty() {
+                return Ok(changed);
+            }
+            let stored = try_join_all(some.iter().map(|(endpoint, _)| self.stored(endpoint))).await?;
+            for ((endpoint, before), stored) in some.into_iter().zip(stored) {
+                let is_same = before.is_some_and(|before| stored.as_ref() == Some(&*before));
+                stored.into_iter().for_each(|stored| _ = self.held.put(&endpoint, Arc::new(stored)));
+                if !is_same {
+                    changed.push(endpoint);
+                }
             }
         }
-        Ok(changed)
     }
 
-    /// `changing` must be held.
-    async fn show_stored(&self, endpoint: &EndpointId) -> Result<bool, StoreError> {
-        let before = self.let_go(endpoint);
-        let stored = Arc::new(self.stored(endpoint).await?);
-        let is_same = before.is_some_and(|before| before == stored);
-        self.held.put(endpoint, stored);
-        Ok(!is_same)
+    /// `changing` must be held. What does not read is for the next call to tell.
+    async fn show_stored(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
+        self.let_go(endpoint);
+        if let Some(stored) = self.stored(endpoint).await? {
+            self.held.put(endpoint, Arc::new(stored));
+        }
+        Ok(())
     }
 
-    /// Holds what is sealed for an endpoint no more, nor what somebody reads of it at the moment; answers what was held.
-    fn let_go(&self, endpoint: &EndpointId) -> Option<Arc<OfEndpoint>> {
+    /// Holds what is sealed for an endpoint no more, nor what somebody reads of it at the moment.
+    fn let_go(&self, endpoint: &EndpointId) {
         self.changes.fetch_add(1, SeqCst);
-        self.held.remove(endpoint)
+        self.held.remove(endpoint);
     }
 }
 

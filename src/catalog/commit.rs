@@ -49,13 +49,9 @@ impl Catalog {
         let seen = if_match.or_else(|| self.all().get(slug).map(|entry| entry.revision));
         let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?;
         // Another host may have changed it since, or a commit may not have said that it happened.
-        self.show_stored(slug, row.as_ref().map(|row| &row.value)).await?;
-        let live = match self.find(slug).await {
-            // Its source cannot be had now, and nobody needs it to hold the endpoint back.
-            Err(StoreError::Away(_)) => row.as_ref().map(|row| self.make_without_source(row.value.clone())).transpose()?,
-            found => found?,
-        };
-        let (row, live) = row.zip(live).ok_or_else(unknown)?;
+        self.show_stored(slug, row.as_ref().map(|row| &row.value))?;
+        let row = row.ok_or_else(unknown)?;
+        let live = self.at_hand(&row.value)?;
         let stored = row.value.revision;
         if seen.is_some_and(|seen| seen != stored) || live.endpoint.revision != stored {
             return Err(PublishError::Changed(stored));
@@ -63,8 +59,23 @@ impl Catalog {
         Ok(Before { live, row })
     }
 
-    /// The same for who does not hold it, and goes on without.
+    /// What calls take of an endpoint that is stored so. Where none has asked for it, it lacks its source: nobody needs that to hold it
+    /// back, and a bucket may take its time.
+    fn at_hand(&self, stored: &Endpoint) -> Result<Arc<Live>, PublishError> {
+        if let Some(live) = self.ready.get(stored.slug.as_str()) {
+            return Ok(live);
+        }
+        let made = self.make_without_source(stored.clone())?;
+        made.grant.set(granted(&made.endpoint)?);
+        // A call that comes meanwhile has its grant.
+        let (live, gone) = self.ready.keep(&stored.slug, Arc::clone(&made), || true).unwrap_or_else(|| (made, Vec::new()));
+        self.let_rest(&gone);
+        Ok(live)
+    }
+
+    /// The same for who does not hold it, and goes on without: with its source, where that can be read.
     pub(super) async fn read_at(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
+        let _ready = self.find(slug).await;
         let _one = self.changing.lock().await;
         self.at_revision(slug, if_match).await
     }
@@ -90,11 +101,7 @@ impl Catalog {
         self.commit(live.endpoint.slug.as_str(), rows, laid).await?;
         grant.set(may_touch);
         self.show_entry(&live.endpoint);
-        if live.lacks_source() {
-            self.forget(live.endpoint.slug.as_str());
-        } else {
-            self.make_known(&live);
-        }
+        self.make_known(&live);
         for event in events {
             self.events.announce(&owner, event);
         }

@@ -1,6 +1,9 @@
 //! Finding an endpoint: what calls take, and what lists tell of it. What was made of it last is kept; else it is made of its record.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use futures_util::future::try_join_all;
 
@@ -30,17 +33,17 @@ impl Catalog {
     ///
     /// The store's; a record that does not read is [`StoreError::Away`].
     pub async fn find(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
-        match self.ready.get(slug) {
+        match self.found(slug) {
             Some(live) => Ok(Some(live)),
             // Boxed: the future of who finds it at once stays small.
             None => Box::pin(self.find_again(slug)).await,
         }
     }
 
-    /// The endpoint called `slug`, if somebody holds it, or it is kept.
+    /// The endpoint called `slug`, if it is kept ready for calls.
     #[must_use]
     pub fn found(&self, slug: &str) -> Option<Arc<Live>> {
-        self.ready.get(slug)
+        self.ready.get(slug).filter(|live| !live.lacks_source())
     }
 
     /// The endpoint called `slug` as strangers may see it: not while an admin holds it back.
@@ -101,20 +104,39 @@ impl Catalog {
         }
     }
 
-    /// Makes an endpoint ready that is not kept: one maker at a time.
+    /// Makes an endpoint ready that is not kept: one maker at a time. Those who waited for one that failed do not try it again.
     async fn find_again(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
         let Some(named) = self.all().get(slug).map(|entry| entry.slug.clone()) else { return Ok(None) };
-        let _turn = self.ready.turn(&named).await;
+        let began = Instant::now();
+        let mut turn = self.ready.turn(&named).await;
+        if let Some(why) = turn.failed_since(began) {
+            return Err(StoreError::Away(why.to_owned()));
+        }
+        let found = self.find_in_turn(slug).await;
+        if let Err(error) = &found {
+            turn.fail(error.to_string());
+        }
+        found
+    }
+
+    async fn find_in_turn(&self, slug: &str) -> Result<Option<Arc<Live>>, StoreError> {
         for _ in 0..TRIES {
-            if let Some(live) = self.ready.get(slug) {
-                return Ok(Some(live));
+            let known = self.ready.get(slug);
+            if let Some(live) = known.as_ref().filter(|live| !live.lacks_source()) {
+                return Ok(Some(Arc::clone(live)));
             }
             let Some(entry) = self.all().get(slug).cloned() else { return Ok(None) };
             let since = self.remade.load(Ordering::SeqCst);
             let Some(endpoint) = self.stored(slug).await? else { return Ok(None) };
-            let live = self.make_stored(endpoint, None).await.map_err(unreadable)?;
-            live.grant.set(granted(&live.endpoint).map_err(unreadable)?);
-            let live = Arc::new(live);
+            if known.as_ref().is_some_and(|known| !known.is_of(&endpoint)) {
+                // What runs has the grant of what is kept: who shows the change changes that too.
+                self.follow_endpoint(slug).await?;
+                continue;
+            }
+            let live = Arc::new(self.make_stored(endpoint, known.as_deref()).await.map_err(unreadable)?);
+            if known.is_none() {
+                live.grant.set(granted(&live.endpoint).map_err(unreadable)?);
+            }
             if let Some((live, gone)) = self.ready.keep(&entry.slug, Arc::clone(&live), || self.is_current(&live.endpoint, since)) {
                 self.let_rest(&gone);
                 return Ok(Some(live));

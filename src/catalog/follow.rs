@@ -41,9 +41,9 @@ impl Followed for Catalog {
             self.follow_endpoint(&slug).await?;
         }
         for endpoint in changes.iter().flat_map(Secrets::changed).collect::<BTreeSet<_>>() {
-            if self.services.secrets().refresh(&endpoint).await? {
-                self.retire_workers(&endpoint);
-            }
+            self.services.secrets().refresh(&endpoint).await?;
+            // Whatever is held of them: a call may have read them anew, and a worker have kept a value of before.
+            self.retire_workers(&endpoint);
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl Followed for Catalog {
             self.follow_builder(&builder).await?;
         }
         self.follow_all().await?;
-        let with_workers = self.ready.all().into_iter().map(|live| live.endpoint.id.clone());
+        let with_workers = self.ready.all().into_iter().map(|live| live.endpoint.id.clone()).collect();
         for endpoint in self.services.secrets().refresh_all(with_workers).await? {
             self.retire_workers(&endpoint);
         }
@@ -106,7 +106,7 @@ impl Catalog {
         match found.map(|found| ENDPOINTS.read(found)).transpose() {
             Ok(row) => {
                 self.mend_card(slug, row.as_ref()).await?;
-                self.show_stored(slug, row.as_ref().map(|row| &row.value)).await
+                self.show_stored(slug, row.as_ref().map(|row| &row.value))
             }
             Err(error) => {
                 passed_over(slug, &error.into());
@@ -160,7 +160,7 @@ impl Catalog {
     }
 
     /// Shows an endpoint as it was read from the store.
-    pub(super) async fn show_stored(&self, slug: &str, stored: Option<&Endpoint>) -> Result<(), StoreError> {
+    pub(super) fn show_stored(&self, slug: &str, stored: Option<&Endpoint>) -> Result<(), StoreError> {
         let Some(stored) = stored else {
             let ready = self.ready.get(slug);
             if self.all().get(slug).is_some() {
@@ -171,11 +171,10 @@ impl Catalog {
             return Ok(());
         };
         for _ in 0..TRIES {
-            match self.show_once(slug, stored).await {
+            match self.show_once(slug, stored) {
                 Ok(true) => return Ok(()),
                 // A call has made it ready meanwhile, as it was before.
                 Ok(false) => {}
-                Err(PublishError::Store(error)) => return Err(error),
                 Err(error) => {
                     passed_over(slug, &error);
                     return Ok(());
@@ -185,28 +184,22 @@ impl Catalog {
         Err(StoreError::Contended)
     }
 
-    /// The same, once; false where calls may not take it so yet. What is not ready for calls is made by the first one.
-    async fn show_once(&self, slug: &str, stored: &Endpoint) -> Result<bool, PublishError> {
-        let as_stored = |live: &Arc<Live>| live.endpoint.id == stored.id && live.endpoint.revision == stored.revision;
-        let ready = self.ready.get(slug).filter(|live| !as_stored(live));
+    /// The same, once; false where calls may not take it so yet. What is not ready for calls is made by the first one, and so is the code of
+    /// another version: nobody waits for a bucket here.
+    fn show_once(&self, slug: &str, stored: &Endpoint) -> Result<bool, PublishError> {
+        let ready = self.ready.get(slug).filter(|live| !live.is_of(stored));
         let made = match &ready {
-            Some(before) => match self.make_stored(stored.clone(), Some(before)).await {
-                Ok(made) => Some((granted(&made.endpoint)?, Arc::new(made))),
-                // The next call makes it. Those that run may touch nothing any more: no later decision would reach them.
-                Err(PublishError::Source(_)) => {
-                    self.forget(slug);
-                    self.let_loose(before);
-                    None
-                }
-                Err(error) => return Err(error),
-            },
+            Some(before) => {
+                let made = self.make_after(stored.clone(), before)?;
+                Some((granted(&made.endpoint)?, Arc::new(made)))
+            }
             None => stored.runs().map(|_| None)?,
         };
         if self.all().get(slug).is_none_or(|entry| !entry.is(&stored.id) || entry.revision != stored.revision) {
             self.show_entry(stored);
             self.told.remove(slug);
         }
-        let Some((may_touch, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| as_stored(&live))) };
+        let Some((may_touch, live)) = made else { return Ok(self.ready.get(slug).is_none_or(|live| live.is_of(stored))) };
         live.grant.set(may_touch);
         self.make_known(&live);
         match ready {
@@ -220,15 +213,21 @@ impl Catalog {
         Ok(true)
     }
 
-    /// An endpoint as it is stored, made ready for calls: with the grant, and the code, of what is shown where that is the same.
-    pub(super) async fn make_stored(&self, mut endpoint: Endpoint, shown: Option<&Live>) -> Result<Live, PublishError> {
+    /// An endpoint as it is stored, in place of what is shown: with its grant, and its code where that is the same.
+    fn make_after(&self, mut endpoint: Endpoint, shown: &Live) -> Result<Live, PublishError> {
         endpoint.list_running();
-        let same = shown.filter(|live| live.endpoint.id == endpoint.id);
-        let bundle = match same.filter(|live| live.endpoint.version == endpoint.version) {
-            Some(live) => live.bundle.clone(),
-            None => self.stored_bundle(&endpoint).await?,
-        };
-        self.make_live(endpoint, bundle, same.map_or_else(Arc::default, |live| Arc::clone(&live.grant)))
+        if endpoint.id != shown.endpoint.id {
+            return self.make_live(endpoint, None, Arc::default());
+        }
+        let bundle = shown.bundle.clone().filter(|_| endpoint.version == shown.endpoint.version);
+        self.make_live(endpoint, bundle, Arc::clone(&shown.grant))
+    }
+
+    /// An endpoint as it is stored, made ready for calls: with the grant of what is known of it without its source.
+    pub(super) async fn make_stored(&self, mut endpoint: Endpoint, known: Option<&Live>) -> Result<Live, PublishError> {
+        endpoint.list_running();
+        let bundle = self.stored_bundle(&endpoint).await?;
+        self.make_live(endpoint, bundle, known.map_or_else(Arc::default, |live| Arc::clone(&live.grant)))
     }
 
     /// Ends what an endpoint that is there no more may touch, and its workers.

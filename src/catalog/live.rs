@@ -72,7 +72,12 @@ impl Deref for Live {
 }
 
 impl Live {
-    /// Whether it was made without its source, which could not be read: it is changed as it is, and not called.
+    /// Whether it was made of this record.
+    pub(super) fn is_of(&self, stored: &Endpoint) -> bool {
+        self.endpoint.id == stored.id && self.endpoint.revision == stored.revision
+    }
+
+    /// Whether it was made without its source: it is changed as it is, and read by the next call.
     pub(super) fn lacks_source(&self) -> bool {
         matches!(self.runs, Runs::Js) && self.bundle.as_ref().is_none_or(|bundle| bundle.source.is_none())
     }
@@ -122,6 +127,10 @@ impl Kept for Arc<Live> {
     /// no other grant is made.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(self) > 1 || Arc::strong_count(&self.grant) > 1
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.lacks_source()
     }
 }
 

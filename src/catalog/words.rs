@@ -4,7 +4,11 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::task::spawn_blocking;
 
-use super::{Catalog, entry::CARDS, search::{Segment, Segments}};
+use super::{
+    Catalog,
+    entry::CARDS,
+    search::{Segment, Segments},
+};
 use crate::store::{StoreError, keep_up};
 
 /// Endpoints whose words are read at once.

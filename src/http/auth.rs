@@ -21,7 +21,7 @@ use super::{
 use crate::{
     account::builder::{Builder, Builders},
     base::id::BuilderId,
-    catalog::Live,
+    catalog::Shown,
     front::{Caller, Code, Fault, names, not_suspended},
     tool::Owner,
 };
@@ -97,7 +97,7 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Admin<Q> {
 /// The endpoint that `{slug}` in the path names, and a caller who may manage it.
 pub(super) struct Managed<Q = Nothing> {
     pub(super) caller: Caller,
-    pub(super) live: Arc<Live>,
+    pub(super) shown: Arc<Shown>,
     pub(super) asked: Q,
 }
 
@@ -133,18 +133,18 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
         let caller = admitted(parts, http).await?;
         let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
-        let live = http.publishing.catalog.find(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
-        if !caller.manages(&live.endpoint.owner) {
+        let shown = http.publishing.catalog.shown(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
+        if !caller.manages(&shown.endpoint.owner) {
             return Err(Code::NotOwner.into());
         }
-        Ok(Self { caller, live, asked: query(parts, http).await? })
+        Ok(Self { caller, shown, asked: query(parts, http).await? })
     }
 }
 
 impl<Q> Managed<Q> {
     /// Refuses what stays as it is while the owner is suspended, whoever asks.
     pub(super) async fn not_frozen(&self, builders: &Builders) -> Result<(), Fault> {
-        match &self.live.endpoint.owner {
+        match &self.shown.endpoint.owner {
             Owner::Builder(id) => builders.get(id).await?.as_ref().map_or(Ok(()), not_suspended),
             Owner::Platform => Ok(()),
         }

@@ -63,8 +63,8 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn calls(managed: Managed<CallsQuery>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
-    let Managed { live, asked, .. } = managed;
-    let endpoint = live.endpoint.id.clone();
+    let Managed { shown, asked, .. } = managed;
+    let endpoint = shown.endpoint.id.clone();
     let now = watching.clock.now();
     let (since, until) = (asked.since.map(|since| since.at(now)), asked.until.map(|until| until.at(now)));
     let ending = asked.outcome.map(known).transpose()?;
@@ -91,8 +91,8 @@ fn known(ending: Ending) -> Result<Ending, Fault> {
 }
 
 async fn metrics(managed: Managed<MetricsQuery>, State(watching): State<Arc<Watching>>) -> Result<Json<Value>, Fault> {
-    let Managed { live, asked, .. } = managed;
-    let series = watching.metrics.series(&live.endpoint.id, asked.fitting(&watching)?).await?;
+    let Managed { shown, asked, .. } = managed;
+    let series = watching.metrics.series(&shown.endpoint.id, asked.fitting(&watching)?).await?;
     Ok(told(&series))
 }
 

@@ -122,12 +122,14 @@ async fn run(
     let Run { input, version, handler } = asked;
     let tried = match (version, handler) {
         (Some(_), Some(_)) => return Err(Fault::bad_request("send `version` or `handler`, not both")),
-        (Some(version), None) if !managed.live.endpoint.keeps(&version) => return Err(unknown_version()),
+        (Some(version), None) if !managed.shown.endpoint.keeps(&version) => return Err(unknown_version()),
         (version, None) => Tried::Kept(version),
         (None, Some(draft)) => Tried::Draft(draft),
     };
     let _one = one_of(&publishing, &managed.caller)?;
-    let live = turn.during(publishing.catalog.trial(&managed.live, tried, managed.caller.by())).await?;
+    let slug = managed.shown.endpoint.slug.as_str();
+    let live = publishing.catalog.find(slug).await?.ok_or_else(|| Fault::unknown_endpoint(slug))?;
+    let live = turn.during(publishing.catalog.trial(&live, tried, managed.caller.by())).await?;
     let ran = publishing.calls.dry_run(Arc::clone(&live), input.map(Bytes::from).unwrap_or_default(), &turn).await;
     let DryRun { ended, log, spent } = ran?;
     let mut run = json!({

@@ -152,8 +152,8 @@ async fn inspect(
     managed: Option<Managed>,
     PathParams(slug): PathParams<String>,
 ) -> Result<Response, Fault> {
-    if let Some(Managed { live, .. }) = managed {
-        return Ok(owned(&publishing, &live));
+    if let Some(Managed { shown, .. }) = managed {
+        return Ok(owned(&publishing, &shown));
     }
     let live = publishing.catalog.find_listed(&slug).await?.ok_or_else(|| Fault::unknown_endpoint(&slug))?;
     let record = publishing.about.beside(&live, live.endpoint.public(&publishing.base_url, CatalogForm::Newer)).await;
@@ -169,7 +169,7 @@ async fn update(
     Body(mut patch): Body<Patch>,
 ) -> Result<Response, Fault> {
     patch.via = Some(via);
-    let slug = managed.live.endpoint.slug.as_str();
+    let slug = managed.shown.endpoint.slug.as_str();
     let reaches_anew = patch.handler.is_some() || patch.version.is_some() || patch.capabilities.is_some();
     let live = turn.during(publishing.catalog.update(slug, patch, if_match(&headers)?, managed.caller.by())).await?;
     tracing::info!(endpoint.slug = slug, endpoint.revision = live.endpoint.revision, "endpoint was updated");
@@ -178,7 +178,7 @@ async fn update(
 }
 
 async fn remove(managed: Managed, State(publishing): State<Arc<Publishing>>, headers: HeaderMap) -> Result<Response, Fault> {
-    let slug = managed.live.endpoint.slug.as_str();
+    let slug = managed.shown.endpoint.slug.as_str();
     let live = publishing.catalog.delete(slug, if_match(&headers)?, managed.caller.by()).await?;
     tracing::info!(endpoint.slug = slug, "endpoint was deleted");
     Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": live.endpoint.id })).into_response())
@@ -196,7 +196,7 @@ pub(super) fn unknown_version() -> Fault {
 
 /// Default: of the version that runs.
 async fn source(managed: Managed<Which>, State(publishing): State<Arc<Publishing>>) -> Result<Response, Fault> {
-    let endpoint = &managed.live.endpoint;
+    let endpoint = &managed.shown.endpoint;
     let version = managed.asked.version.unwrap_or_else(|| endpoint.version.clone());
     if !endpoint.keeps(&version) {
         return Err(unknown_version());

@@ -45,8 +45,8 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn logs(managed: Managed<Query>, State(watching): State<Arc<Watching>>, headers: HeaderMap) -> Result<Response, Fault> {
-    let Managed { live, asked, .. } = managed;
-    let endpoint = live.endpoint.id.clone();
+    let Managed { shown, asked, .. } = managed;
+    let endpoint = shown.endpoint.id.clone();
     let since = asked.since.map(|since| since.at(watching.clock.now()));
     let query = LogQuery { since, level: asked.level, call: asked.call_id, limit: asked.limit.0, cursor: asked.cursor };
     if sse::wanted(&headers) {

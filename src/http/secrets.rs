@@ -14,9 +14,10 @@ use super::{
     services::Sealing,
 };
 use crate::{
-    capability::secret::{SecretName, Visibility},
+    capability::secret::{SecretError, SecretName, Visibility},
     front::{Code, Fault},
     replica,
+    tool::Endpoint,
 };
 
 #[derive(Deserialize)]
@@ -59,23 +60,30 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 async fn list(managed: Managed, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
-    let secrets = sealing.secrets.list(&managed.live.endpoint.id).await?;
+    let secrets = sealing.secrets.list(&managed.shown.endpoint.id).await?;
     Ok(Json(json!({ "ok": true, "secrets": secrets })))
 }
 
 async fn set(managed: Managed, State(sealing): State<Arc<Sealing>>, Body(secret): Body<NewSecret>) -> Result<Json<Value>, Fault> {
-    let endpoint = &managed.live.endpoint;
+    let endpoint = &managed.shown.endpoint;
     let name: SecretName = secret.name.parse()?;
     managed.not_frozen(&sealing.builders).await?;
-    let set = sealing.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await?;
+    let set = sealing.secrets.set(&endpoint.into(), name, &secret.value, secret.visibility).await;
+    retire(&sealing, endpoint, &set);
+    let set = set?;
     // Deleted meanwhile, perhaps before the secret was there to be forgotten with the rest.
     if sealing.catalog.all().get(endpoint.slug.as_str()).is_none_or(|entry| !entry.is(&endpoint.id)) {
         sealing.secrets.forget(&endpoint.id).await?;
         return Err(Fault::unknown_endpoint(endpoint.slug.as_str()));
     }
-    // Workers may have kept the value before.
-    sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);
     Ok(Json(json!({ "ok": true, "secret": set })))
+}
+
+/// Ends the workers of an endpoint whose secrets were changed, or may have been: they may have kept the value before.
+fn retire<T>(sealing: &Sealing, endpoint: &Endpoint, changed: &Result<T, SecretError>) {
+    if matches!(changed, Ok(_) | Err(SecretError::Store(_))) {
+        sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);
+    }
 }
 
 #[derive(Deserialize)]
@@ -85,12 +93,13 @@ struct BuilderParam {
 }
 
 async fn remove(managed: Managed<BuilderParam>, State(sealing): State<Arc<Sealing>>) -> Result<Json<Value>, Fault> {
-    let endpoint = &managed.live.endpoint;
+    let endpoint = &managed.shown.endpoint;
     let unknown = || Fault::from(Code::UnknownSecret);
     let name: SecretName = managed.asked.name.parse().map_err(|_| unknown())?;
     managed.not_frozen(&sealing.builders).await?;
-    sealing.secrets.remove(&endpoint.into(), &name).await?;
-    sealing.pool.retire(endpoint.id.as_str(), &endpoint.version);
+    let removed = sealing.secrets.remove(&endpoint.into(), &name).await;
+    retire(&sealing, endpoint, &removed);
+    removed?;
     Ok(Json(json!({ "ok": true, "removed": true, "name": name })))
 }
 

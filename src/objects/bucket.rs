@@ -10,9 +10,12 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::{
-    Error, ObjectStore, ObjectStoreExt as _, aws::AmazonS3Builder, local::LocalFileSystem, memory::InMemory, path::Path,
+    Error, ObjectStore, ObjectStoreExt as _, RetryConfig, aws::AmazonS3Builder, local::LocalFileSystem, memory::InMemory, path::Path,
     prefix::PrefixStore,
 };
+
+/// How often a bucket is asked again that did not answer, or said that it cannot now: somebody waits for most of what is asked, and is told.
+const RETRIES: usize = 2;
 
 /// Blobs by their names.
 #[async_trait]
@@ -97,7 +100,8 @@ impl Kept {
                 Ok(Self { blobs: Arc::new(files), is_everywhere: false })
             }
             Place::S3 { bucket, prefix } => {
-                let bucket = AmazonS3Builder::from_env().with_bucket_name(bucket).build().map_err(unusable)?;
+                let retry = RetryConfig { max_retries: RETRIES, ..RetryConfig::default() };
+                let bucket = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry).build().map_err(unusable)?;
                 Ok(Self { blobs: Arc::new(PrefixStore::new(bucket, prefix.as_str())), is_everywhere: true })
             }
         }

@@ -49,6 +49,7 @@ async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can
     host.publish(&js("short", 0.0, "export default () => ({ read: true });")).await;
     let files = host.folder().join("data/files");
     assert_eq!(fs::read_dir(&files).unwrap().count(), 1, "the long one");
+    host.publish(&js("gone", 0.0, &format!("{lines}export default () => ({{ gone: true }});"))).await;
     let payer = Payer::funded(&host, 1.0).await;
     let payment = payer.pay(&host.challenge("long").await);
     host.restart().await;
@@ -64,6 +65,13 @@ async fn a_tool_whose_source_cannot_be_read_is_refused_before_it_is_paid_and_can
         let told = host.call("long", &json!({})).await;
         assert_ne!(told.status, 402, "{told:?}");
     }
+    for status in ["paused", "active"] {
+        host.change("long", &json!({ "status": status })).await;
+    }
+    for part in ["", "/logs", "/secrets", "/calls"] {
+        host.manage(Method::GET, &format!("/ai/endpoints/long{part}"), &json!(null)).await.is(200);
+    }
+    host.manage(Method::DELETE, "/ai/endpoints/gone", &json!(null)).await.is(200);
     fs::remove_file(&files).unwrap();
     fs::rename(&beside, &files).unwrap();
     assert_eq!(host.call_paid("long", &json!({}), &payment).await.is(200).json(), json!({ "read": true }));

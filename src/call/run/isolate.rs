@@ -19,7 +19,10 @@ use super::{Produced, Task, Took, produced::unfitting, tally::Counting};
 use crate::{
     base::aside::aside,
     call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
-    capability::{CallGrants, CapabilityServices, Ops, Redactor, Scratch, secret::Visibility},
+    capability::{
+        CallGrants, CapabilityServices, Ops, Redactor, Scratch,
+        secret::{SecretError, Visibility},
+    },
     catalog::Live,
     money::PaymentId,
     store::StoreError,
@@ -59,9 +62,12 @@ pub(super) async fn run(
 ) -> Result<Produced, CallError> {
     let endpoint = &task.live.endpoint;
     let bundle = task.live.bundle.as_ref().ok_or(CallError::Internal)?;
-    let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).await.map_err(|error| {
-        tracing::error!(endpoint.slug = %endpoint.slug, %error, "a call was refused");
-        CallError::SecretsUnavailable
+    let secrets = services.secrets().for_call(&endpoint.id, &endpoint.owner).await.map_err(|error| match error {
+        SecretError::Store(error) => CallError::Store(error),
+        error => {
+            tracing::error!(endpoint.slug = %endpoint.slug, %error, "a call was refused");
+            CallError::SecretsUnavailable
+        }
     })?;
     let visible = secrets.iter().filter(|secret| secret.visibility == Visibility::Env);
     let env = visible.map(|secret| (secret.name.clone(), String::clone(&secret.value))).collect();

@@ -84,7 +84,7 @@ impl Secrets {
     async fn reseal(&self, range: &Range<Key>) -> Result<Page, SecretError> {
         let _one = self.changing.lock().await;
         let page = update(&*self.store, Durability::Durable, |tx| self.reseal_page(tx, range)).await?;
-        page.anew.iter().for_each(|endpoint| _ = self.let_go(endpoint));
+        page.anew.iter().for_each(|endpoint| self.let_go(endpoint));
         Ok(page)
     }
 

@@ -1,3 +1,5 @@
+mod held;
+
 use std::os::unix::fs::PermissionsExt as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -423,71 +425,4 @@ async fn a_lost_key_refuses_calls_and_setting_again_repairs_them() {
     assert_eq!((rotated.resealed, rotated.unopened), (0, 1));
     host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
     assert_eq!(value_of(&host.secrets, &tool, "KEY").await.as_deref(), Some(VALUE));
-}
-
-#[tokio::test]
-async fn what_was_read_once_is_opened_while_the_store_is_away_and_nothing_is_read_before() {
-    let mut host = Host::new().await;
-    let (called, other) = (endpoint(builder()), endpoint(builder()));
-    for tool in [&called, &other] {
-        host.secrets.set(tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
-    }
-    let none = EndpointId::generate();
-    host.restart().await;
-    assert_eq!(host.secrets.held.keys(), [], "a start holds none");
-    assert_eq!(value_of(&host.secrets, &called, "KEY").await.as_deref(), Some(VALUE));
-    assert!(host.secrets.for_call(&none, &called.owner).await.unwrap().is_empty());
-    host.store.fail_reads();
-    assert_eq!(value_of(&host.secrets, &called, "KEY").await.as_deref(), Some(VALUE));
-    assert!(host.secrets.for_call(&none, &called.owner).await.unwrap().is_empty(), "nor does one without secrets ask");
-    assert!(matches!(host.secrets.for_call(&other.id, &other.owner).await, Err(SecretError::Store(_))));
-    assert!(host.secrets.unreadable(&other.id).await);
-    host.store.heal();
-    assert_eq!(value_of(&host.secrets, &other, "KEY").await.as_deref(), Some(VALUE));
-}
-
-#[tokio::test]
-async fn a_host_with_room_for_the_secrets_of_one_opens_those_of_all() {
-    let mut host = Host::new().await;
-    let tools = many(&host).await;
-    host.secrets.held = Ready::new(1);
-    for _ in 0..2 {
-        all_open(&host, &tools).await;
-    }
-    assert!(host.secrets.held.keys().len() < tools.len());
-    host.secrets.rotate().await.unwrap();
-    all_open(&host, &tools).await;
-}
-
-/// What a call reads while its endpoint's secrets are changed is not what later calls get.
-#[tokio::test]
-async fn what_was_read_before_a_change_is_not_held_after_it() {
-    let host = Host::new().await;
-    let tool = endpoint(builder());
-    host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
-    host.secrets.let_go(&tool.id);
-    let since = host.secrets.changes.load(SeqCst);
-    let before = Arc::new(host.secrets.stored(&tool.id).await.unwrap());
-    // As another host does it, of which this one hears.
-    let (other, name) = (open(&host.store, ring(&host.folder)).await, name("KEY"));
-    other.remove(&tool, &name).await.unwrap();
-    assert!(host.secrets.refresh(&tool.id).await.unwrap());
-    host.secrets.let_go(&tool.id);
-    assert!(host.secrets.held.keep(&tool.id, before, || host.secrets.changes.load(SeqCst) == since).is_none());
-    assert!(host.secrets.for_call(&tool.id, &tool.owner).await.unwrap().is_empty());
-    assert!(!host.secrets.refresh(&tool.id).await.unwrap(), "that is shown");
-}
-
-#[tokio::test]
-async fn who_missed_changes_reads_what_is_held_again() {
-    let host = Host::new().await;
-    let (changed, same, away) = (endpoint(builder()), endpoint(builder()), endpoint(builder()));
-    for tool in [&changed, &same] {
-        host.secrets.set(tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
-    }
-    let other = open(&host.store, ring(&host.folder)).await;
-    other.set(&changed, name("KEY"), "newer", Visibility::Env).await.unwrap();
-    let others = host.secrets.refresh_all([away.id.clone(), same.id.clone()].into_iter()).await.unwrap();
-    assert_eq!(others.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([changed.id.clone(), away.id]));
-    assert_eq!(value_of(&host.secrets, &changed, "KEY").await.as_deref(), Some("newer"));
 }
