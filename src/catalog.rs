@@ -52,7 +52,7 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -195,7 +195,10 @@ pub struct Catalog {
     told: Ready<Slug, Arc<Shown>>,
     /// Counts changes of what endpoints are made with beside their records: of the policy, and of what admins have decided about owners.
     remade: AtomicU64,
-    /// One change at a time. Never taken by a call, nor held while a worker works or an upload is read.
+    /// Builders' endpoints that the last scan by the rules in force has left: their sources could not be read.
+    unscanned: Mutex<Option<Vec<Slug>>>,
+    /// One change at a time. Taken by no call but one that is before this host at what another has changed, and never held while a worker
+    /// works, or an upload or a source is read.
     changing: tokio::sync::Mutex<()>,
     /// Turns at reading uploads, one owner's at half of them at most.
     readings: Arc<Fair<Owner>>,

@@ -51,9 +51,12 @@ pub enum PublishError {
     NothingToDecide,
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is where its object cannot be had now, or is lost.
+    /// It is where its object cannot be had now.
     #[error("the source cannot be read: {0}")]
     Source(String),
+    /// It was put where it is not any more.
+    #[error("the source is lost: {0}")]
+    Lost(String),
     #[error("a stored record does not read: {0}")]
     Corrupt(String),
     #[error("a shipped tool is not complete: {0}")]

@@ -1,6 +1,6 @@
 //! The start: what is known of every endpoint, from the cards beside their records. No record is read, once each has its card.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::{Arc, Mutex, atomic::AtomicU64};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -61,6 +61,7 @@ impl Catalog {
             ready: Ready::new(room.called_bytes()),
             told: Ready::new(room.told_bytes()),
             remade: AtomicU64::new(0),
+            unscanned: Mutex::default(),
             changing: tokio::sync::Mutex::new(()),
             readings: Fair::new(READINGS, Share::AllBut(READINGS / 2)),
             uploads: ConcurrencyLimit::new(MAX_UPLOADS),

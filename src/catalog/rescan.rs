@@ -1,10 +1,12 @@
 //! Content safety after the upload: all builders' endpoints by the rules in force.
 
+use std::sync::{MutexGuard, PoisonError};
+
 use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    By, Catalog, PublishError,
+    By, Catalog, PublishError, Snapshot,
     change::content_differs,
     commit::{Change, transitions},
     entry::ENDPOINTS,
@@ -15,7 +17,7 @@ use crate::{
     event::Kind,
     replica::Turn,
     store::{Batch, Durability, StoreError, Table, schema},
-    tool::{ContentSafety, Endpoint, HoldKind, Owner, finding::ScanOutcome},
+    tool::{ContentSafety, Endpoint, HoldKind, Owner, Slug, finding::ScanOutcome},
 };
 
 /// Where the version of the rules that all endpoints were scanned by is stored.
@@ -45,7 +47,11 @@ impl Catalog {
             return Ok(());
         }
         let ours = self.scanner.policy_version();
-        let found = self.rescan_all().await?;
+        let (left, all) = (self.left().take(), self.all());
+        let found = match left {
+            Some(left) => self.rescan_all(left.into_iter()).await?,
+            None => self.rescan_all(builders_of(&all)).await?,
+        };
         let mut batch = SCANNED_BY.put(&(), &ours.to_owned());
         turn.holds(&mut batch);
         batch.commit(&*self.store, Durability::Durable).await?;
@@ -75,19 +81,19 @@ impl Catalog {
     ///
     /// The store's; what was scanned by then is recorded.
     pub async fn rescan(&self) -> Result<Rescanned, PublishError> {
-        let found = self.rescan_all().await?;
+        let all = self.all();
+        let found = self.rescan_all(builders_of(&all)).await?;
         SCANNED_BY.put(&(), &self.scanner.policy_version().to_owned()).commit(&*self.store, Durability::Durable).await?;
         Ok(found)
     }
 
-    async fn rescan_all(&self) -> Result<Rescanned, PublishError> {
-        let (mut found, mut unread) = (Rescanned::default(), None);
-        let all = self.all();
-        for entry in all.values().filter(|entry| *entry.owner != Owner::Platform) {
-            let slug = entry.slug.as_str();
-            let scanned = match self.rescan_one(slug).await {
+    /// Scans endpoints. Those whose sources cannot be read are left for the next time, and with a bucket that is away all behind them.
+    async fn rescan_all(&self, mut slugs: impl Iterator<Item = Slug> + Send) -> Result<Rescanned, PublishError> {
+        let (mut found, mut left, mut unread) = (Rescanned::default(), Vec::new(), None);
+        while let Some(slug) = slugs.next() {
+            let scanned = match self.rescan_one(slug.as_str()).await {
                 // Another host of the store was at it.
-                Err(PublishError::Changed(_)) => self.rescan_one(slug).await,
+                Err(PublishError::Changed(_)) => self.rescan_one(slug.as_str()).await,
                 scanned => scanned,
             };
             match scanned {
@@ -98,12 +104,25 @@ impl Catalog {
                 }
                 // Deleted meanwhile.
                 Err(PublishError::Unknown(_)) => {}
-                // The others are scanned all the same.
-                Err(PublishError::Source(error)) => unread = Some(PublishError::Source(format!("`{slug}`: {error}"))),
+                Err(PublishError::Lost(error)) => {
+                    unread = Some(PublishError::Lost(format!("`{slug}`: {error}")));
+                    left.push(slug);
+                }
+                Err(PublishError::Source(error)) => {
+                    unread = Some(PublishError::Source(format!("`{slug}`: {error}")));
+                    left.push(slug);
+                    left.extend(&mut slugs);
+                }
                 Err(error) => return Err(error),
             }
         }
-        unread.map_or(Ok(found), Err)
+        let Some(error) = unread else { return Ok(found) };
+        *self.left() = Some(left);
+        Err(error)
+    }
+
+    pub(super) fn left(&self) -> MutexGuard<'_, Option<Vec<Slug>>> {
+        self.unscanned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Scans one endpoint; answers how it is held back now, if it was not so before.
@@ -168,4 +187,9 @@ impl Catalog {
         }
         Some((endpoint, kind))
     }
+}
+
+/// The slugs of all builders' endpoints.
+fn builders_of(all: &Snapshot) -> impl Iterator<Item = Slug> + Send + '_ {
+    all.values().filter(|entry| *entry.owner != Owner::Platform).map(|entry| entry.slug.clone())
 }

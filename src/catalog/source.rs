@@ -167,7 +167,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// The store's; [`PublishError::Source`] where its object cannot be read.
+    /// The store's; [`PublishError::Source`] where its object cannot be read now, [`PublishError::Lost`] where it never can.
     pub(super) async fn get(&self, version: &str) -> Result<Option<StoredVersion>, PublishError> {
         let key = version.to_owned();
         let object = match VERSIONS.get(&*self.store, &key).await? {
@@ -177,7 +177,7 @@ impl Sources {
         };
         let lost = |error: String| {
             tracing::error!(version, object.name, error, "a version is lost");
-            Err(PublishError::Source(error))
+            Err(PublishError::Lost(error))
         };
         match tokio::time::timeout(GET_WITHIN, self.objects.get(&object.name, Some(&object.sha256))).await {
             Ok(Ok(Some(content))) => match StoredVersion::of_bytes(&content) {

@@ -113,7 +113,8 @@ fn a_row_that_names_an_object_is_no_version_to_a_program_that_knows_of_none() {
     assert_eq!((StoredVersion::of_bytes(&named), VersionRow::of_bytes(&named[..6])), (None, None));
 }
 
-/// The source that it is to run is nowhere for a while: it is not fenced by that, and runs nothing that was replaced.
+/// The source that it is to run is nowhere for a while: it is not fenced by that, and runs nothing that was replaced. What runs has what it
+/// had, until that is taken back.
 #[tokio::test]
 async fn a_host_that_hears_of_a_source_it_cannot_read_goes_on_and_calls_it_later() {
     let bench = Bench::over(Arc::new(MemoryStore::shared(Clock::default()))).await;
@@ -130,7 +131,7 @@ async fn a_host_that_hears_of_a_source_it_cannot_read_goes_on_and_calls_it_later
     std::fs::rename(&objects, &beside).unwrap();
     std::fs::write(&objects, "no folder").unwrap();
     hears(host).await;
-    assert!(!running.grant.now().capabilities.kv, "no later decision would reach it");
+    assert!(running.grant.now().capabilities.kv && host.found("tool").is_none());
     assert!(matches!(host.find("tool").await, Err(StoreError::Away(_))));
     let paused = host.update("tool", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
     assert!(paused.lacks_source() && host.found("tool").is_none());
@@ -139,7 +140,29 @@ async fn a_host_that_hears_of_a_source_it_cannot_read_goes_on_and_calls_it_later
     std::fs::rename(&beside, &objects).unwrap();
     let found = host.find("tool").await.unwrap().unwrap();
     assert_eq!((&found.endpoint.version, found.grant.now().capabilities.kv), (&source("y").hash(), true));
-    assert!(!found.lacks_source());
+    assert!(!found.lacks_source() && Arc::ptr_eq(&found.grant, &running.grant));
+    host.decide("tool", &serde_json::from_value(json!({ "decision": "takedown" })).unwrap(), None).await.unwrap();
+    assert!(!running.grant.now().capabilities.kv);
+}
+
+/// Nobody has asked for it yet, and a call does while it is changed: both have one grant.
+#[tokio::test]
+async fn what_is_decided_of_a_tool_whose_source_was_not_read_reaches_the_call_that_reads_it() {
+    let bench = Bench::over(Arc::new(MemoryStore::new())).await;
+    let mut wants = draft("tool");
+    wants.capabilities = tool::Capabilities { kv: true, ..Default::default() };
+    bench.catalog.create(wants, Owner::Platform, By::Admin).await.unwrap();
+    runs(&bench.catalog, "tool", source("x")).await;
+    let catalog = Bench::one(&bench.folder, &bench.store).await;
+    let paused = catalog.update("tool", patch(json!({ "title": "Later" })), None, By::Admin).await.unwrap();
+    let running = catalog.find("tool").await.unwrap().unwrap();
+    assert!(running.grant.now().capabilities.kv && Arc::ptr_eq(&running.grant, &paused.grant));
+    catalog.decide("tool", &serde_json::from_value(json!({ "decision": "takedown" })).unwrap(), None).await.unwrap();
+    assert!(!running.grant.now().capabilities.kv);
+    let fresh = Bench::one(&bench.folder, &bench.store).await;
+    std::fs::remove_dir_all(bench.folder.path().join("objects")).unwrap();
+    let down = fresh.delete("tool", None, By::Admin).await.unwrap();
+    assert!(down.lacks_source() && fresh.find("tool").await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -284,7 +307,7 @@ async fn an_object_that_is_lost_or_another_is_told_and_given_to_nobody() {
             Some(other) => std::fs::write(&object, other).unwrap(),
             None => std::fs::remove_file(&object).unwrap(),
         }
-        assert!(matches!(bench.catalog.uploaded(version).await, Err(PublishError::Source(_))));
+        assert!(matches!(bench.catalog.uploaded(version).await, Err(PublishError::Lost(_))));
         assert_eq!(bench.flaws().await, [flaw]);
     }
     let content = serde_json::to_vec(&json!({ "response": { "a": "x".repeat(IN_ROW) } })).unwrap();
@@ -299,9 +322,16 @@ async fn a_rescan_whose_bucket_is_away_ends_another_time() {
     bench.catalog.create(draft("tool"), builder(), By::Builder).await.unwrap();
     let (object, beside) = (bench.objects().remove(0), bench.folder.path().join("beside"));
     std::fs::rename(&object, &beside).unwrap();
-    assert!(matches!(bench.catalog.rescan().await, Err(PublishError::Source(_))));
+    assert!(matches!(bench.catalog.rescan().await, Err(PublishError::Lost(_))));
     assert!(bench.catalog.rescan_is_due().await.unwrap());
+    let (catalog, replica) = (&bench.catalog, Replica::new(Arc::clone(&bench.store)));
+    let due = || replica.alone("rescan", std::time::Duration::ZERO, |turn| async move { catalog.rescan_if_due(&turn).await });
+    for _ in 0..2 {
+        assert!(matches!(due().await, Err(PublishError::Lost(_))));
+        assert_eq!(bench.catalog.left().as_ref().unwrap().len(), 1, "the other is not scanned again");
+    }
     std::fs::rename(&beside, &object).unwrap();
-    assert_eq!(bench.catalog.rescan().await.unwrap().endpoints, 2);
+    due().await.unwrap();
+    assert!(bench.catalog.left().is_none());
     assert!(!bench.catalog.rescan_is_due().await.unwrap());
 }

@@ -211,7 +211,7 @@ impl AboutBody for PublishError {
             PublishError::NothingToDecide => Fault::new(Code::NothingToReview, message),
             PublishError::Pool(pool) => CallError::from(pool).into(),
             PublishError::Store(store) => store.into(),
-            PublishError::Source(_) => StoreError::Away(message).into(),
+            PublishError::Source(_) | PublishError::Lost(_) => StoreError::Away(message).into(),
             PublishError::Corrupt(_) | PublishError::Shipped(_) => {
                 tracing::error!(message, "an endpoint could not be read or published");
                 Code::Internal.into()
