@@ -162,10 +162,11 @@ fn shown(session: &Session, mut answer: Value, keeping: Option<Keeping>) -> Resu
         return session.out.tell(&answer, |_| format!("{id}: its key was used before, and is not shown again\n"));
     };
     let Some(keeping) = keeping else {
-        return session.out.tell(&answer, |_| {
+        let told = session.out.tell_once(&answer, &format!("the key of {id}"), |_| {
             session.out.note(&format!("{id}; its key is shown this once:"));
             format!("{}\n", super::base::clean::line(key.expose()))
         });
+        return told.map_err(|error| error.hint(format!("an admin makes another: tollhouse builders new-key --builder {id}")));
     };
     let name = keeping.name.clone();
     keeping.keep(session.client.base(), Role::Builder, key)?;

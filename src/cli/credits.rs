@@ -172,13 +172,13 @@ async fn mint(session: &Session, mut draft: Value, once: Option<String>) -> Resu
         None => asking,
     };
     let answer = asking.send().await?.body;
-    session.out.tell(&answer, |answer| match answer["credit"].as_str() {
-        Some(token) => {
-            session.out.note(&format!("{} with {}; its token is shown this once:", text(answer, "creditId"), usd(answer, "balanceUsd")));
-            format!("{}\n", super::base::clean::line(token))
-        }
-        None => about(answer),
-    })
+    let Some(token) = answer["credit"].as_str() else { return session.out.tell(&answer, about) };
+    let id = text(&answer, "creditId");
+    let told = session.out.tell_once(&answer, &format!("the token of {id}"), |answer| {
+        session.out.note(&format!("{id} with {}; its token is shown this once:", usd(answer, "balanceUsd")));
+        format!("{}\n", super::base::clean::line(token))
+    });
+    told.map_err(|error| error.hint(format!("take back what is in it: tollhouse credits revoke {id}")))
 }
 
 async fn budget(session: &Session, args: BudgetArgs) -> Result {

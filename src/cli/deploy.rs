@@ -228,18 +228,18 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
     // Whatever becomes of the note, what the host has is told.
     let noted = note(session, compared, &there);
     let waiting = waiting(&there.record);
-    if !session.out.json {
+    let told = if session.out.json {
+        let ended = json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(took).unwrap_or(u64::MAX) });
+        document(session, compared, ended)
+    } else {
         let waits = if waiting.is_empty() { String::new() } else { format!("   waiting for an admin: {}", line(&waiting)) };
         let version = short(text(&there.record, "version"));
-        session.out.text(&format!("published {version}, revision {}, in {took} ms{waits}\n", there.revision))?;
-    }
-    document(
-        session,
-        compared,
-        json!({ "published": true, "revision": there.revision, "version": there.record["version"], "url": there.record["url"], "waiting": waiting, "tookMs": u64::try_from(took).unwrap_or(u64::MAX) }),
-    )?;
-    let told = format!("revision {} is published all the same, and this folder does not know it", there.revision);
-    noted.map_err(|error| error.more([told]).hint(format!("once it can be written: tollhouse deploy --onto {}", there.revision)))
+        session.out.text(&format!("published {version}, revision {}, in {took} ms{waits}\n", there.revision))
+    };
+    let is_published = format!("revision {} is published all the same, and this folder does not know it", there.revision);
+    let again = format!("once it can be written: tollhouse deploy --onto {}", there.revision);
+    noted.map_err(|error| error.more([is_published]).hint(again))?;
+    told
 }
 
 /// What an admin is asked about it.

@@ -37,6 +37,7 @@ use super::{
     base::{
         client::Who,
         error::{Error, Result},
+        follow::nobody_reads,
         global::{Given, Global},
         out::Out,
         session::Session,
@@ -102,6 +103,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
         _ = hangup.recv() => Ok(()),
+        () = nobody_reads() => Ok(()),
     };
     drop(held);
     if let Some(host) = Arc::into_inner(host) {

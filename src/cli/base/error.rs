@@ -41,7 +41,7 @@ pub(crate) struct Error {
     pub(crate) is_sentence: bool,
     /// What the host said, where it said something: `error` of its envelope.
     pub(crate) said: Map<String, Value>,
-    /// Whoever asked has gone, or has enough: nothing is told, and this is what the process ends with.
+    /// Whoever asked has gone: nothing is told, and this is what the process ends with.
     pub(crate) silent: Option<u8>,
 }
 
@@ -173,10 +173,9 @@ impl Error {
     }
 }
 
-/// Of what is written and read here. Whoever closed the pipe has what they wanted.
+/// Of what is written and read here.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
-        let silent = (error.kind() == io::ErrorKind::BrokenPipe).then_some(0);
-        Self { silent, ..Self::refused(error.to_string()) }
+        Self::refused(error.to_string())
     }
 }

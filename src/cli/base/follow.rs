@@ -56,12 +56,12 @@ pub(crate) async fn follow<'c>(
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Waits until whoever reads standard output has gone, such as `head`: where nothing more happens, no writing would find that out.
-async fn nobody_reads() {
+pub(crate) async fn nobody_reads() {
     let stdout = io::stdout();
     loop {
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
-        // A file is read by nobody in particular, and never says so.
-        if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::ERR) {
+        // A file is read by nobody in particular, and never says so; a socket hangs up.
+        if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
             return;
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -1,4 +1,5 @@
-//! Where a command tells: what was asked for on standard output, everything else on standard error. A reader who has gone is no error.
+//! Where a command tells: what was asked for on standard output, everything else on standard error. A reader who has gone has what they wanted,
+//! and keeps nothing from being done: a command ends as it would have with one, but where it [shows something once](Out::tell_once).
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -7,7 +8,7 @@ use serde::Serialize;
 use super::{
     clean::{json, json_for_people},
     environment,
-    error::Result,
+    error::{Error, Result},
     table::Table,
 };
 
@@ -45,8 +46,12 @@ impl Out {
     ///
     /// Where it cannot be written.
     pub(crate) fn document(&self, value: &(impl Serialize + ?Sized)) -> Result {
+        self.text(&self.written(value))
+    }
+
+    fn written(&self, value: &(impl Serialize + ?Sized)) -> String {
         let text = if self.is_terminal { json_for_people(value) } else { json(value) };
-        self.text(&(text + "\n"))
+        text + "\n"
     }
 
     /// One object of a stream, on a line of its own, at once.
@@ -64,10 +69,7 @@ impl Out {
     ///
     /// Where it cannot be written.
     pub(crate) fn text(&self, text: &str) -> Result {
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()?;
-        Ok(())
+        write(text.as_bytes())
     }
 
     /// A document for programs; else what `people` makes of it.
@@ -77,6 +79,16 @@ impl Out {
     /// Where it cannot be written.
     pub(crate) fn tell<T: Serialize + ?Sized>(&self, value: &T, people: impl FnOnce(&T) -> String) -> Result {
         if self.json { self.document(value) } else { self.text(&people(value)) }
+    }
+
+    /// The same of what is shown this once, such as `what` says: whoever has gone does not have it.
+    ///
+    /// # Errors
+    ///
+    /// Where it cannot be written, or nobody reads.
+    pub(crate) fn tell_once<T: Serialize + ?Sized>(&self, value: &T, what: &str, people: impl FnOnce(&T) -> String) -> Result {
+        let text = if self.json { self.written(value) } else { people(value) };
+        whole(text.as_bytes()).map_err(|error| Error::refused(format!("{what} could not be written: {error}")))
     }
 
     /// A table, or a sentence on standard error where it has no row.
@@ -111,4 +123,22 @@ impl Out {
         };
         format!("\u{1b}[{colour}m{word}\u{1b}[0m")
     }
+}
+
+/// Bytes as they are, on standard output.
+///
+/// # Errors
+///
+/// Where they cannot be written, though somebody reads.
+pub(crate) fn write(bytes: &[u8]) -> Result {
+    match whole(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        ended => Ok(ended?),
+    }
+}
+
+fn whole(bytes: &[u8]) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(bytes)?;
+    stdout.flush()
 }

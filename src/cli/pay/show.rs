@@ -19,6 +19,7 @@ use super::{
 use crate::cli::base::{
     clean::{block, first, json_for_people, line},
     error::Result,
+    out::write,
 };
 
 /// Writes an answer: its bytes as they are. To a terminal, which they could drive, as people read them.
@@ -27,26 +28,23 @@ use crate::cli::base::{
 ///
 /// Where it cannot be written.
 pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
-    let mut stdout = io::stdout().lock();
-    let is_terminal = stdout.is_terminal();
+    let is_terminal = io::stdout().is_terminal();
     if with_head {
         let mut head = format!("HTTP {}\n", reply.status);
         for (name, value) in &reply.headers {
             _ = writeln!(head, "{name}: {}", line(&String::from_utf8_lossy(value.as_bytes())));
         }
-        stdout.write_all((head + "\n").as_bytes())?;
+        write((head + "\n").as_bytes())?;
     }
     if is_terminal {
         let is_json = reply.header("content-type").is_none_or(says_json);
         let json = is_json.then(|| serde_json::from_slice::<Value>(&reply.body).ok()).flatten();
         let text = json.map_or_else(|| block(&String::from_utf8_lossy(&reply.body), ""), |value| json_for_people(&value));
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        stdout.write_all((text + end).as_bytes())?;
+        write((text + end).as_bytes())
     } else {
-        stdout.write_all(&reply.body)?;
+        write(&reply.body)
     }
-    stdout.flush()?;
-    Ok(())
 }
 
 /// Tells what a tool says on the way.

@@ -1,8 +1,10 @@
 //! How commands end: programs read the code, people the sentence.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
-use super::harness::Shell;
+use super::{folders::begun, harness::Shell};
 use crate::harness::{Host, js};
 
 #[tokio::test]
@@ -77,4 +79,47 @@ async fn flags_of_hosts_that_are_asked_are_refused_elsewhere() {
     let shell = Shell::new();
     shell.run(&["--json", "--as", "admin", "ledger", "check"]).await.is(2).warned("{…`--as` is for commands that ask a host…}");
     shell.run(&["--url", "http://127.0.0.1:1", "store", "check"]).await.is(2).warned("error: `--url` is for commands that ask a host; …");
+}
+
+/// A reader who has gone is no reason to do nothing, and none to say that all is well.
+#[tokio::test]
+async fn what_nobody_reads_is_done_and_ends_with_its_own_code() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    shell.unread_in(&folder, &["deploy", "--yes", "--attest"]).await.is(0).warned("");
+    assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["revision"], 1);
+    assert!(folder.join(".tollhouse/state.json").exists());
+    shell.unread_in(&folder, &["list"]).await.is(0).warned("");
+    fs::write(folder.join("handler.ts"), "export default (").unwrap();
+    shell.unread_in(&folder, &["check", "--no-types"]).await.is(1).warned("error: … found");
+
+    let ledger = r#"{"ok":true,"agrees":false,"accounts":[{"account":"a","balance":"1","unit":"b","agrees":false}]}"#;
+    let rotation = r#"{"ok":true,"rotation":{"keyId":"k","resealed":0,"unopened":1,"needed":["j"],"retired":[]}}"#;
+    for (answer, words, told) in [
+        (ledger, &["host", "ledger"][..], "error: the ledger does not agree with what it is the sum of"),
+        (rotation, &["secrets", "rotate"], "error: 1 secrets do not open and were left; old keys kept: j"),
+    ] {
+        let shell = Shell::new().env("TOLLHOUSE_ADMIN_TOKEN", &host.admin);
+        let url = answering(200, answer).await;
+        shell.unread_in(shell.home(), &[words, &["--url", &url]].concat()).await.is(1).warned(told);
+    }
+}
+
+#[tokio::test]
+async fn what_is_shown_once_and_could_not_be_written_is_told_of() {
+    let host = Host::start().await;
+    let admin = Shell::admin(&host);
+    let minted = admin.unread_in(admin.home(), &["credits", "mint", "1"]).await.is(1);
+    minted.warned("crd_… with $1; …\nerror: the token of crd_… could not be written: …\nhint: …tollhouse credits revoke crd_…");
+    let credit = host.mint(100.0).await;
+    let payer = Shell::at(&host.url).env("TOLLHOUSE_CREDIT", &credit);
+    let registered = payer.unread_in(payer.home(), &["register", "Toolsmith", "--json"]).await.is(1);
+    let error: Value = serde_json::from_str(&registered.stderr).unwrap();
+    assert!(error["error"]["hint"].as_str().unwrap().contains("builders new-key --builder bld_"), "{error}");
+    let (_, key) = host.register("Second").await;
+    let builder = Shell::builder(&host, &key);
+    let renewed = builder.unread_in(builder.home(), &["builders", "new-key", "--yes"]).await.is(1);
+    assert!(renewed.stderr.contains("error: the key of bld_"), "{renewed:?}");
 }

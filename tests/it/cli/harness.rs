@@ -108,6 +108,15 @@ impl Shell {
         ended(command, words).await
     }
 
+    /// Runs it in a folder, for a reader who has gone before anything is written.
+    pub async fn unread_in(&self, folder: &Path, words: &[&str]) -> Ran {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = self.command(words);
+        command.current_dir(folder).stdout(writer);
+        ended(command, words).await
+    }
+
     /// Runs it, and reads the one document that it answers.
     pub async fn json(&self, words: &[&str]) -> Value {
         let ran = self.run(&[words, &["--json"]].concat()).await.is(0);
@@ -132,7 +141,7 @@ pub async fn told_of_a_call(shell: &Shell, slug: &str) {
 }
 
 async fn ended(mut command: tokio::process::Command, words: &[&str]) -> Ran {
-    let output = tokio::time::timeout(ENDS_WITHIN, command.output()).await;
+    let output = tokio::time::timeout(ENDS_WITHIN, command.spawn().unwrap().wait_with_output()).await;
     let output = output.unwrap_or_else(|_| panic!("`tollhouse {}` waits for somebody", words.join(" "))).unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let status = output.status.code().unwrap_or_else(|| panic!("`tollhouse {}` was killed: {:?}", words.join(" "), output.status));
