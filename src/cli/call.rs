@@ -8,7 +8,7 @@ mod thrown;
 use std::{path::PathBuf, time::Duration};
 
 use reqwest::header::HeaderMap;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tollhouse::{
     base::clock::{Clock, Timestamp},
     money::{PaymentId, payer::Scheme},
@@ -31,7 +31,7 @@ use super::{
         over,
         reply::{Lost, Reply},
         seller::{Request, Seller},
-        state,
+        state, under_way,
     },
 };
 
@@ -40,6 +40,10 @@ const UNPAID: Duration = Duration::from_secs(330);
 
 /// How long it can be from counting a payment to writing it down.
 const WRITING_MILLIS: u64 = 60_000;
+
+/// How long it is waited for what another process writes down, and how often it is looked for.
+const APPEARS_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Arguments of `call`.
 #[derive(clap::Args)]
@@ -159,7 +163,7 @@ impl Call<'_> {
         let draft = Draft::new(chosen, &key, now)?;
         let open = self.open(&draft.payment_id, chosen.usd, request, now);
         let id = open.id.clone();
-        self.book.count(open, &self.means, &self.aim.name)?;
+        self.count(open)?;
         let written = draft.signed(&self.aim, challenge, chosen, &key).and_then(|sent| self.write(sent));
         self.send(&id, written).await
     }
@@ -179,7 +183,7 @@ impl Call<'_> {
         self.check_open(&request).await?;
         let open = self.open(&sent.payment_id, sent.usd, request, now);
         let id = open.id.clone();
-        self.book.count(open, &self.means, &self.aim.name)?;
+        self.count(open)?;
         let written = self.write(sent);
         self.send(&id, written).await
     }
@@ -212,13 +216,20 @@ impl Call<'_> {
             return Ok(());
         }
         for open in self.book.open_for(request)? {
-            if self.records.is_held(&open.id) {
-                // Somebody else's, who is still at it.
+            let Ok(id) = open.id.parse::<PaymentId>() else {
+                // None of ours: it stays counted, and stands in nobody's way.
+                self.book.close(&open.id, MicroUsd(open.micros), Clock::default().now())?;
+                continue;
+            };
+            if self.is_under_way(&open, &id).await? {
+                return Err(under_way(&open.id));
+            }
+            if !self.is_open(&open)? {
+                // It ended meanwhile.
                 continue;
             }
-            let Ok(id) = open.id.parse::<PaymentId>() else { continue };
             let now = Clock::default().now();
-            if !self.records.is_there(&id) && open.made_at.plus_millis(WRITING_MILLIS) < now {
+            if !self.records.is_there(&id) {
                 // Whoever counted it died before it was written down, and so before it was sent.
                 self.book.close(&open.id, MicroUsd::ZERO, now)?;
                 continue;
@@ -235,5 +246,32 @@ impl Call<'_> {
             return Err(error.hint(format!("ask again with the same payment: tollhouse call --resume {id}")));
         }
         Ok(())
+    }
+
+    /// Whether another process is at it: one that sends a payment holds its record, and one that has just counted it is about to write that.
+    async fn is_under_way(&self, open: &Open, id: &PaymentId) -> Result<bool> {
+        let begun = Instant::now();
+        while !self.records.is_there(id) {
+            if open.made_at.plus_millis(WRITING_MILLIS) < Clock::default().now() || !self.is_open(open)? {
+                return Ok(false);
+            }
+            if begun.elapsed() > APPEARS_WITHIN {
+                return Ok(true);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+        Ok(self.records.is_held(&open.id))
+    }
+
+    fn is_open(&self, open: &Open) -> Result<bool> {
+        Ok(self.book.open()?.contains(&open.id))
+    }
+
+    /// Counts what is about to be signed.
+    fn count(&self, open: Open) -> Result {
+        match self.args.again {
+            true => self.book.count(open, &self.means, &self.aim.name),
+            false => self.book.count_alone(open, &self.means, &self.aim.name),
+        }
     }
 }

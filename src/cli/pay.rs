@@ -26,7 +26,7 @@ mod stream;
 
 pub(crate) use self::{
     answer::why,
-    book::{Book, Open},
+    book::{Book, Open, under_way},
     challenge::Challenge,
     choose::{Chosen, choose, over},
     perform::{Ended, perform},

@@ -102,16 +102,18 @@ impl Book {
     ///
     /// With the exit code of payments where the day has no room for it: nothing is counted then.
     pub(crate) fn count(&self, open: Open, means: &Means, name: &str) -> Result {
-        self.change(open.made_at, |pages, now| {
-            let left = means.daily.0.saturating_sub(pages.spent(&means.profile, now));
-            if open.micros > left {
-                let (price, left, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(left)), usd(means.daily));
-                let message = format!("{name} costs {price}, and {left} is left of today's {daily} (daily_usd).  nothing was signed");
-                return Err(Error::new(Exit::Payment, message));
-            }
-            pages.day(&means.profile, now).micros += open.micros;
-            pages.open.push(open);
-            Ok(())
+        self.change(open.made_at, |pages, now| pages.count(open, means, name, now))
+    }
+
+    /// The same, where none is open for its request: of those who ask at once one pays.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Book::count`], and where another process was quicker.
+    pub(crate) fn count_alone(&self, open: Open, means: &Means, name: &str) -> Result {
+        self.change(open.made_at, |pages, now| match pages.open.iter().find(|other| other.request == open.request) {
+            Some(other) => Err(under_way(&other.id)),
+            None => pages.count(open, means, name, now),
         })
     }
 
@@ -171,6 +173,18 @@ impl Book {
 }
 
 impl Pages {
+    fn count(&mut self, open: Open, means: &Means, name: &str, now: Timestamp) -> Result {
+        let left = means.daily.0.saturating_sub(self.spent(&means.profile, now));
+        if open.micros > left {
+            let (price, left, daily) = (usd(MicroUsd(open.micros)), usd(MicroUsd(left)), usd(means.daily));
+            let message = format!("{name} costs {price}, and {left} is left of today's {daily} (daily_usd).  nothing was signed");
+            return Err(Error::new(Exit::Payment, message));
+        }
+        self.day(&means.profile, now).micros += open.micros;
+        self.open.push(open);
+        Ok(())
+    }
+
     fn spent(&self, profile: &str, now: Timestamp) -> u64 {
         self.days.get(profile).filter(|day| day.day == day_of(now)).map_or(0, |day| day.micros)
     }
@@ -192,6 +206,12 @@ impl Pages {
         let more = self.open.len().saturating_sub(MOST_OPEN);
         self.open.drain(..more);
     }
+}
+
+/// Another process pays for the same request, by this payment.
+pub(crate) fn under_way(id: &str) -> Error {
+    let error = Error::refused(format!("another process is paying for the same request, by {id}.  nothing was signed"));
+    error.hint(format!("once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"))
 }
 
 /// The day of a moment, in UTC.
@@ -258,6 +278,21 @@ mod tests {
             all.into_iter().map(|one| one.join().unwrap()).sum()
         });
         assert_eq!((passed, book.left(&means, NOON).unwrap().0), (3, 10));
+    }
+
+    #[test]
+    fn of_many_at_once_for_the_same_request_one_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (book, means) = (Book::at(folder.path()), means(100));
+        let of_one = |id: usize| Open { request: "of one".to_owned(), ..open(&id.to_string(), 10, NOON) };
+        let passed: usize = thread::scope(|scope| {
+            let count = |id: usize| book.count_alone(of_one(id), &means, "t").map_err(|error| assert_eq!(error.exit, Exit::Refused));
+            let all: Vec<_> = (0..8).map(|id| scope.spawn(move || usize::from(count(id).is_ok()))).collect();
+            all.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!((passed, book.left(&means, NOON).unwrap().0), (1, 90));
+        book.count(of_one(8), &means, "t").unwrap();
+        book.count_alone(open("other", 10, NOON), &means, "t").unwrap();
     }
 
     #[test]

@@ -152,7 +152,8 @@ impl Records {
         let opened = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
         let mut file = opened.map_err(wrong)?;
         let written = (|| {
-            file.try_lock()?;
+            // It may be looked at this very moment; who looks holds it no longer than that.
+            file.lock()?;
             file.write_all(format!("{}\n", serde_json::to_string(&sent)?).as_bytes())?;
             file.sync_all()?;
             sync_folder(&path)
@@ -209,9 +210,9 @@ impl Records {
         id.parse().is_ok_and(held)
     }
 
-    /// Whether it was written down; what was not, was never sent.
+    /// Whether it was written down; what was not, was never sent. Whoever begins to write holds it.
     pub(crate) fn is_there(&self, id: &PaymentId) -> bool {
-        self.file(id).exists()
+        self.file(id).metadata().is_ok_and(|about| about.len() > 0)
     }
 
     /// Lets go of those that are too old or too many: of these first the oldest of which the end is known. Those that are `open` go last.
@@ -282,8 +283,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::at(&folder.path().join("payments"));
         let id = sent(1).payment_id;
-        assert!(records.find(&id).is_err());
+        assert!(records.find(&id).is_err() && !records.is_there(&id));
         let mut record = records.write(sent(1)).unwrap();
+        assert!(records.is_there(&id));
         assert_eq!(fs::metadata(records.file(&id)).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(records.find(&id).is_err() && records.is_held(id.as_str()), "who sends it holds it");
         assert!(records.write(sent(1)).is_err(), "it is not written over");

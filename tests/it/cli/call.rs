@@ -172,16 +172,85 @@ async fn where_nobody_says_what_became_of_it_nothing_is_claimed() {
     assert_eq!(left(&shell).await, 997_000);
 }
 
-/// Calls `slow`, and kills who calls once the payment has come; answers which.
-async fn cut_off(host: &Host, shell: &Shell) -> String {
-    let mut child = shell.command(&["call", "slow", "--json", r#"{"ms":1500}"#]).spawn().unwrap();
+/// Calls `slow`, and waits until its payment has come; answers which.
+async fn under_way(host: &Host, shell: &Shell, input: &str) -> (tokio::process::Child, String) {
+    let child = shell.command(&["call", "slow", "--json", input]).spawn().unwrap();
     let id = eventually("the payment arrives", Duration::from_secs(20), async || {
         let id = written(shell).pop()?;
         host.payment(&id).await.map(|_| id)
     })
     .await;
+    (child, id)
+}
+
+/// The same, and kills who calls.
+async fn cut_off(host: &Host, shell: &Shell) -> String {
+    let (mut child, id) = under_way(host, shell, r#"{"ms":1500}"#).await;
     child.kill().await.unwrap();
     id
+}
+
+/// Somebody who got no answer in time asks again, while the first one still waits.
+#[tokio::test]
+async fn the_same_request_is_not_paid_for_while_another_process_pays() {
+    let (host, shell) = at_a_shop().await;
+    let input = r#"{"ms":6000}"#;
+    let (child, id) = under_way(&host, &shell, input).await;
+    let again = ["call", "slow", "--json", input];
+    shell.run(&again).await.is(1).said("").warned(&format!(
+        "error: another process is paying for the same request, by {id}.  nothing was signed\n\
+         hint: once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"
+    ));
+    let (first, besides) = tokio::join!(child.wait_with_output(), shell.run(&[&again[..], &["--again"]].concat()));
+    assert_eq!(first.unwrap().stdout, besides.is(0).stdout.as_bytes());
+    shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"n":1.5}"#);
+    assert_eq!(left(&shell).await, 994_000);
+}
+
+#[tokio::test]
+async fn of_many_who_ask_for_the_same_at_once_one_pays() {
+    let (_host, shell) = at_a_shop().await;
+    let call = ["call", "slow", "--json", r#"{"ms":6000}"#];
+    let (one, two, three) = tokio::join!(shell.run(&call), shell.run(&call), shell.run(&call));
+    let (paid, refused): (Vec<_>, Vec<_>) = [one, two, three].into_iter().partition(|ran| ran.status == 0);
+    assert_eq!((paid.len(), written(&shell)), (1, vec![told(&paid[0].stderr)]), "{refused:?}");
+    for ran in refused {
+        assert_eq!(told(&ran.is(1).said("").stderr), told(&paid[0].stderr));
+    }
+    assert_eq!(left(&shell).await, 997_000);
+}
+
+/// What was counted and is not written down yet was not sent: nobody may say that it may have been paid for.
+#[tokio::test]
+async fn what_another_process_is_about_to_write_down_is_waited_for() {
+    let (host, shell) = at_a_shop().await;
+    let losing = Losing::before(&host.url).await;
+    let shell = shell.env("TOLLHOUSE_URL", &losing.url);
+    losing.lose(true);
+    let call = ["call", "creator-plan"];
+    let id = told(&shell.run(&call).await.is(6).stderr);
+    losing.lose(false);
+    let folder = shell.home().join("state/tollhouse/payments");
+    let book = fs::read_to_string(folder.join("spent.json")).unwrap();
+    let put = |book: &str| {
+        fs::write(folder.join("beside"), book).unwrap();
+        fs::set_permissions(folder.join("beside"), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::rename(folder.join("beside"), folder.join("spent.json")).unwrap();
+    };
+    // As if another process had counted it a moment ago.
+    let other = format!("pmt_{}", "0".repeat(32));
+    put(&book.replace(&id, &other));
+    let ran = shell.run(&call).await.is(1).said("");
+    assert!(ran.stderr.contains(&format!("another process is paying for the same request, by {other}")), "{ran:?}");
+    // It could not write it down, and lets go of it.
+    let mut without: Value = serde_json::from_str(&book).unwrap();
+    without["open"] = json!([]);
+    let lets_go = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        put(&without.to_string());
+    };
+    let (ran, ()) = tokio::join!(shell.run(&call), lets_go);
+    ran.is(0);
 }
 
 #[tokio::test]
