@@ -21,6 +21,7 @@ mod local;
 mod login;
 mod logs;
 mod manual;
+mod misread;
 mod open;
 mod pay;
 mod payouts;
@@ -53,6 +54,7 @@ pub(crate) use self::{
         environment::NAMES,
         global::{Global, given_to},
     },
+    misread::misread,
     secrets::Secrets,
     whoami::{answers, known},
 };

@@ -104,12 +104,20 @@ fn main() -> ExitCode {
     if let Some(ended) = check::if_asked(&command) {
         return ended;
     }
-    let given = config::without_empty(command.clone()).get_matches();
+    let misread = |error| cli::end(Err(cli::misread(&command, error)), &cli::Global { json: true, ..cli::Global::default() });
+    let given = match config::without_empty(command.clone()).try_get_matches() {
+        Ok(given) => given,
+        Err(error) => return misread(error),
+    };
     let global = cli::Global::of(&given);
     if let Some(said) = config::said_aloud(&command, &given) {
         return cli::end(Err(cli::base::error::Error::usage(said)), &global);
     }
-    match Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit()).command {
+    let read = match Cli::from_arg_matches(&given) {
+        Ok(read) => read,
+        Err(error) => return misread(error),
+    };
+    match read.command {
         Command::Asks(command) => command.run(&global, whole),
         Command::Serve { flags, config, .. } => match cli::Global::in_front(&given).none() {
             Ok(()) => begin(*flags, &config),

@@ -7,13 +7,16 @@ use serde_json::json;
 use tollhouse::{config::Hidden, tool::Slug};
 use zeroize::Zeroizing;
 
-use super::base::{
-    client::Who,
-    error::{Error, Result},
-    places, prompt,
-    session::Session,
-    table::Table,
-    words::{list, moment, text},
+use super::{
+    base::{
+        client::Who,
+        error::{Error, Result},
+        places, prompt,
+        session::Session,
+        table::Table,
+        words::{list, moment, text},
+    },
+    misread::never_an_argument,
 };
 
 /// The secrets of endpoints, and of a host.
@@ -77,6 +80,9 @@ async fn set(session: &Session, args: SetArgs) -> Result {
     let slug = session.slug(args.slug)?;
     let values = match (args.env_file, args.name) {
         (Some(file), _) => in_file(&file)?,
+        (None, Some(name)) if name.contains('=') => {
+            return Err(Error::usage("a name has no `=`").hint(never_an_argument("--env-file FILE")));
+        }
         (None, Some(name)) => {
             // Before anything is typed: who may not set it types it for nobody.
             session.client.credential(Who::Manager)?;

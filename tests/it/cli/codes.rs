@@ -75,6 +75,49 @@ async fn programs_read_an_error_as_they_read_an_answer() {
 }
 
 #[tokio::test]
+async fn a_command_line_that_does_not_read_is_told_as_every_error() {
+    let shell = Shell::new();
+    for words in [&["list", "--json", "--limt", "1"][..], &["--json", "list", "--limt", "1"]] {
+        let ran = shell.run(words).await.is(2).said("");
+        let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+        assert_eq!((&error["ok"], &error["error"]["exit"]), (&json!(false), &json!(2)), "{error}");
+        assert_eq!(error["error"]["message"], "unexpected argument '--limt' found");
+        assert!(error["error"]["more"][0].as_str().unwrap().contains("'--limit'"), "{error}");
+    }
+    for words in [&["--json", "secrets"][..], &["--json", "frobnicate"], &["secrets", "rm", "--json"], &["--json", "call", "--bogus"]] {
+        let ran = shell.run(words).await.is(2).said("");
+        assert_eq!(serde_json::from_str::<Value>(&ran.stderr).unwrap()["error"]["exit"], 2, "{ran:?}");
+    }
+    // People are told what they may have meant; what a tool is given with `--json` says nothing of who reads.
+    shell.run(&["lits"]).await.is(2).said("").warned("error: unrecognized subcommand 'lits'\n\n  tip: …'list'…\n…");
+    shell
+        .run(&["call", "shout", "--json", "{}", "--agian"])
+        .await
+        .is(2)
+        .warned("error: unexpected argument '--agian' found\n\n  tip: …'--again'\n…");
+    let help = shell.run(&["list", "--json", "--help"]).await.is(0).warned("");
+    assert!(help.stdout.contains("Usage: tollhouse list"), "{help:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_argument_is_not_repeated() {
+    let shell = Shell::new();
+    let secret = "sk-live-123";
+    for (words, flag) in [
+        (&["secrets", "set", "API_KEY", secret][..], "--env-file"),
+        (&["secrets", "set", "API_KEY", secret, "--json"], "--env-file"),
+        (&["secrets", "set", "API_KEY=sk-live-123", "--slug", "keeper"], "--env-file"),
+        (&["login", secret, "--url", "http://127.0.0.1:1"], "--credential-file"),
+        (&["login", "--", "-sk-live-123"], "--credential-file"),
+        (&["show", "shout", secret], ""),
+    ] {
+        let ran = shell.run(words).await.is(2).said("");
+        assert!(!ran.stderr.contains("sk-live") && ran.stderr.contains(flag), "{ran:?}");
+        assert_eq!(ran.stderr.contains("a value is never an argument"), !flag.is_empty(), "{ran:?}");
+    }
+}
+
+#[tokio::test]
 async fn flags_of_hosts_that_are_asked_are_refused_elsewhere() {
     let shell = Shell::new();
     shell.run(&["--json", "--as", "admin", "ledger", "check"]).await.is(2).warned("{…`--as` is for commands that ask a host…}");
