@@ -6,7 +6,6 @@ use similar::TextDiff;
 use super::{
     base::{
         address::told,
-        clean::block,
         error::{Error, Result},
         session::Session,
         words::text,
@@ -41,7 +40,8 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
         return Ok(());
     }
     let head = format!("{slug} on {} (revision {}) → this folder\n", told(session.client.base()), revision.unwrap_or_default());
-    session.out.text(&format!("{head}{}{}", lines(&plan.rows(check, None)), unified.map(|unified| block(&unified, "")).unwrap_or_default()))
+    session.out.text(&format!("{head}{}", lines(&plan.rows(check, None))))?;
+    unified.map_or(Ok(()), |unified| session.out.copy(&unified))
 }
 
 /// The handlers, as programs for patches read it.

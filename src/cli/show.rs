@@ -5,7 +5,7 @@ use tollhouse::tool::Slug;
 
 use super::base::{
     changed::short,
-    clean::{block, line},
+    clean::{block, json_for_people, line},
     client::Who,
     error::Result,
     session::Session,
@@ -49,10 +49,10 @@ async fn source(session: &Session, slug: &Slug, version: Option<String>) -> Resu
     };
     let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "source"]).query_opt("version", version);
     let answer = asking.send().await?;
-    session.out.tell(&answer.body, |answer| match answer["handler"]["source"].as_str() {
-        Some(source) => block(source, ""),
-        None => super::base::clean::json_for_people(&answer["handler"]["response"]) + "\n",
-    })
+    match answer.body["handler"]["source"].as_str() {
+        Some(source) if !session.out.json => session.out.copy(source),
+        Some(_) | None => session.out.tell(&answer.body, |answer| json_for_people(&answer["handler"]["response"]) + "\n"),
+    }
 }
 
 /// The owner's record of an endpoint.

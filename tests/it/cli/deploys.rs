@@ -120,6 +120,11 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
     assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));
     shell.run_in(&empty, &["diff"]).await.is(0).said("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
     shell.run_in(&empty, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout");
+    let handler = fs::read_to_string(empty.join("handler.ts")).unwrap();
+    fs::write(empty.join("handler.ts"), handler.replace('\n', "\r\n")).unwrap();
+    let patch = shell.run_in(&empty, &["diff"]).await.is(0).stdout;
+    assert!(patch.contains("\n-  return { text: text.toUpperCase() };\n"), "{patch:?}");
+    assert!(patch.contains("\n+  return { text: text.toUpperCase() };\r\n"), "{patch:?}");
 }
 
 #[tokio::test]

@@ -50,6 +50,16 @@ changed   …Z
     shell.run(&["show", "shout"]).await.is(1).warned("error: no endpoint …`shout`…\n(unknown_endpoint, req_…)");
 }
 
+/// Where no terminal is, a program or a file takes it.
+#[tokio::test]
+async fn source_is_copied_as_it_is() {
+    let host = Host::start().await;
+    let source = "// \u{202e}\u{200b}\r\nexport default () => 1;\r\n";
+    host.publish(&js("copied", 0.0, source)).await;
+    let ran = Shell::admin(&host).run(&["show", "copied", "--source"]).await.is(0);
+    assert_eq!(ran.stdout, format!("{source}\n// copied"));
+}
+
 #[tokio::test]
 async fn what_is_offered_is_found_without_a_credential() {
     let host = Host::builder().with_catalogue().start().await;
