@@ -9,7 +9,7 @@ use tollhouse::{
     config::{Hidden, SecretSettings},
 };
 
-use crate::cli::base::out::Out;
+use crate::cli::base::{clean::line, out::Out};
 
 /// Arguments of `secrets rotate`.
 #[derive(clap::Args)]
@@ -36,7 +36,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
 
 /// What a rotation did.
 pub(crate) fn told(rotated: &Value) -> String {
-    let key = rotated["keyId"].as_str().unwrap_or_default();
+    let key = line(rotated["keyId"].as_str().unwrap_or_default());
     format!("{} secrets sealed anew under key {key}; retired keys: {}\n", rotated["resealed"], ids(rotated, "retired"))
 }
 
@@ -48,5 +48,5 @@ pub(crate) fn unopened(rotated: &Value) -> Option<String> {
 
 fn ids(rotated: &Value, name: &str) -> String {
     let ids: Vec<_> = rotated[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }
+    if ids.is_empty() { "none".to_owned() } else { line(&ids.join(", ")) }
 }

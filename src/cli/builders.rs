@@ -5,6 +5,7 @@ use tollhouse::config::Hidden;
 
 use super::{
     base::{
+        clean::line,
         client::Who,
         error::{Error, Result},
         global::Role,
@@ -114,12 +115,7 @@ async fn judge(session: &Session, id: &str, verdict: Value) -> Result {
     session.out.tell(&answer, |answer| {
         let builder = &answer["builder"];
         let state = if builder["suspended"].is_null() { "works" } else { "is suspended" };
-        super::base::clean::line(&format!(
-            "{} ({}) {state}, tier {}",
-            text(builder, "name"),
-            text(builder, "builderId"),
-            text(builder, "tier")
-        )) + "\n"
+        line(&format!("{} ({}) {state}, tier {}", text(builder, "name"), text(builder, "builderId"), text(builder, "tier"))) + "\n"
     })
 }
 
@@ -157,14 +153,14 @@ fn priced(error: Error) -> Error {
 }
 
 fn shown(session: &Session, mut answer: Value, keeping: Option<Keeping>) -> Result {
-    let id = text(&answer, "builderId").to_owned();
+    let id = line(text(&answer, "builderId"));
     let Some(key) = answer["builderKey"].as_str().map(|key| Hidden::from(key.to_owned())) else {
         return session.out.tell(&answer, |_| format!("{id}: its key was used before, and is not shown again\n"));
     };
     let Some(keeping) = keeping else {
         let told = session.out.tell_once(&answer, &format!("the key of {id}"), |_| {
             session.out.note(&format!("{id}; its key is shown this once:"));
-            format!("{}\n", super::base::clean::line(key.expose()))
+            format!("{}\n", line(key.expose()))
         });
         return told.map_err(|error| error.hint(format!("an admin makes another: tollhouse builders new-key --builder {id}")));
     };

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::base::{
     changed::changes,
+    clean::line,
     client::Who,
     error::{Error, Result},
     pages::{self, Back, Order},
@@ -173,10 +174,10 @@ async fn mint(session: &Session, mut draft: Value, once: Option<String>) -> Resu
     };
     let answer = asking.send().await?.body;
     let Some(token) = answer["credit"].as_str() else { return session.out.tell(&answer, about) };
-    let id = text(&answer, "creditId");
+    let id = line(text(&answer, "creditId"));
     let told = session.out.tell_once(&answer, &format!("the token of {id}"), |answer| {
         session.out.note(&format!("{id} with {}; its token is shown this once:", usd(answer, "balanceUsd")));
-        format!("{}\n", super::base::clean::line(token))
+        format!("{}\n", line(token))
     });
     told.map_err(|error| error.hint(format!("take back what is in it: tollhouse credits revoke {id}")))
 }

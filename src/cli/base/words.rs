@@ -57,7 +57,7 @@ pub(crate) fn moment(value: &Value, name: &str) -> String {
 /// A moment at the head of a line, where one is: `10:22:07`, with its day where that is not today's.
 pub(crate) fn clock(value: &Value, name: &str) -> String {
     let at = text(value, name);
-    let Ok(moment) = at.parse::<Timestamp>() else { return at.to_owned() };
+    let Ok(moment) = at.parse::<Timestamp>() else { return super::clean::line(at) };
     let zone = TimeZone::system();
     let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     let here = moment.to_zoned(zone.clone());
@@ -82,5 +82,6 @@ mod tests {
         assert_eq!(granted(&value, "caps"), "kv logs");
         assert_eq!(moment(&json!({ "at": "2026-11-21T09:58:03.5Z" }), "at"), "2026-11-21 09:58Z");
         assert_eq!(moment(&json!({ "at": "no time" }), "at"), "no time");
+        assert_eq!(clock(&json!({ "at": "no\n\u{1b}[2Jtime" }), "at"), "noU+000AU+001B[2Jtime");
     }
 }

@@ -10,6 +10,7 @@ pub(super) use crate::cli::pay::show::progress;
 use crate::cli::{
     base::{
         answer::refusal,
+        clean::line,
         client::Who,
         error::{Error, Result},
         session::Session,
@@ -53,7 +54,7 @@ pub(super) async fn dry(session: &Session, aim: &Aim, means: &Means, chosen: &Ch
         "maxUsd": means.max, "leftTodayUsd": left,
     });
     session.out.tell(&told, |_| {
-        let version = if version.is_empty() { String::new() } else { format!(" {version}…") };
+        let version = if version.is_empty() { String::new() } else { format!(" {}…", line(&version)) };
         let to = show::short(&ask.pay_to.to_string());
         let where_to = format!("{most}{} {} on {}{money} to {to}", usd(*price), token.symbol, token.network.caip2);
         format!("{}{version}  {where_to}   {}.  nothing was sent\n", aim.name, limits(means, left))

@@ -1,5 +1,12 @@
 //! Words of others on somebody's terminal: they move no cursor, forge no line, and cost no memory.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{Router, extract::Request, http::StatusCode};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::harness::Shell;
@@ -7,7 +14,8 @@ use crate::harness::{Host, eventually, js};
 
 const HOSTILE: &str = "a\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}b\u{9b}31m\u{2066}c\u{200b}";
 
-fn is_harmless(text: &str) -> bool {
+/// Whether nothing in it drives a terminal.
+pub fn is_harmless(text: &str) -> bool {
     text.chars().all(|char| {
         char == '\n'
             || !char.is_control()
@@ -15,6 +23,184 @@ fn is_harmless(text: &str) -> bool {
                 && !('\u{202a}'..='\u{202e}').contains(&char)
                 && !('\u{2066}'..='\u{2069}').contains(&char)
     })
+}
+
+async fn serving(router: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+/// What a host answers, all in one: `H` is what it would do to a terminal, also where numbers are wanted.
+const ANSWER: &str = r#"{
+    "ok": true, "nextCursor": "H", "slug": "H", "name": "H", "since": "H", "version": "H", "revision": "H", "label": "H",
+    "endpoint": {
+        "slug": "H", "title": "H", "description": "H", "status": "H", "url": "H", "owner": "H", "builder": { "name": "H" },
+        "handlerType": "js_request_response", "priceUsd": "H", "maxPriceUsd": "H", "version": "H", "revision": "H", "updatedAt": "H",
+        "capabilities": { "H": true }, "allowedHosts": ["H"], "requestedCapabilities": { "H": true }, "requestedHosts": ["H"],
+        "review": {
+            "state": "H", "since": "H", "approvedVersion": "H", "decision": { "decision": "H", "reason": "H" },
+            "findings": [{ "rule": "H", "field": "H", "line": "H", "excerpt": "H" }], "approvedFields": { "title": "before", "H": "H" }
+        },
+        "contentSafety": { "findings": [{ "rule": "H", "field": "H", "line": "H", "excerpt": "H" }] },
+        "ownLimits": { "H": "H" }, "tags": ["H"], "usage": { "calls30d": "H", "medianMs": "H" },
+        "versions": [{ "version": "H", "createdAt": "H", "by": "H", "via": "H", "note": "H" }]
+    },
+    "endpoints": [{
+        "slug": "H", "state": "H", "title": "H", "priceUsd": "H", "revision": "H", "updatedAt": "H", "builder": { "name": "H" },
+        "usage": { "calls30d": "H" }, "calls": "H", "coldCalls": "H", "running": "H", "refused": "H", "stops": "H"
+    }],
+    "handler": { "source": "H", "language": "js" },
+    "check": { "version": "H", "needsReview": true, "requested": { "hosts": ["H"], "capabilities": { "H": true } }, "warnings": ["H"] },
+    "logs": [{ "at": "H", "level": "H", "callId": "H", "message": "H", "fields": { "H": "H" } }],
+    "calls": [{
+        "at": "H", "outcome": "H", "code": "H", "callId": "H", "durationMs": "H", "cpuMs": "H", "priceUsd": "H", "payment": "H",
+        "receiptId": "H", "version": "H", "error": "H", "thrownAt": ["H"]
+    }],
+    "events": [{ "at": "H", "kind": "H", "endpointSlug": "H", "data": { "H": "H" } }],
+    "buckets": [{ "at": "H", "calls": "H", "paid": "H", "grossUsd": "H", "p50Ms": "H", "p95Ms": "H" }],
+    "days": [{ "at": "H", "calls": "H", "paid": "H", "p50Ms": "H", "p95Ms": "H" }],
+    "secrets": [{ "name": "H", "visibility": "H", "updatedAt": "H" }],
+    "rotation": { "keyId": "H", "resealed": "H", "retired": ["H"], "unopened": 0 },
+    "byEndpoint": [{ "endpointSlug": "H", "calls": "H", "byDay": [{ "day": "H", "calls": "H" }] }],
+    "totals": { "calls": "H" }, "own": { "calls": "H" }, "waiting": { "receiptCount": "H" },
+    "payouts": [{
+        "id": "H", "status": "H", "receiptCount": "H", "network": "H", "createdAt": "H", "builderName": "H"
+    }],
+    "payout": {
+        "id": "H", "status": "H", "receiptCount": "H", "builderId": "H", "address": "H", "network": "H", "asset": "H", "transaction": "H",
+        "reason": "H", "digest": "H", "period": { "from": "H", "to": "H" }
+    },
+    "receipts": [{ "receiptId": "H" }],
+    "payoutSettings": { "address": "H", "network": "H", "asset": "H" },
+    "creditId": "H", "credit": "H", "balanceUsd": "H", "budget": { "perDayUsd": "H" }, "budgets": { "H": "H" },
+    "revoked": { "reason": "H" },
+    "credits": [{ "creditId": "H", "balanceUsd": "H", "createdAt": "H", "label": "H" }],
+    "movements": [{ "at": "H", "kind": "H", "slug": "H", "receiptId": "H" }],
+    "reviews": [{
+        "slug": "H", "since": "H", "revision": "H", "requestedCapabilities": { "H": true }, "requestedHosts": ["H"], "content": "H",
+        "owner": "H"
+    }],
+    "policy": { "a": "H", "H": "H" },
+    "narrows": { "endpoints": "H", "longRunning": "H", "slugs": ["H"] },
+    "entries": [{
+        "at": "H", "actor": { "kind": "H" }, "method": "H", "path": "H", "slug": "H", "fields": ["H"], "outcome": { "code": "H" }
+    }],
+    "builderId": "H", "builderKey": "H", "builder": { "name": "H", "builderId": "H", "tier": "H" },
+    "builders": [{ "builderId": "H", "endpoints": "H", "last30Days": { "calls": "H" }, "seenAt": "H", "name": "H", "contact": "H" }],
+    "rescan": { "endpoints": "H", "review": "H", "blocked": "H" },
+    "accounts": [{ "account": "H", "balance": "H", "unit": "H", "agrees": false }], "agrees": "H",
+    "receipt": {
+        "receiptId": "H", "slug": "H", "kind": "H", "payer": "H", "network": "H", "issuedAt": "H", "transaction": "H", "requestHash": "H"
+    },
+    "payment": {
+        "paymentId": "H", "state": "H", "receiptId": "H", "transaction": "H", "updatedAt": "H",
+        "accepts": [{ "asset": { "symbol": "H" }, "network": "H", "facilitator": "H" }]
+    },
+    "sandbox": { "workers": "H", "running": "H", "queued": "H", "jail": ["H"], "startsFail": "H" },
+    "openSettlements": "H", "stored": { "backend": "H" }, "intake": { "connections": "H" }
+}"#;
+
+/// A host that answers so whatever it is asked, has payment asked for its tools, and whose streams break off.
+pub async fn hostile() -> String {
+    let words = json!(format!("{HOSTILE}\nforged")).to_string();
+    let said = |told: &str| told.replace("\"H\"", &words);
+    let answer = said(ANSWER);
+    let log = r#"{ "at": "H", "level": "H", "callId": "H", "message": "H" }"#;
+    let stream = said(&format!("event: lagged\ndata: {{\"missed\":\"H\"}}\n\nevent: log\nid: 1\ndata: {log}\n\n"));
+    let refusal = said(r#"{ "ok": false, "error": { "code": "H", "message": "H", "hint": "H", "requestId": "H" } }"#);
+    let way = json!({
+        "scheme": "exact", "network": "eip155:84532", "amount": "1000", "asset": "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+        "payTo": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C", "maxTimeoutSeconds": 40, "extra": { "name": "USDC", "version": "2" },
+    });
+    let challenge = STANDARD.encode(json!({ "x402Version": 2, "accepts": [way] }).to_string());
+    let streams = Arc::new(AtomicUsize::new(0));
+    serving(Router::new().fallback(move |request: Request| {
+        let follows = request.headers().get("accept").is_some_and(|kind| kind == "text/event-stream");
+        let told = if request.uri().path().starts_with("/tools/") {
+            (StatusCode::PAYMENT_REQUIRED, [("payment-required", challenge.clone())], String::new())
+        } else if !follows {
+            (StatusCode::OK, [("content-type", "application/json".to_owned())], answer.clone())
+        } else if streams.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            (StatusCode::OK, [("content-type", "text/event-stream".to_owned())], stream.clone())
+        } else {
+            (StatusCode::NOT_FOUND, [("content-type", "application/json".to_owned())], refusal.clone())
+        };
+        async move { told }
+    }))
+    .await
+}
+
+#[tokio::test]
+async fn no_command_has_a_host_drive_a_terminal() {
+    let url = hostile().await;
+    let shell = Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t");
+    let policy = shell.file("policy.json", "{}");
+    shell.run(&["init", "anything"]).await.is(0);
+    let folder = shell.home().join("anything");
+    let commands: &[&[&str]] = &[
+        &["list", "--all"],
+        &["list", "--public"],
+        &["show", "anything"],
+        &["versions", "anything"],
+        &["rollback", "anything", "--to", "3f9a1c0b"],
+        &["pause", "anything"],
+        &["delete", "anything", "--yes"],
+        &["diff"],
+        &["deploy", "--dry-run", "--onto", "0"],
+        &["call", "anything", "--dry-run"],
+        &["logs", "anything"],
+        &["logs", "anything", "--follow"],
+        &["calls", "anything"],
+        &["events"],
+        &["metrics", "anything"],
+        &["metrics", "anything", "--public"],
+        &["secrets", "list", "--slug", "anything"],
+        &["secrets", "rm", "A", "--slug", "anything"],
+        &["secrets", "rotate", "--url", &url],
+        &["revenue", "--daily"],
+        &["revenue", "--host"],
+        &["payouts", "list"],
+        &["payouts", "show", "p"],
+        &["payouts", "make"],
+        &["payouts", "settings"],
+        &["payouts", "approve", "p"],
+        &["credits", "list"],
+        &["credits", "show", "c"],
+        &["credits", "mint", "1"],
+        &["credits", "budget", "c", "--per-day", "1"],
+        &["credits", "revoke", "c"],
+        &["reviews"],
+        &["reviews", "show", "anything"],
+        &["reviews", "approve", "anything", "--yes"],
+        &["policy"],
+        &["policy", "check", &policy],
+        &["policy", "edit", "a=1", "--yes"],
+        &["audit"],
+        &["builders"],
+        &["builders", "suspend", "b"],
+        &["builders", "new-key", "--yes"],
+        &["register", "Toolsmith"],
+        &["whoami"],
+        &["host"],
+        &["host", "manifest"],
+        &["host", "runtime"],
+        &["host", "ledger"],
+        &["host", "rescan"],
+        &["receipt", "r"],
+        &["payment", "p"],
+        &["refund", "r", "--yes"],
+    ];
+    for words in commands {
+        // A stream that broke off is gone back to, and refused then.
+        let status = if words.contains(&"--follow") { 1 } else { 0 };
+        for words in [words.to_vec(), [&["--json"][..], *words].concat()] {
+            let ran = shell.run_in(&folder, &words).await.is(status);
+            assert!(is_harmless(&ran.stdout) && is_harmless(&ran.stderr), "{words:?}: {ran:?}");
+            assert!(!ran.stdout.contains("\nforged") && !ran.stderr.contains("\nforged"), "{words:?}: {ran:?}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -63,13 +249,11 @@ async fn words_of_others_drive_no_terminal() {
 #[tokio::test]
 async fn error_of_a_host_drives_no_terminal() {
     let body = json!({ "ok": false, "error": { "code": HOSTILE, "message": format!("{HOSTILE}\nerror: forged"), "hint": HOSTILE, "requestId": HOSTILE } }).to_string();
-    let router = axum::Router::new().fallback(move || {
+    let router = Router::new().fallback(move || {
         let body = body.clone();
-        async move { (axum::http::StatusCode::BAD_REQUEST, body) }
+        async move { (StatusCode::BAD_REQUEST, body) }
     });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = serving(router).await;
     let ran = Shell::at(&url).run(&["show", "anything"]).await.is(1);
     assert!(is_harmless(&ran.stderr) && !ran.stderr.contains("\nerror: forged"), "{ran:?}");
     let ran = Shell::at(&url).run(&["show", "anything", "--json"]).await.is(1);
@@ -80,21 +264,16 @@ async fn error_of_a_host_drives_no_terminal() {
 #[tokio::test]
 async fn answer_without_end_is_not_read_for_ever() {
     let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b' '; 64 << 10])));
-    let router = axum::Router::new().fallback(move || {
+    let router = Router::new().fallback(move || {
         let endless = endless.clone();
         async move { axum::body::Body::from_stream(endless) }
     });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await });
+    let url = serving(router).await;
     Shell::at(&url).run(&["show", "anything"]).await.is(1).warned("error: the host's answer has more than … bytes");
-    let events = axum::Router::new().fallback(|| async {
+    let events = Router::new().fallback(|| async {
         let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b'a'; 64 << 10])));
         ([("content-type", "text/event-stream")], axum::body::Body::from_stream(endless))
     });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, events).await });
-    let shell = Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t");
+    let shell = Shell::at(&serving(events).await).env("TOLLHOUSE_ADMIN_TOKEN", "t");
     shell.run(&["logs", "anything", "-f"]).await.is(1).warned("error: the host sent an event that is too large to be one");
 }

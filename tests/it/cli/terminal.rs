@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::{
     folders::{begun, edit, edit_thrice},
     harness::{Shell, fits, told_of_a_call},
+    hostile::{hostile, is_harmless},
 };
 use crate::harness::{Host, js};
 
@@ -133,6 +134,23 @@ async fn colours_are_where_a_terminal_is_and_nobody_forbids_them() {
         assert_eq!(seen.contains("\u{1b}[31m"), are_there, "{name}={value}: {seen:?}");
         let (_, seen) = Terminal::start(&shell, &["calls", "shout", "--json"]).ended().await;
         assert!(!seen.contains('\u{1b}'), "{seen:?}");
+    }
+}
+
+/// The host's words are cleaned where it is shown them, and the colours among them are the command's own.
+#[tokio::test]
+async fn a_terminal_heeds_colours_of_ours_and_nothing_of_a_host() {
+    let shell = Shell::at(&hostile().await).env("TOLLHOUSE_ADMIN_TOKEN", "t").env("TERM", "xterm");
+    for (words, colour) in [
+        (&["calls", "anything"][..], "\u{1b}[31m"),
+        (&["logs", "anything"], "\u{1b}[2m"),
+        (&["show", "anything", "--source"], ""),
+        (&["pause", "anything"], ""),
+    ] {
+        let (ended, seen) = Terminal::start(&shell, words).ended().await;
+        assert!(ended == 0 && seen.contains(colour) && !seen.contains("U+001B[0m"), "{words:?}: {ended}: {seen:?}");
+        let told = [colour, "\u{1b}[0m"].iter().fold(lines(&seen), |told, ours| told.replace(ours, ""));
+        assert!(is_harmless(&told), "{words:?}: {seen:?}");
     }
 }
 
