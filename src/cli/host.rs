@@ -7,7 +7,6 @@ use super::base::{
     clean::{json_for_people, line},
     client::Who,
     error::{Error, Exit, Result},
-    out::Paint,
     pages::{self, Paging},
     session::Session,
     table::{Facts, Table},
@@ -163,8 +162,8 @@ async fn ledger(session: &Session, paging: &Paging) -> Result {
     } else {
         let mut table = Table::new(&["account", ">balance", "unit", "agrees"]);
         for one in list(&page, "accounts") {
-            let agrees = if one["agrees"] == true { "yes".to_owned() } else { session.out.paint(Paint::Bad, "no") };
-            table.row([text(one, "account"), &any(one, "balance"), text(one, "unit"), &agrees]);
+            let agrees = if one["agrees"] == true { "yes" } else { "no" };
+            table.row([text(one, "account"), &any(one, "balance"), text(one, "unit"), agrees]);
         }
         session.out.table(&table, "nothing has moved yet")?;
         pages::rest(session.out, &page);

@@ -146,6 +146,7 @@ async fn a_terminal_heeds_colours_of_ours_and_nothing_of_a_host() {
         (&["logs", "anything"], "\u{1b}[2m"),
         (&["show", "anything", "--source"], ""),
         (&["pause", "anything"], ""),
+        (&["host", "ledger"], ""),
     ] {
         let (ended, seen) = Terminal::start(&shell, words).ended().await;
         assert!(ended == 0 && seen.contains(colour) && !seen.contains("U+001B[0m"), "{words:?}: {ended}: {seen:?}");
