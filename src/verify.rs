@@ -2,11 +2,14 @@
 
 use std::error::Error;
 
+use reqwest::Url;
 use serde_json::{Value, json};
-use tollhouse::{base::causes::in_full, money::receipt};
+use tollhouse::money::receipt;
 
 use crate::cli::base::{
-    error::{Error as Ended, Exit},
+    answer::{Answer, away, redirected},
+    client::{ANSWER, connecting},
+    error::Error as Ended,
     out::Out,
 };
 
@@ -39,7 +42,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
 
 /// The key set of the host at `receipt`.
 fn beside(receipt: &str) -> Result<String, Box<dyn Error>> {
-    let mut url = reqwest::Url::parse(receipt).map_err(|_| Ended::usage("name the host's key set with --keys FILE|URL"))?;
+    let mut url = Url::parse(receipt).map_err(|_| Ended::usage("name the host's key set with --keys FILE|URL"))?;
     url.set_path("/.well-known/jwks.json");
     url.set_query(None);
     Ok(url.into())
@@ -49,10 +52,20 @@ async fn read(from: &str) -> Result<Value, Box<dyn Error>> {
     let text = if from == "-" {
         std::io::read_to_string(std::io::stdin())?
     } else if from.starts_with("http://") || from.starts_with("https://") {
-        let away = |error: reqwest::Error| Ended::new(Exit::Away, in_full(&error));
-        reqwest::get(from).await.map_err(away)?.error_for_status()?.text().await.map_err(away)?
+        return Ok(fetch(from).await?);
     } else {
         std::fs::read_to_string(from).map_err(|error| format!("`{from}`: {error}"))?
     };
     serde_json::from_str(&text).map_err(|error| format!("`{from}` is not JSON: {error}").into())
+}
+
+/// Within the bounds of every answer that a command reads, and without following anybody elsewhere.
+async fn fetch(from: &str) -> Result<Value, Ended> {
+    let url = Url::parse(from).map_err(|error| Ended::usage(format!("`{from}` is no address: {error}")))?;
+    let asked = connecting(&url, Some(ANSWER))?.get(url).timeout(ANSWER);
+    let response = asked.send().await.map_err(|error| away(&error))?;
+    if response.status().is_redirection() {
+        return Err(redirected(response.headers()).hint("if that is where it is now, name that address"));
+    }
+    Ok(Answer::of(response).await?.body)
 }

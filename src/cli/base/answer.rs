@@ -51,7 +51,7 @@ impl Answer {
 }
 
 /// A credential follows nobody elsewhere, and neither does what was asked with one.
-fn redirected(headers: &HeaderMap) -> Error {
+pub(crate) fn redirected(headers: &HeaderMap) -> Error {
     let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
     Error::refused(format!("the host sends this elsewhere: {to}")).hint("if that is where it is now, name it with --url")
 }

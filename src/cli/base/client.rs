@@ -21,7 +21,7 @@ use super::{
 /// For a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 /// For an answer, from one end to the other.
-const ANSWER: Duration = Duration::from_secs(120);
+pub(crate) const ANSWER: Duration = Duration::from_secs(120);
 /// Between two pieces of a stream: one that is silent sends a comment every 15 s.
 pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 

@@ -269,7 +269,9 @@ async fn answer_without_end_is_not_read_for_ever() {
         async move { axum::body::Body::from_stream(endless) }
     });
     let url = serving(router).await;
-    Shell::at(&url).run(&["show", "anything"]).await.is(1).warned("error: the host's answer has more than … bytes");
+    let told = "error: the host's answer has more than … bytes";
+    Shell::at(&url).run(&["show", "anything"]).await.is(1).warned(told);
+    Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(told);
     let events = Router::new().fallback(|| async {
         let endless = futures_util::stream::repeat_with(|| Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b'a'; 64 << 10])));
         ([("content-type", "text/event-stream")], axum::body::Body::from_stream(endless))

@@ -68,6 +68,8 @@ async fn credential_goes_to_no_other_host_and_follows_nobody_elsewhere() {
     tokio::spawn(async move { axum::serve(listener, redirecting).await });
     let told = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: …--url";
     Shell::at(&url).env("TOLLHOUSE_ADMIN_TOKEN", "t").run(&["audit"]).await.is(1).warned(told);
+    let told = "error: the host sends this elsewhere: http://192.0.2.1/\nhint: if that is where it is now, name that address";
+    Shell::new().run(&["verify-receipt", &format!("{url}/ai/receipts/rcpt_1")]).await.is(1).warned(told);
 }
 
 #[tokio::test]
