@@ -137,22 +137,30 @@ impl Config {
 }
 
 /// Adds a profile to the end of the file, which keeps what people wrote in it.
+///
+/// # Errors
+///
+/// Where it would not read then; where it cannot be written.
 pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
+    let before = places::read(file)?.unwrap_or_default();
+    let gap = if before.is_empty() {
+        ""
+    } else if before.ends_with('\n') {
+        "\n"
+    } else {
+        "\n\n"
+    };
+    let (name, url) = (toml::Value::from(name), toml::Value::from(url.as_str()));
+    let more = format!("{gap}[profiles.{name}]\nurl = {url}\n");
+    if toml::from_str::<Config>(&format!("{before}{more}")).is_err() {
+        let error = Error::usage(format!("`{}` has its profiles in braces, and none can be added below", file.display()));
+        return Err(error.hint(format!("add it there: {name} = {{ url = {url} }}")));
+    }
     let added = (|| {
         if let Some(folder) = file.parent() {
             places::make_folder(folder)?;
         }
-        let before = places::read(file).map_err(|error| std::io::Error::other(error.message))?.unwrap_or_default();
-        let gap = if before.is_empty() {
-            ""
-        } else if before.ends_with('\n') {
-            "\n"
-        } else {
-            "\n\n"
-        };
-        let (name, url) = (toml::Value::from(name), toml::Value::from(url.as_str()));
-        let mut file = OpenOptions::new().append(true).create(true).open(file)?;
-        file.write_all(format!("{gap}[profiles.{name}]\nurl = {url}\n").as_bytes())
+        OpenOptions::new().append(true).create(true).open(file)?.write_all(more.as_bytes())
     })();
     added.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", file.display())))
 }
@@ -205,5 +213,18 @@ mod tests {
         let config = Config::read(&file).unwrap();
         assert!(config.get("odd \"name\"").is_some() && config.get("two").is_some());
         assert!(std::fs::read_to_string(&file).unwrap().starts_with("# mine\n"));
+    }
+
+    #[test]
+    fn a_file_to_which_nothing_can_be_added_is_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        let text = "profiles = { one = { url = \"http://127.0.0.1:1\" } }\n";
+        std::fs::write(&file, text).unwrap();
+        let refused = add(&file, "two", &Url::parse("http://127.0.0.1:2").unwrap()).unwrap_err();
+        assert_eq!(refused.hint.as_deref(), Some("add it there: \"two\" = { url = \"http://127.0.0.1:2/\" }"));
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        std::fs::write(&file, text.replace(" }\n", ", \"two\" = { url = \"http://127.0.0.1:2/\" } }\n")).unwrap();
+        assert!(Config::read(&file).unwrap().get("two").is_some());
     }
 }
