@@ -3,7 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
-use tollhouse::tool::Slug;
+use tollhouse::{catalog::shipped::HANDLERS, tool::Slug};
 
 use super::{
     base::{
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 struct Write {
     name: String,
     text: String,
-    /// Whether it is changed here since it was published or taken.
+    /// Whether it is here otherwise than it was published or taken.
     is_over: bool,
 }
 
@@ -66,11 +66,12 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     if let Some(write) = tool_json(&tool, &there, base.as_ref()) {
         writes.push(write);
     }
-    let (write, aside) = source(&tool, &folder, &there, &handler, base.as_ref()).await;
+    let (write, aside) = source(&tool, &folder, &there, &handler, base.as_ref()).await?;
     writes.extend(write);
     let over: Vec<_> = writes.iter().filter(|write| write.is_over).map(|write| write.name.clone()).collect();
     if !over.is_empty() && !args.yes {
-        prompt::insist(&format!("write over what was changed here in {}?", line(&over.join(", "))), "--yes")?;
+        let what = if known.is_some() { "was changed here" } else { "is here" };
+        prompt::insist(&format!("write over what {what} in {}?", line(&over.join(", "))), "--yes")?;
     }
     for write in &writes {
         fs::write(folder.join(&write.name), &write.text)?;
@@ -113,42 +114,58 @@ fn tool_json(tool: &Option<Tool>, there: &There, base: Option<&Base>) -> Option<
 }
 
 /// The handler, where it is another one; and a remark, where it cannot be taken as it is.
+///
+/// # Errors
+///
+/// Where the folder would have two.
 async fn source(
     tool: &Option<Tool>,
     folder: &std::path::Path,
     there: &There,
     handler: &Value,
     base: Option<&Base>,
-) -> (Option<Write>, Option<String>) {
-    let (name, theirs) = match (handler["source"].as_str(), text(handler, "language")) {
-        (Some(source), "ts") => ("handler.ts", source.to_owned()),
-        (Some(source), _) => ("handler.js", source.to_owned()),
-        (None, _) if handler["response"].is_null() => return (None, None),
-        (None, _) => ("response.json", scaffold::pretty(&handler["response"])),
+) -> Result<(Option<Write>, Option<String>)> {
+    let theirs = match (handler["source"].as_str(), text(handler, "language")) {
+        (Some(source), "ts") => Some(("handler.ts", source.to_owned())),
+        (Some(source), _) => Some(("handler.js", source.to_owned())),
+        (None, _) if handler["response"].is_null() => None,
+        (None, _) => Some(("response.json", scaffold::pretty(&handler["response"]))),
     };
-    let Some(tool) = tool else { return (Some(Write { name: name.to_owned(), text: theirs, is_over: false }), None) };
+    let is_theirs = |file: &str| theirs.as_ref().is_some_and(|(name, _)| *name == file);
+    if tool.is_none()
+        && let Some((other, _)) = HANDLERS.into_iter().find(|(file, _)| !is_theirs(file) && folder.join(file).exists())
+    {
+        return Err(Error::refused(format!("`{other}` is there already, and a tool has one handler")).hint("pull into an empty folder"));
+    }
+    let Some((name, theirs)) = theirs else { return Ok((None, None)) };
+    // What does not read is another one.
+    let mine = super::tool::folder::read(&folder.join(name)).unwrap_or_else(|_| Some(String::new()));
+    let is_same = mine.as_ref().is_some_and(|mine| *mine == theirs || same_response(name, mine, handler));
+    let Some(tool) = tool else {
+        let write = Write { name: name.to_owned(), text: theirs, is_over: mine.is_some() };
+        return Ok(((!is_same).then_some(write), None));
+    };
     let version = text(&there.record, "version");
     // What it was made of is here, and nothing has changed there.
     let is_made = Upload::of(folder).await.ok().and_then(|upload| upload.bundle).filter(|bundle| bundle.is_made);
     if base.is_some_and(|base| base.version == version) && is_made.is_some()
         || is_made.as_ref().is_some_and(|bundle| bundle.source == theirs)
     {
-        return (None, None);
+        return Ok((None, None));
     }
     if is_made.is_some() || name != tool.handler_file() {
         let aside = format!(".tollhouse/pulled-{}", name);
         _ = fs::create_dir_all(folder.join(".tollhouse"));
         let remark =
             format!("the host's handler is not made of {}: it is in {aside}, for you to take what you want of it", tool.handler_file());
-        return (Some(Write { name: aside, text: theirs, is_over: false }), Some(remark));
+        return Ok((Some(Write { name: aside, text: theirs, is_over: false }), Some(remark)));
     }
-    let mine = super::tool::folder::read(&folder.join(name)).ok().flatten().unwrap_or_default();
-    if mine == theirs || same_response(name, &mine, handler) {
-        return (None, None);
+    if is_same {
+        return Ok((None, None));
     }
-    let sent = super::tool::map::version(text(handler, "language"), &mine);
+    let sent = super::tool::map::version(text(handler, "language"), &mine.unwrap_or_default());
     let is_over = base.is_none_or(|base| base.version != sent);
-    (Some(Write { name: name.to_owned(), text: theirs, is_over }), None)
+    Ok((Some(Write { name: name.to_owned(), text: theirs, is_over }), None))
 }
 
 fn same_response(name: &str, mine: &str, handler: &Value) -> bool {

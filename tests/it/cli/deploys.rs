@@ -128,6 +128,29 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
 }
 
 #[tokio::test]
+async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_yet() {
+    let host = Host::start().await;
+    let (_, key) = host.register("Toolsmith").await;
+    let shell = Shell::builder(&host, &key);
+    let folder = begun(&shell, "shout").await;
+    shell.run_in(&folder, &YES).await.is(0);
+    shell.file("own/handler.ts", "mine");
+    shell.file("other/handler.js", "mine");
+    let (own, other) = (shell.home().join("own"), shell.home().join("other"));
+    let asked = "error: write over what is here in handler.ts?: nobody can be asked here\nhint: say it with --yes";
+    shell.run_in(&own, &["pull", "shout"]).await.is(2).warned(asked);
+    let two = "error: `handler.js` is there already, and a tool has one handler\nhint: pull into an empty folder";
+    shell.run_in(&other, &["pull", "shout", "--yes"]).await.is(1).warned(two);
+    for (folder, file) in [(&own, "handler.ts"), (&other, "handler.js")] {
+        assert_eq!((fs::read_to_string(folder.join(file)).unwrap().as_str(), fs::read_dir(folder).unwrap().count()), ("mine", 1));
+    }
+    shell.run_in(&own, &["pull", "shout", "--yes"]).await.is(0).said("tool.json, handler.ts taken from revision 1 of shout");
+    // What is theirs already is not asked about.
+    fs::remove_file(own.join("tool.json")).unwrap();
+    shell.run_in(&own, &["pull", "shout"]).await.is(0).said("tool.json taken from revision 1 of shout");
+}
+
+#[tokio::test]
 async fn deploy_on_loopback_is_quick() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
