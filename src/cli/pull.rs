@@ -3,7 +3,7 @@
 use std::{env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
-use tollhouse::{catalog::shipped::HANDLERS, tool::Slug};
+use tollhouse::{catalog::shipped::HANDLERS, money::receipt::json_hash, tool::Slug};
 
 use super::{
     base::{
@@ -147,9 +147,10 @@ async fn source(
     };
     let version = text(&there.record, "version");
     // What it was made of is here, and nothing has changed there.
-    let is_made = Upload::of(folder).await.ok().and_then(|upload| upload.bundle).filter(|bundle| bundle.is_made);
+    let upload = Upload::of(folder).await.ok();
+    let is_made = upload.as_ref().and_then(|upload| upload.bundle.as_ref()).filter(|bundle| bundle.is_made);
     if base.is_some_and(|base| base.version == version) && is_made.is_some()
-        || is_made.as_ref().is_some_and(|bundle| bundle.source == theirs)
+        || is_made.is_some_and(|bundle| bundle.source == theirs)
     {
         return Ok((None, None));
     }
@@ -163,8 +164,11 @@ async fn source(
     if is_same {
         return Ok((None, None));
     }
-    let sent = super::tool::map::version(text(handler, "language"), &mine.unwrap_or_default());
-    let is_over = base.is_none_or(|base| base.version != sent);
+    let sent = upload.map(|upload| match &upload.bundle {
+        Some(bundle) => super::tool::map::version(bundle.language, &bundle.source),
+        None => json_hash(&upload.handler()["response"]),
+    });
+    let is_over = base.is_none_or(|base| sent.is_none_or(|sent| base.version != sent));
     Ok((Some(Write { name: name.to_owned(), text: theirs, is_over }), None))
 }
 

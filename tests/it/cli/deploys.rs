@@ -151,6 +151,22 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
 }
 
 #[tokio::test]
+async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
+    let host = Host::start().await;
+    let shell = Shell::admin(&host);
+    shell.file("fixed/tool.json", "{ \"slug\": \"fixed\", \"title\": \"Fixed\", \"handlerType\": \"static_json\" }");
+    shell.file("fixed/response.json", "{ \"b\": 1, \"a\": [1, 2] }");
+    let folder = shell.home().join("fixed");
+    shell.run_in(&folder, &YES).await.is(0);
+    host.change("fixed", &json!({ "handler": { "response": { "a": 3 } } })).await;
+    shell.run_in(&folder, &["pull"]).await.is(0).said("…response.json taken from revision 2 of fixed");
+    assert_eq!(fs::read_to_string(folder.join("response.json")).unwrap(), "{\n  \"a\": 3\n}\n");
+    host.change("fixed", &json!({ "handler": { "response": { "a": 4 } } })).await;
+    edit(&folder, "response.json", "3", "5");
+    shell.run_in(&folder, &["pull"]).await.is(2).warned("error: write over what was changed here in response.json?…\nhint: …");
+}
+
+#[tokio::test]
 async fn deploy_on_loopback_is_quick() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
