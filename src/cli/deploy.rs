@@ -99,8 +99,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     publish(session, &compared, body, onto).await
 }
 
-/// The revision that this folder was published as on that host.
-fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Option<u64>> {
+/// The revision that this folder was published as on that host, or taken from there.
+pub(crate) fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Option<u64>> {
     let state = Folder::at(folder)?.map(|found| found.state);
     Ok(state.filter(|state| state.slug == *slug && told(&state.host) == told(session.client.base())).map(|state| state.revision))
 }

@@ -7,6 +7,7 @@ use tollhouse::{catalog::shipped::HANDLERS, money::receipt::json_hash, tool::Slu
 
 use super::{
     base::{
+        address::told,
         clean::line,
         error::{Error, Result},
         folder::{Folder, State},
@@ -14,6 +15,7 @@ use super::{
         session::Session,
         words::text,
     },
+    deploy::known,
     plan::{Base, There},
     tool::{
         edit,
@@ -60,7 +62,8 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let folder = folder.unwrap_or(here);
     let there = There::read(session, &slug).await?.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())))?;
     let handler = there.source(session).await?;
-    let known = Folder::at(&folder)?.map(|found| found.state.revision);
+    let known = known(session, &folder, &slug)?;
+    let before = Folder::at(&folder)?.map(|found| found.state).filter(|_| known.is_none());
     let base = known.and_then(|known| Base::read(&folder, known));
     let mut writes = vec![];
     if let Some(write) = tool_json(&tool, &there, base.as_ref()) {
@@ -85,6 +88,11 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     Folder::note(&folder, &State { slug: slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
     there.base(there.fields.clone()).write(&folder);
+    // What it holds is of the host that it was taken from, and so is what is asked in it from now on.
+    if let Some(before) = before {
+        let was = format!("{} on {}", before.slug, told(&before.host));
+        session.out.note(&format!("this folder was of {was}, and is of {slug} on {} now", session.host()));
+    }
     if let Some(aside) = &aside {
         session.out.note(aside);
     }

@@ -151,6 +151,25 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
 }
 
 #[tokio::test]
+async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
+    let (one, two) = (Host::start().await, Host::start().await);
+    let (here, there) = (Shell::admin(&one), Shell::admin(&two));
+    let (folder, other) = (begun(&here, "shout").await, begun(&there, "shout").await);
+    here.run_in(&folder, &YES).await.is(0);
+    edit(&other, "handler.ts", "toUpperCase", "toLowerCase");
+    there.run_in(&other, &YES).await.is(0);
+    let asked = "error: write over what is here in handler.ts?: …\nhint: say it with --yes";
+    there.run_in(&folder, &["pull"]).await.is(2).warned(asked);
+    assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toUpperCase"));
+    let bound = format!("this folder was of shout on {}, and is of shout on {} now", one.url, two.url);
+    there.run_in(&folder, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout").warned(&bound);
+    assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toLowerCase"));
+    // Nothing was changed in it since.
+    there.run_in(&folder, &["pull"]).await.is(0).said("shout is here as the host has it, revision 1").warned("");
+    here.run_in(&folder, &YES).await.is(1).warned("error: shout is on … already, at revision 1, and this folder was not published there\n…");
+}
+
+#[tokio::test]
 async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
     let host = Host::start().await;
     let shell = Shell::admin(&host);
