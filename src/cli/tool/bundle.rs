@@ -14,7 +14,7 @@ use serde_json::Value;
 use tollhouse_protocol::Limits;
 
 use super::{
-    folder::{Code, Tool},
+    folder::{Code, Tool, counted},
     imports::imports,
     map::{Map, relative},
     place::{Place, Problem},
@@ -61,7 +61,7 @@ impl Bundle {
             Ran::Absent => Err(failed(format!("`{}` is imported, and there is no bundler: npm i -D esbuild", first.from))),
             Ran::Ended(output) => {
                 let told = String::from_utf8_lossy(&output.stderr);
-                let problems = problems(&told);
+                let problems = problems(&told, &tool.folder);
                 if !output.status.success() || !problems.is_empty() {
                     let why = || {
                         failed(format!("esbuild failed: {}", told.lines().find(|line| !line.is_empty()).unwrap_or("it does not say why")))
@@ -148,12 +148,12 @@ fn package(path: &str) -> Option<&str> {
     Some(&within[..end])
 }
 
-/// Reads `✘ [ERROR] what`, an empty line, and `    file:line:column:`, whose column counts from 0.
-fn problems(told: &str) -> Vec<Problem> {
+/// Reads `✘ [ERROR] what`, an empty line, and `    file:line:column:`, whose column counts bytes, from 0.
+fn problems(told: &str, folder: &Path) -> Vec<Problem> {
     let mut found = vec![];
     for error in told.split(ERROR).skip(1) {
         let message = error.lines().next().unwrap_or_default();
-        let place = error.lines().nth(2).and_then(placed).unwrap_or_else(|| Place::file("handler"));
+        let place = error.lines().nth(2).and_then(|line| placed(line, folder)).unwrap_or_else(|| Place::file("handler"));
         let message = match message.strip_prefix("Could not resolve ").map(|name| name.trim_matches('"')) {
             Some(name) if error.contains(BUILT_INTO_NODE) => match package(&place.file) {
                 Some(package) => format!("the package `{package}` needs Node's `{name}`, and a tool has no Node: it needs another one"),
@@ -168,10 +168,10 @@ fn problems(told: &str) -> Vec<Problem> {
     found
 }
 
-fn placed(line: &str) -> Option<Place> {
+fn placed(line: &str, folder: &Path) -> Option<Place> {
     let mut parts = line.trim().strip_suffix(':')?.rsplitn(3, ':');
     let (column, line, file) = (parts.next()?.parse::<u32>().ok()?, parts.next()?.parse().ok()?, parts.next()?);
-    Some(Place::at(relative(Path::new(""), Path::new(file)), line, column + 1))
+    Some(counted(folder, Place::at(relative(Path::new(""), Path::new(file)), line, column + 1), char::len_utf8))
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
             ✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:3:20:\n\n\
             ✘ [ERROR] Could not resolve \"./x.ts\"\n\n    handler.ts:5:9:\n\n\
             ✘ [ERROR] Unexpected \";\"\n\n    lib/x.ts:1:33:\n";
-        let told: Vec<_> = problems(told).iter().map(ToString::to_string).collect();
+        let told: Vec<_> = problems(told, Path::new("/none")).iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
             [
@@ -196,6 +196,18 @@ mod tests {
                 "lib/x.ts:1:34  Unexpected \";\"",
             ]
         );
+    }
+
+    #[test]
+    fn a_column_of_the_bundler_is_one_of_characters() {
+        let folder = tempfile::tempdir().unwrap();
+        let row = "const é = \"日本語 😀\"; import x from \"not-there\";";
+        fs::write(folder.path().join("handler.ts"), format!("\n{row}\n")).unwrap();
+        let byte = row.find("\"not-there").unwrap();
+        let told = format!("✘ [ERROR] Could not resolve \"not-there\"\n\n    handler.ts:2:{byte}:\n      2 │ {row}\n");
+        let column = row[..byte].chars().count() + 1;
+        let wanted = format!("handler.ts:2:{column}  the package `not-there` is not installed: npm i not-there");
+        assert_eq!(problems(&told, folder.path())[0].to_string(), wanted);
     }
 
     #[test]

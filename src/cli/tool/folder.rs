@@ -141,6 +141,14 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
+/// A place that others tell, whose column counts `units` of each character: by its line, as the file has it now.
+pub(super) fn counted(folder: &Path, place: Place, units: fn(char) -> usize) -> Place {
+    match read(&folder.join(&place.file)) {
+        Ok(Some(text)) => place.counted(&text, units),
+        Ok(None) | Err(_) => place,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,7 +10,7 @@ use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
 use tollhouse::money::receipt::bytes_hash;
 
-use super::place::Place;
+use super::{folder::counted, place::Place};
 
 /// How many versions' maps a folder keeps: as many as the host keeps versions.
 const KEPT: usize = 50;
@@ -41,7 +41,7 @@ impl Map {
         Some(Self::Bundle { sources: sources.iter().map(named).collect(), mappings })
     }
 
-    /// What a position of the source is of, both from 1.
+    /// What a position of the source is of, both from 1: columns count units of UTF-16, as engines and bundlers have them.
     pub(crate) fn place(&self, line: u32, column: u32) -> Option<Place> {
         match self {
             Self::Same(file) => Some(Place::at(file, line, column)),
@@ -181,7 +181,8 @@ pub(crate) fn first_own(folder: &Path, stack: &str) -> Option<Place> {
 
 fn placed(folder: &Path, frame: &Captures<'_>) -> Option<Place> {
     let column = frame.get(3).map_or(Some(1), |column| column.as_str().parse().ok())?;
-    Map::kept(folder, &frame[1])?.place(frame[2].parse().ok()?, column)
+    let place = Map::kept(folder, &frame[1])?.place(frame[2].parse().ok()?, column)?;
+    Some(counted(folder, place, char::len_utf16))
 }
 
 #[cfg(test)]
@@ -227,6 +228,19 @@ mod tests {
         let told = told(folder.path(), stack);
         assert_eq!(told, "Error: boom\n    at handler_default (handler.ts:5:23)\n    at tool:/shout/000000000000:1:1");
         assert_eq!(first_own(folder.path(), stack).unwrap().to_string(), "handler.ts:5:23");
+    }
+
+    #[test]
+    fn a_column_of_a_stack_is_one_of_characters() {
+        let folder = tempfile::tempdir().unwrap();
+        let row = "const é = \"日本語 😀\"; throw new Error(é);";
+        fs::write(folder.path().join("handler.js"), format!("\n{row}\n")).unwrap();
+        Map::Same("handler.js".to_owned()).keep(folder.path(), "3f9a1c0b22aa");
+        let (before, _) = row.split_once("new Error").unwrap();
+        let stack = format!("Error: 日本語 😀\n    at tool:/shout/3f9a1c0b22aa:2:{}", before.encode_utf16().count() + 1);
+        let wanted = format!("handler.js:2:{}", before.chars().count() + 1);
+        assert_eq!(told(folder.path(), &stack), format!("Error: 日本語 😀\n    at {wanted}"));
+        assert_eq!(first_own(folder.path(), &stack).unwrap().to_string(), wanted);
     }
 
     #[test]

@@ -40,6 +40,21 @@ impl Place {
         let (line, column) = position(text, byte);
         Self::at(file, line, column)
     }
+
+    /// The same where its column counts `units` of each character, by the text of its file. A line that is not there stays as it was told.
+    pub(super) fn counted(mut self, text: &str, units: fn(char) -> usize) -> Self {
+        let row = self.line.and_then(|line| text.split('\n').nth(usize::try_from(line).ok()?.checked_sub(1)?));
+        if let (Some(row), Some(column)) = (row, &mut self.column) {
+            let (told, mut at) = (usize::try_from(*column).unwrap_or(usize::MAX), 1);
+            let before = row.chars().map(units).take_while(|width| {
+                at += width;
+                at <= told
+            });
+            let more: usize = before.map(|width| width - 1).sum();
+            *column = column.saturating_sub(u32::try_from(more).unwrap_or_default());
+        }
+        self
+    }
 }
 
 impl fmt::Display for Place {
@@ -243,5 +258,21 @@ mod tests {
         let (begun, _) = find(TEXT, "/tags/1");
         assert_eq!(Place::of_byte("tool.json", TEXT, begun).to_string(), "tool.json:4:17");
         assert_eq!(position("", 9), (1, 1));
+    }
+
+    #[test]
+    fn a_column_in_other_units_is_one_of_characters() {
+        const ROW: &str = "é 日本 😀 x";
+        let told =
+            |line, column, units: fn(char) -> usize| Place::at("a.ts", line, column).counted(&format!("first\n{ROW}\r\n"), units).column;
+        for (character, (byte, _)) in ROW.char_indices().enumerate() {
+            let wanted = u32::try_from(character).ok().map(|before| before + 1);
+            let column = |units: usize| u32::try_from(units).unwrap() + 1;
+            assert_eq!(told(2, column(byte), char::len_utf8), wanted);
+            assert_eq!(told(2, column(ROW[..byte].encode_utf16().count()), char::len_utf16), wanted);
+        }
+        // Behind its end, and of a line that is not there.
+        assert_eq!((told(2, 40, char::len_utf16), told(9, 40, char::len_utf8)), (Some(39), Some(40)));
+        assert_eq!(Place::file("a.ts").counted(ROW, char::len_utf8), Place::file("a.ts"));
     }
 }

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::Path};
 
 use super::{
-    folder::{Code, Tool},
+    folder::{Code, Tool, counted},
     place::{Place, Problem},
     program::{self, Ran},
 };
@@ -61,7 +61,7 @@ pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
     }
 }
 
-/// Reads `handler.ts(4,27): error TS2339: …`, and lines that go on with it, which begin with a space.
+/// Reads `handler.ts(4,27): error TS2339: …`, whose column counts units of UTF-16, and lines that go on with it, which begin with a space.
 fn problems(told: &str, folder: &Path) -> Vec<Problem> {
     let mut found: Vec<Problem> = vec![];
     for line in told.lines() {
@@ -90,7 +90,7 @@ fn place_of(text: &str, folder: &Path) -> Place {
         let (file, position) = text.strip_suffix(')')?.rsplit_once('(')?;
         let (line, column) = position.split_once(',')?;
         let file = Path::new(file).strip_prefix(folder).unwrap_or(Path::new(file));
-        Some(Place::at(file.to_string_lossy(), line.parse().ok()?, column.parse().ok()?))
+        Some(counted(folder, Place::at(file.to_string_lossy(), line.parse().ok()?, column.parse().ok()?), char::len_utf16))
     };
     parts().unwrap_or_else(|| Place::file(text))
 }
@@ -111,5 +111,13 @@ mod tests {
                 "lib/a b(1).ts:2:1  x: y"
             ]
         );
+    }
+
+    #[test]
+    fn a_column_of_the_compiler_is_one_of_characters() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("handler.ts"), "const é = \"日本 😀\"; txt;\n").unwrap();
+        let told = problems("handler.ts(1,20): error TS2304: Cannot find name 'txt'.\n", folder.path());
+        assert_eq!(told[0].to_string(), "handler.ts:1:19  Cannot find name 'txt'.");
     }
 }

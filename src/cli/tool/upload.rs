@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     bundle::Bundle,
-    folder::{Code, Tool},
+    folder::{Code, Tool, counted},
     place::{Place, Problem},
 };
 use crate::cli::base::{
@@ -90,7 +90,11 @@ impl Upload {
     /// A place of the source that was sent.
     fn of_source(&self, line: u64, column: Option<u64>) -> Place {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let of = |bundle: &Bundle| bundle.map.place(number(line), column.map_or(1, number));
+        let of = |bundle: &Bundle| {
+            let place = bundle.map.place(number(line), column.map_or(1, number))?;
+            // What reads TypeScript counts characters.
+            Some(if bundle.language == "ts" { place } else { counted(&self.tool.folder, place, char::len_utf16) })
+        };
         let file = || Place { line: Some(number(line)), column: column.map(number), ..Place::file(self.tool.handler_file()) };
         self.bundle.as_ref().and_then(of).unwrap_or_else(file)
     }
@@ -163,5 +167,23 @@ mod tests {
             ]
         );
         assert!(upload.problems(&Error::refused("away")).is_empty());
+    }
+
+    #[test]
+    fn a_column_of_what_a_host_ran_is_one_of_characters() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("tool.json"), "{\"slug\": \"abc\"}").unwrap();
+        let source = "const a = \"日本 😀\"; throw a;";
+        for (file, language, told) in [("handler.js", "js", "handler.js:1:19  thrown"), ("handler.ts", "ts", "handler.ts:1:20  thrown")] {
+            std::fs::write(folder.path().join(file), source).unwrap();
+            let tool = Tool::read(folder.path()).unwrap();
+            let bundle =
+                Bundle { source: source.to_owned(), language, map: SourceMap::Same(file.to_owned()), files: vec![], is_made: false };
+            let mut error = Error::refused("no");
+            let said = json!({ "code": "invalid_handler", "message": "thrown", "at": { "line": 1, "column": 20 } });
+            error.said = said.as_object().unwrap().clone();
+            assert_eq!(Upload { tool, bundle: Some(bundle) }.problems(&error)[0].to_string(), told);
+            std::fs::remove_file(folder.path().join(file)).unwrap();
+        }
     }
 }
