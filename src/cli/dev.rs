@@ -4,7 +4,9 @@
 //! served before.
 
 mod bench;
+mod envfile;
 mod keys;
+mod known;
 mod place;
 mod publishes;
 mod round;
@@ -21,7 +23,7 @@ use std::{
 use serde_json::json;
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::mpsc,
+    sync::{Mutex, mpsc},
 };
 use tollhouse::{capability::secret, tool::MicroUsd};
 
@@ -35,11 +37,14 @@ use self::{
 };
 use super::{
     base::{
-        client::Who,
+        client::{Client, Who},
+        credentials::Credentials,
         error::{Error, Result},
+        folder::Folder,
         follow::nobody_reads,
-        global::{Given, Global},
+        global::Global,
         out::Out,
+        profile::Profile,
         session::Session,
     },
     local::{Local, Port},
@@ -96,8 +101,15 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     fund(&host, &folder).await?;
     held.tell(&host.url)?;
     let teller = Teller::new(Out::new(global.json));
-    let bench =
-        Bench { folder: folder.clone(), price: args.price, env: args.env.clone(), types: !args.no_types, host: Arc::clone(&host), teller };
+    let bench = Bench {
+        folder: folder.clone(),
+        price: args.price,
+        env: args.env.clone(),
+        types: !args.no_types,
+        host: Arc::clone(&host),
+        teller,
+        known: Mutex::default(),
+    };
     let ended = tokio::select! {
         ended = serve(bench) => ended,
         _ = terminate.recv() => Ok(()),
@@ -112,7 +124,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     ended
 }
 
-/// How a call in a folder that is served finds its host, and the key that has play money there.
+/// How a call in a folder that is served finds its host, and the key that has play money there. It is shown no credential: nobody has said
+/// that it is meant.
 ///
 /// # Errors
 ///
@@ -123,9 +136,9 @@ pub(super) fn session(global: &Global) -> Result<Option<Session>> {
         return Ok(None);
     }
     let Some((folder, url)) = place::here() else { return Ok(None) };
-    let mut session = Session::open(&Global { url: Some(Given { value: url, by_flag: true }), ..global.clone() })?;
-    session.profile.key_file = Some(key_file(&folder));
-    Ok(Some(session))
+    let client = Client::new(url.clone(), Credentials::default(), global.role, global.plain_http)?;
+    let profile = Profile { key_file: Some(key_file(&folder)), ..Profile::of(url) };
+    Ok(Some(Session { out: Out::new(global.json), client, name: None, is_kept: false, profile, folder: Folder::here()? }))
 }
 
 fn key_file(folder: &Path) -> PathBuf {
@@ -152,7 +165,7 @@ async fn fund(host: &Local, folder: &Path) -> Result {
 /// Publishes what is saved, and tells what happens, until somebody has enough.
 async fn serve(bench: Bench) -> Result {
     let bench = Arc::new(bench);
-    let (mut watch, mut keys) = (Watched::of(&bench.folder), Keys::read());
+    let (mut watch, mut keys) = (Watched::of(&bench.folder, bench.env.as_deref()), Keys::read());
     let (tell, mut told) = mpsc::unbounded_channel();
     let mut publishes = Publishes::new(Arc::clone(&bench), tell);
     publishes.begin();

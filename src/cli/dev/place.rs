@@ -96,11 +96,26 @@ pub(super) fn here() -> Option<(PathBuf, Url)> {
     Some((folder.to_owned(), url))
 }
 
-/// Whether nobody serves it: one that was killed leaves its note behind.
+/// Whether nobody serves it: one that was killed leaves its note behind, and a folder from elsewhere may have come with one.
 fn is_free(folder: &Path) -> bool {
-    File::open(lock(folder)).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
+    !File::open(lock(folder)).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
 fn read(folder: &Path) -> Option<Here> {
     serde_json::from_str(&places::read(&note(folder)).ok()??).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_served_by_whom_its_lock_is_held_and_by_nobody_else() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(is_free(folder.path()));
+        let held = Held::take(folder.path()).unwrap();
+        assert!(!is_free(folder.path()) && Held::take(folder.path()).is_err());
+        drop(held);
+        assert!(lock(folder.path()).is_file() && is_free(folder.path()));
+    }
 }

@@ -143,6 +143,26 @@ async fn second_dev_of_a_folder_says_so_and_one_that_was_killed_leaves_nothing_i
 }
 
 #[tokio::test]
+async fn call_in_a_folder_trusts_no_note_that_came_with_it_and_shows_its_host_no_credential() {
+    let shell = Shell::new().env("TOLLHOUSE_CREDIT", "dc_of_another_host");
+    shell.file("config/tollhouse/config.toml", "[profiles.prod]\nurl = \"http://127.0.0.1:9\"\n");
+    let folder = begun(&shell, "shout").await;
+    let call = ["call", "shout", "--json", "{\"text\":\"hi\"}"];
+    let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    fs::create_dir(folder.join(".tollhouse")).unwrap();
+    let note = json!({ "url": format!("http://{}", other.local_addr().unwrap()), "pid": 1 });
+    fs::write(folder.join(".tollhouse/dev.json"), note.to_string()).unwrap();
+    shell.run_in(&folder, &call).await.is(5);
+    assert!(tokio::time::timeout(Duration::from_millis(100), other.accept()).await.is_err(), "it was asked");
+    let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
+    dev.says("published").await;
+    shell.run_in(&folder, &call).await.is(0);
+    let lacks = "error: there is no developer credit or admin token for http://127.0.0.1:…\nhint: …";
+    shell.run_in(&folder, &[&call[..], &["--credit"]].concat()).await.is(3).warned(lacks);
+    dev.end(rustix::process::Signal::TERM).await;
+}
+
+#[tokio::test]
 async fn save_during_a_publish_takes_its_place() {
     let shell = Shell::new();
     let folder = begun(&shell, "shout").await;
