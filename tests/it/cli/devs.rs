@@ -143,6 +143,20 @@ async fn second_dev_of_a_folder_says_so_and_one_that_was_killed_leaves_nothing_i
 }
 
 #[tokio::test]
+async fn reader_who_has_enough_ends_it() {
+    let shell = Shell::new();
+    let folder = begun(&shell, "shout").await;
+    let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
+    dev.says("cases 3/3").await;
+    let Dev { mut child, lines, .. } = dev;
+    // Nothing more happens that it could write, and find out by.
+    drop(lines);
+    let ended = tokio::time::timeout(Duration::from_secs(30), child.wait()).await.expect("it goes on for nobody").unwrap();
+    assert_eq!(ended.code(), Some(0));
+    assert!(!folder.join(".tollhouse/dev.json").exists());
+}
+
+#[tokio::test]
 async fn call_in_a_folder_trusts_no_note_that_came_with_it_and_shows_its_host_no_credential() {
     let shell = Shell::new().env("TOLLHOUSE_CREDIT", "dc_of_another_host");
     shell.file("config/tollhouse/config.toml", "[profiles.prod]\nurl = \"http://127.0.0.1:9\"\n");
