@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 use tollhouse::config::Hidden;
 
 use super::{
-    base::{answer, clean, client::Client, error::Result},
+    base::{
+        answer, clean,
+        client::Client,
+        error::{Error, Exit, Result},
+    },
     local::Local,
     tool::{
         cases::{Case, FILE, Reply},
@@ -30,6 +34,14 @@ const MOST_BYTES: usize = 64 << 20;
 const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
+/// A secret of a tool, and where it stands.
+#[derive(Debug)]
+pub(crate) struct Secret {
+    pub(crate) name: String,
+    pub(crate) value: Hidden,
+    pub(crate) place: Place,
+}
+
 /// What came of the cases.
 #[derive(Debug, Default)]
 pub(crate) struct Tried {
@@ -44,12 +56,12 @@ impl Tried {
     }
 }
 
-/// Tries all of them, in their order. `secrets` are the tool's, by name.
+/// Tries all of them, in their order, with the secrets of the tool that the host takes.
 ///
 /// # Errors
 ///
 /// A host that does not answer.
-pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: &[(String, Hidden)]) -> Result<Tried> {
+pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: &[Secret]) -> Result<Tried> {
     let mut tried = Tried::default();
     if cases.is_empty() {
         return Ok(tried);
@@ -63,9 +75,8 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
         if let Some(bundle) = &upload.bundle {
             bundle.map.keep(&upload.tool.folder, record["version"].as_str().unwrap_or_default());
         }
-        for (name, value) in secrets {
-            host.secret(SLUG, name, value.expose()).await?;
-        }
+        // What it does not take was told where it was published.
+        set(host, SLUG, secrets).await?;
     }
     for case in cases {
         let recorded = case.recorded();
@@ -89,6 +100,29 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
     }
     host.remove(SLUG).await?;
     Ok(tried)
+}
+
+/// Sets the secrets of an endpoint. Those that the host refuses are problems of where they stand.
+///
+/// # Errors
+///
+/// A host that does not answer.
+pub(crate) async fn set(host: &Local, slug: &str, secrets: &[Secret]) -> Result<Vec<Problem>> {
+    let mut refused = vec![];
+    for Secret { name, value, place } in secrets {
+        match host.secret(slug, name, value.expose()).await {
+            Err(error) if !is_away(&error) => {
+                refused.push(Problem::new("host", place.clone(), format!("the secret `{name}`: {}", error.message)));
+            }
+            ended => ended?,
+        }
+    }
+    Ok(refused)
+}
+
+/// Whether nobody answered at all: a host that is busy has said so.
+pub(crate) fn is_away(error: &Error) -> bool {
+    error.exit == Exit::Away && error.said.is_empty()
 }
 
 /// What is wrong where recorded answers were not asked for.

@@ -2,9 +2,10 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use tokio::sync::Mutex;
 use tollhouse::tool::MicroUsd;
 
-use super::tell::Teller;
+use super::{known::Known, tell::Teller};
 use crate::cli::local::Local;
 
 /// What a folder is worked on with.
@@ -15,4 +16,6 @@ pub(super) struct Bench {
     pub(super) types: bool,
     pub(super) host: Arc<Local>,
     pub(super) teller: Teller,
+    /// Held by whoever publishes.
+    pub(super) known: Mutex<Known>,
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tollhouse::base::clock::Clock;
 
@@ -42,8 +42,7 @@ pub(super) struct Publishes {
     round: Option<JoinHandle<()>>,
     calls: Option<JoinHandle<()>>,
     serving: Option<Serving>,
-    /// What was published last, and the head that was told of it.
-    body: Option<Arc<Map<String, Value>>>,
+    /// The head that was told of it.
     head: String,
     /// What is published and not told yet: what is found in it is told with it.
     untold: Option<(String, Duration)>,
@@ -54,37 +53,22 @@ impl Publishes {
     pub(super) fn new(bench: Arc<Bench>, tell: Tell) -> Self {
         let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
         let since = now.map(|now| now.to_string()).unwrap_or_default();
-        let none = (None, None, None, None, None);
-        Self {
-            bench,
-            tell,
-            number: 0,
-            round: none.0,
-            calls: none.1,
-            serving: none.2,
-            body: none.3,
-            head: String::new(),
-            untold: none.4,
-            since,
-        }
+        let none = (None, None, None, None);
+        Self { bench, tell, number: 0, round: none.0, calls: none.1, serving: none.2, head: String::new(), untold: none.3, since }
     }
 
     /// Publishes what the folder says now.
     pub(super) fn begin(&mut self) {
-        self.start(self.body.clone());
+        if let Some(round) = self.round.take() {
+            round.abort();
+        }
+        self.number += 1;
+        self.round = Some(tokio::spawn(round::run(Arc::clone(&self.bench), self.number, self.tell.clone())));
     }
 
     /// Tries the cases again.
     pub(super) fn begin_cases(&mut self) {
         self.begin();
-    }
-
-    fn start(&mut self, before: Option<Arc<Map<String, Value>>>) {
-        if let Some(round) = self.round.take() {
-            round.abort();
-        }
-        self.number += 1;
-        self.round = Some(tokio::spawn(round::run(Arc::clone(&self.bench), self.number, before, self.tell.clone())));
     }
 
     /// Tells of a step. One of a round that is past says what serves, if anything, and nothing else.
@@ -95,10 +79,9 @@ impl Publishes {
     pub(super) fn ended(&mut self, (number, step): (u64, Step), watch: &Watched, keys: &Keys) -> Result {
         let is_past = number != self.number;
         match step {
-            Step::Published { upload, record, took } => {
+            Step::Published { upload, record, took, problems } => {
                 self.tell_untold()?;
                 _ = watch.more.send(upload.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect());
-                self.body = Some(Arc::new(self.bench.body(&upload)));
                 let version = text(&record, "version").to_owned();
                 if let Some(bundle) = &upload.bundle {
                     bundle.map.keep(&self.bench.folder, &version);
@@ -119,10 +102,12 @@ impl Publishes {
                     }
                     self.untold = Some((version, took));
                 }
+                problems.iter().try_for_each(|problem| self.bench.teller.problem(problem))?;
             }
             _ if is_past => {}
             Step::Same { upload } => _ = watch.more.send(upload.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect()),
             Step::Refused(problems) => {
+                self.tell_untold()?;
                 for problem in &problems {
                     self.bench.teller.problem(problem)?;
                 }

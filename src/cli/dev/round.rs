@@ -5,21 +5,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use reqwest::Method;
 use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc::UnboundedSender, time::timeout};
-use tollhouse::config::Hidden;
 
-use super::bench::Bench;
+use super::{bench::Bench, envfile};
 use crate::cli::{
     base::error::{Error, Exit, Result},
-    secrets,
     tool::{
         cases,
         place::{Place, Problem},
         types::{self, Types},
         upload::Upload,
     },
-    trial::{self, Tried},
+    trial::{self, Secret, Tried, is_away},
 };
 
 /// How long what is published waits to be told together with what is found in it.
@@ -27,8 +26,8 @@ const TOGETHER: Duration = Duration::from_secs(1);
 
 /// What a round comes to, step by step.
 pub(super) enum Step {
-    /// It serves.
-    Published { upload: Arc<Upload>, record: Value, took: Duration },
+    /// It serves, but for secrets that the host does not take.
+    Published { upload: Arc<Upload>, record: Value, took: Duration, problems: Vec<Problem> },
     /// It is the same that serves already.
     Same { upload: Arc<Upload> },
     /// It does not: what served before goes on.
@@ -37,7 +36,7 @@ pub(super) enum Step {
     Late,
     /// What was found in it.
     Looked(Looked),
-    /// The host broke.
+    /// The host does not answer.
     Broke(Error),
 }
 
@@ -52,8 +51,8 @@ pub(super) struct Looked {
 /// Who hears of it: a step, with the number of its round.
 pub(super) type Tell = UnboundedSender<(u64, Step)>;
 
-/// Publishes what the folder says, unless it is `before`, and looks at it.
-pub(super) async fn run(bench: Arc<Bench>, number: u64, before: Option<Arc<Map<String, Value>>>, tell: Tell) {
+/// Publishes what the folder says, unless it is served already, and looks at it.
+pub(super) async fn run(bench: Arc<Bench>, number: u64, tell: Tell) {
     let tell = |step| tell.send((number, step)).is_ok();
     let began = Instant::now();
     let (upload, secrets) = match read(&bench).await {
@@ -64,19 +63,18 @@ pub(super) async fn run(bench: Arc<Bench>, number: u64, before: Option<Arc<Map<S
         }
     };
     let upload = Arc::new(upload);
-    let body = bench.body(&upload);
-    if before.is_some_and(|before| *before == body) {
-        tell(Step::Same { upload: Arc::clone(&upload) });
-    } else {
-        match publish(&bench, &body, &secrets).await {
-            Ok(record) => tell(Step::Published { upload: Arc::clone(&upload), record, took: began.elapsed() }),
-            Err(error) => {
-                let problems = upload.problems(&error);
-                tell(if problems.is_empty() { Step::Broke(error) } else { Step::Refused(problems) });
-                return;
-            }
-        };
-    }
+    match publish(&bench, &upload, &secrets).await {
+        Ok(Some((record, problems))) => tell(Step::Published { upload: Arc::clone(&upload), record, took: began.elapsed(), problems }),
+        Ok(None) => tell(Step::Same { upload: Arc::clone(&upload) }),
+        Err(error) => {
+            let problems = match upload.problems(&error) {
+                none if none.is_empty() => vec![Problem::new("host", Place::file("tool.json"), error.message.clone())],
+                problems => problems,
+            };
+            tell(stopped(error, problems));
+            return;
+        }
+    };
     let looked = look(&bench, &upload, &secrets);
     tokio::pin!(looked);
     let found = match timeout(TOGETHER, &mut looked).await {
@@ -88,35 +86,53 @@ pub(super) async fn run(bench: Arc<Bench>, number: u64, before: Option<Arc<Map<S
     };
     tell(match found {
         Ok(found) => Step::Looked(found),
-        Err(error) => Step::Broke(error),
+        Err(error) => {
+            let problems = vec![Problem::new("cases", Place::file(cases::FILE), error.message.clone())];
+            stopped(error, problems)
+        }
     });
 }
 
-type Secrets = Vec<(String, Hidden)>;
+/// What a round comes to that does not go on: only a host that is not there ends those after it too.
+fn stopped(error: Error, problems: Vec<Problem>) -> Step {
+    if is_away(&error) { Step::Broke(error) } else { Step::Refused(problems) }
+}
 
-async fn read(bench: &Bench) -> std::result::Result<(Upload, Secrets), Vec<Problem>> {
+async fn read(bench: &Bench) -> std::result::Result<(Upload, Arc<Vec<Secret>>), Vec<Problem>> {
     let upload = Upload::of(&bench.folder).await?;
-    let (file, is_said) = match &bench.env {
-        Some(file) => (file.clone(), true),
-        None => (bench.folder.join(".env.dev"), false),
-    };
-    if !is_said && !file.is_file() {
-        return Ok((upload, vec![]));
-    }
-    let wrong = |error: Error| vec![Problem::new("tool", Place::file(file.display().to_string()), error.message)];
-    Ok((upload, secrets::in_file(&file).map_err(wrong)?))
+    let secrets = envfile::read(&bench.folder, bench.env.as_deref()).map_err(|problem| vec![problem])?;
+    Ok((upload, Arc::new(secrets)))
 }
 
-async fn publish(bench: &Bench, body: &Map<String, Value>, secrets: &Secrets) -> Result<Value> {
-    let record = bench.host.put(body).await?;
+/// Has the host serve what the folder says: its record, and what is wrong with secrets. `None`: it does already.
+async fn publish(bench: &Bench, upload: &Upload, secrets: &Arc<Vec<Secret>>) -> Result<Option<(Value, Vec<Problem>)>> {
+    let body = bench.body(upload);
+    let mut known = bench.known.lock().await;
+    if known.is(&body, secrets) {
+        return Ok(None);
+    }
+    known.given = None;
+    let record = bench.host.put(&body).await?;
     let slug = record["slug"].as_str().unwrap_or_default();
-    for (name, value) in secrets {
-        bench.host.secret(slug, name, value.expose()).await?;
+    for name in known.gone(secrets) {
+        let asking = bench.host.client.ask(Method::DELETE, &["ai", "endpoints", slug, "secrets"]).query("name", &name);
+        // One that was not taken, or was another endpoint's, is not there.
+        if let Err(error) = asking.send().await
+            && is_away(&error)
+        {
+            return Err(error);
+        }
+        known.names.remove(&name);
     }
-    Ok(record)
+    known.names.extend(secrets.iter().map(|secret| secret.name.clone()));
+    let problems = trial::set(&bench.host, slug, secrets).await?;
+    if problems.is_empty() {
+        known.given = Some((body, Arc::clone(secrets)));
+    }
+    Ok(Some((record, problems)))
 }
 
-async fn look(bench: &Bench, upload: &Upload, secrets: &Secrets) -> Result<Looked> {
+async fn look(bench: &Bench, upload: &Upload, secrets: &[Secret]) -> Result<Looked> {
     let types = async { if bench.types { Some(types::check(&upload.tool).await) } else { None } };
     let (cases, problem) = match cases::read(&bench.folder) {
         Ok(cases) => (cases, None),

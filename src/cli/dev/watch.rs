@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
+    path::{self, Path, PathBuf},
     time::Duration,
 };
 
@@ -47,8 +47,10 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn of(folder: &Path) -> Self {
+    /// Those of a folder, and the file of its secrets, where that is another one.
+    pub(super) fn of(folder: &Path, env: Option<&Path>) -> Self {
         let mut watch = Watch::of(folder);
+        watch.add(env.and_then(|env| path::absolute(env).ok()));
         let (more, mut files) = mpsc::unbounded_channel::<Vec<PathBuf>>();
         let (change, changes) = mpsc::channel(1);
         tokio::spawn(async move {

@@ -143,6 +143,77 @@ async fn second_dev_of_a_folder_says_so_and_one_that_was_killed_leaves_nothing_i
 }
 
 #[tokio::test]
+async fn secret_that_is_not_taken_is_told_with_its_line_and_ends_nothing() {
+    let shell = Shell::new();
+    let folder = begun(&shell, "shout").await;
+    let env = |text: &str| fs::write(folder.join(".env.dev"), text).unwrap();
+    env("GOOD=1\nAPI_KEY=\n");
+    let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
+    dev.says(".env.dev:2  the secret `API_KEY`: a value has ").await;
+    dev.says("cases 3/3").await;
+    assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "HI");
+    env("apiKey=x\nGOOD=1\n");
+    dev.says(".env.dev:1  the secret `apiKey`: a name is ").await;
+    env("GOOD=1\nNEW");
+    dev.says(".env.dev  line 2 of ").await;
+    dev.says("serves on").await;
+    env("");
+    dev.says("cases 3/3").await;
+    assert_eq!(dev.end(rustix::process::Signal::TERM).await, Some(0));
+}
+
+#[tokio::test]
+async fn secrets_that_are_changed_are_those_of_the_next_call() {
+    let shell = Shell::new();
+    let folder = begun(&shell, "shout").await;
+    fs::remove_file(folder.join("cases.jsonc")).unwrap();
+    fs::write(folder.join("handler.ts"), "export default async (req: any, ctx: any) => ({ text: String(ctx.env.WORD) });").unwrap();
+    fs::create_dir(folder.join("env")).unwrap();
+    for (file, flags) in [(".env.dev", &["--no-types"][..]), ("env/words", &["--no-types", "--env", "env/words"])] {
+        let env = |text: &str| fs::write(folder.join(file), text).unwrap();
+        env("WORD=one\nOTHER=x\n");
+        let mut dev = Dev::start(&shell, &folder, flags);
+        for (text, word) in
+            [("WORD=two\nOTHER=x\n", "one"), ("OTHER=x\n", "two"), ("# WORD=two\n", "undefined"), ("WORD=three\n", "undefined")]
+        {
+            dev.says("published").await;
+            assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], word, "{file}");
+            env(text);
+        }
+        dev.says("published").await;
+        assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "three", "{file}");
+        dev.end(rustix::process::Signal::TERM).await;
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn undo_during_a_publish_is_served() {
+    let shell = Shell::new();
+    let folder = begun(&shell, "shout").await;
+    fs::remove_file(folder.join("cases.jsonc")).unwrap();
+    // Setting them takes a while, from the publish to its end.
+    let secrets: Vec<_> = (0..30).map(|number| format!("WORD_{number}=x\n")).collect();
+    fs::write(folder.join(".env.dev"), secrets.concat()).unwrap();
+    let save = |text: &str| fs::write(folder.join("handler.ts"), format!("export default async () => ({{ text: \"{text}\" }});")).unwrap();
+    save("first");
+    let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
+    dev.says("published").await;
+    for millis in [80, 110, 150, 200, 260] {
+        save("other");
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        save("first");
+        // Until what was begun before has been given up.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let began = Instant::now();
+        while dev.call(&json!({ "text": "hi" })).await["text"] != "first" {
+            assert!(began.elapsed() < Duration::from_secs(20), "what was undone after {millis} ms is served");
+        }
+    }
+    dev.end(rustix::process::Signal::TERM).await;
+}
+
+#[tokio::test]
 async fn reader_who_has_enough_ends_it() {
     let shell = Shell::new();
     let folder = begun(&shell, "shout").await;

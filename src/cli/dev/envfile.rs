@@ -1,0 +1,65 @@
+//! The file that a tool has its secrets from here.
+
+use std::path::Path;
+
+use zeroize::Zeroizing;
+
+use crate::cli::{
+    base::{error::Error, places},
+    secrets,
+    tool::place::{Place, Problem},
+    trial::Secret,
+};
+
+/// Where nothing else is said.
+const FILE: &str = ".env.dev";
+
+/// The secrets of a folder, each with its line: those of `named`, or of the usual file, where that is there.
+///
+/// # Errors
+///
+/// What does not read.
+pub(super) fn read(folder: &Path, named: Option<&Path>) -> Result<Vec<Secret>, Problem> {
+    let usual = folder.join(FILE);
+    let (path, file) = named.map_or((usual.as_path(), FILE.to_owned()), |named| (named, named.display().to_string()));
+    let wrong = |error: Error| Problem::new("tool", Place::file(&file), error.message);
+    let text = places::read(path).map_err(wrong)?.map(Zeroizing::new);
+    if text.is_none() && named.is_some() {
+        return Err(wrong(Error::usage("is not there")));
+    }
+    let lines = text.map(|text| lines(&text)).unwrap_or_default();
+    if lines.is_empty() {
+        return Ok(vec![]);
+    }
+    let values = secrets::in_file(path).map_err(wrong)?;
+    let mut lines = lines.into_iter();
+    let secret = |(name, value)| Secret { name, value, place: Place { line: lines.next(), ..Place::file(&file) } };
+    Ok(values.into_iter().map(secret).collect())
+}
+
+/// Numbers of the lines that say something.
+fn lines(text: &str) -> Vec<u32> {
+    let says = |row: &str| !row.is_empty() && !row.starts_with('#');
+    (1..).zip(text.lines()).filter(|(_, row)| says(row.trim())).map(|(number, _)| number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_secret_has_its_line_and_a_file_that_names_none_is_no_problem() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("other.env");
+        let read = |named| read(folder.path(), named);
+        assert!(read(None).unwrap().is_empty());
+        std::fs::write(folder.path().join(FILE), "# mine\n\n").unwrap();
+        assert!(read(None).unwrap().is_empty());
+        std::fs::write(folder.path().join(FILE), "# mine\nA=1\n\nexport B=\n").unwrap();
+        let told: Vec<_> = read(None).unwrap().into_iter().map(|secret| format!("{}  {}", secret.place, secret.name)).collect();
+        assert_eq!(told, [".env.dev:2  A", ".env.dev:4  B"]);
+        std::fs::write(folder.path().join(FILE), "A=1\nNEW\n").unwrap();
+        assert!(read(None).unwrap_err().to_string().starts_with(".env.dev  line 2 of "));
+        assert_eq!(read(Some(&file)).unwrap_err().to_string(), format!("{}  is not there", file.display()));
+    }
+}
