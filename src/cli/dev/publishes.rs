@@ -1,6 +1,6 @@
 //! What serves at the moment, and what becomes of saves.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use super::{
     keys::{self, Keys},
     round::{self, Looked, Step, Tell},
     stream::{Happened, Stream},
-    watch::Watched,
+    watch::{Watched, hindering},
 };
 use crate::cli::{
     base::{
@@ -23,7 +23,7 @@ use crate::cli::{
         words::{any, list, price, text},
     },
     open,
-    tool::types::Types,
+    tool::{place::Problem, types::Types},
 };
 
 /// What serves.
@@ -46,6 +46,8 @@ pub(super) struct Publishes {
     head: String,
     /// What is published and not told yet: what is found in it is told with it.
     untold: Option<(String, Duration)>,
+    /// What was refused last, and told.
+    refused: Vec<Problem>,
     since: String,
 }
 
@@ -54,7 +56,18 @@ impl Publishes {
         let now = i64::try_from(Clock::default().now().0).ok().and_then(|millis| Timestamp::from_millisecond(millis).ok());
         let since = now.map(|now| now.to_string()).unwrap_or_default();
         let none = (None, None, None, None);
-        Self { bench, tell, number: 0, round: none.0, calls: none.1, serving: none.2, head: String::new(), untold: none.3, since }
+        Self {
+            bench,
+            tell,
+            number: 0,
+            round: none.0,
+            calls: none.1,
+            serving: none.2,
+            head: String::new(),
+            untold: none.3,
+            refused: vec![],
+            since,
+        }
     }
 
     /// Publishes what the folder says now.
@@ -68,6 +81,7 @@ impl Publishes {
 
     /// Tries the cases again.
     pub(super) fn begin_cases(&mut self) {
+        self.refused.clear();
         self.begin();
     }
 
@@ -81,7 +95,8 @@ impl Publishes {
         match step {
             Step::Published { upload, record, took, problems } => {
                 self.tell_untold()?;
-                _ = watch.more.send(upload.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect());
+                self.refused.clear();
+                watch.add(upload.files(), BTreeSet::new());
                 let version = text(&record, "version").to_owned();
                 if let Some(bundle) = &upload.bundle {
                     bundle.map.keep(&self.bench.folder, &version);
@@ -105,8 +120,18 @@ impl Publishes {
                 problems.iter().try_for_each(|problem| self.bench.teller.problem(problem))?;
             }
             _ if is_past => {}
-            Step::Same { upload } => _ = watch.more.send(upload.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect()),
-            Step::Refused(problems) => {
+            Step::Same { upload } => {
+                self.refused.clear();
+                watch.add(upload.files(), BTreeSet::new());
+            }
+            Step::Refused { problems, files } => {
+                let hindering = hindering(&self.bench.folder, &problems);
+                // A bundle is tried again without being saved: what comes of it is told where that is something else.
+                let is_told = !hindering.is_empty() && problems == self.refused;
+                watch.add(files, hindering);
+                if is_told {
+                    return Ok(());
+                }
                 self.tell_untold()?;
                 for problem in &problems {
                     self.bench.teller.problem(problem)?;
@@ -115,6 +140,7 @@ impl Publishes {
                     Some(serving) => format!("          {} serves on", short(&serving.version)),
                     None => format!("          nothing is served yet, on {}", self.bench.host.url),
                 })?;
+                self.refused = problems;
             }
             Step::Late => self.tell_untold()?,
             Step::Looked(looked) => self.tell_looked(&looked)?,

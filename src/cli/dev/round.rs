@@ -1,6 +1,7 @@
 //! One save: published, and then looked at by the compiler and its cases.
 
 use std::{
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -30,8 +31,8 @@ pub(super) enum Step {
     Published { upload: Arc<Upload>, record: Value, took: Duration, problems: Vec<Problem> },
     /// It is the same that serves already.
     Same { upload: Arc<Upload> },
-    /// It does not: what served before goes on.
-    Refused(Vec<Problem>),
+    /// It does not: what served before goes on. With the files that it is made of, as far as it came to that.
+    Refused { problems: Vec<Problem>, files: Vec<PathBuf> },
     /// What is found in it takes longer.
     Late,
     /// What was found in it.
@@ -58,7 +59,7 @@ pub(super) async fn run(bench: Arc<Bench>, number: u64, tell: Tell) {
     let (upload, secrets) = match read(&bench).await {
         Ok(read) => read,
         Err(problems) => {
-            tell(Step::Refused(problems));
+            tell(Step::Refused { problems, files: vec![] });
             return;
         }
     };
@@ -71,7 +72,7 @@ pub(super) async fn run(bench: Arc<Bench>, number: u64, tell: Tell) {
                 none if none.is_empty() => vec![Problem::new("host", Place::file("tool.json"), error.message.clone())],
                 problems => problems,
             };
-            tell(stopped(error, problems));
+            tell(stopped(error, problems, &upload));
             return;
         }
     };
@@ -88,14 +89,14 @@ pub(super) async fn run(bench: Arc<Bench>, number: u64, tell: Tell) {
         Ok(found) => Step::Looked(found),
         Err(error) => {
             let problems = vec![Problem::new("cases", Place::file(cases::FILE), error.message.clone())];
-            stopped(error, problems)
+            stopped(error, problems, &upload)
         }
     });
 }
 
 /// What a round comes to that does not go on: only a host that is not there ends those after it too.
-fn stopped(error: Error, problems: Vec<Problem>) -> Step {
-    if is_away(&error) { Step::Broke(error) } else { Step::Refused(problems) }
+fn stopped(error: Error, problems: Vec<Problem>, upload: &Upload) -> Step {
+    if is_away(&error) { Step::Broke(error) } else { Step::Refused { problems, files: upload.files() } }
 }
 
 async fn read(bench: &Bench) -> std::result::Result<(Upload, Arc<Vec<Secret>>), Vec<Problem>> {

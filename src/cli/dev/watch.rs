@@ -15,6 +15,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use crate::cli::tool::place::Problem;
+
 /// How long nothing has to be written before it is read: editors write more than once.
 const QUIET: Duration = Duration::from_millis(50);
 /// How long one waits for that.
@@ -28,12 +30,20 @@ const LOOK_ALONE: Duration = Duration::from_millis(200);
 const FILES: [&str; 9] =
     ["tool.json", "handler.ts", "handler.js", "response.json", "cases.jsonc", "tsconfig.json", "tool.d.ts", "globals.d.ts", ".env.dev"];
 
+/// What is written where packages are installed: of npm, of pnpm, and of all of them.
+const INSTALLED: [&str; 4] = ["package.json", "node_modules/.package-lock.json", "node_modules/.modules.yaml", "node_modules"];
+
 /// What tells a file from what it was: where it is on the disk, how long it is, and when it was written.
 type Look = (u64, u64, i64, i64);
+
+/// Files to watch from here on, and what to look at for the time being.
+type More = (Vec<PathBuf>, BTreeSet<PathBuf>);
 
 /// A folder that is watched.
 struct Watch {
     files: BTreeSet<PathBuf>,
+    /// Files and folders that are looked at besides, for the time being.
+    meanwhile: BTreeSet<PathBuf>,
     folders: BTreeSet<PathBuf>,
     watcher: Option<RecommendedWatcher>,
     hints: mpsc::Receiver<()>,
@@ -42,7 +52,7 @@ struct Watch {
 
 /// A folder that a task of its own watches: however much happens besides, a change is heard.
 pub(super) struct Watched {
-    pub(super) more: mpsc::UnboundedSender<Vec<PathBuf>>,
+    more: mpsc::UnboundedSender<More>,
     changes: mpsc::Receiver<()>,
 }
 
@@ -51,13 +61,16 @@ impl Watched {
     pub(super) fn of(folder: &Path, env: Option<&Path>) -> Self {
         let mut watch = Watch::of(folder);
         watch.add(env.and_then(|env| path::absolute(env).ok()));
-        let (more, mut files) = mpsc::unbounded_channel::<Vec<PathBuf>>();
+        let (more, mut files) = mpsc::unbounded_channel::<More>();
         let (change, changes) = mpsc::channel(1);
         tokio::spawn(async move {
             loop {
                 tokio::select! {
                     more = files.recv() => match more {
-                        Some(more) => watch.add(more),
+                        Some((files, meanwhile)) => {
+                            watch.add(files);
+                            watch.mind(meanwhile);
+                        }
                         None => return,
                     },
                     () = watch.changed() => {
@@ -70,6 +83,13 @@ impl Watched {
             }
         });
         Self { more, changes }
+    }
+
+    /// Watches these files too from here on, and `meanwhile` until it is told of others: what is new among them counts as changed, since it
+    /// may have been before it was watched.
+    pub(super) fn add(&self, files: Vec<PathBuf>, meanwhile: BTreeSet<PathBuf>) {
+        // One that has ended watches nothing.
+        _ = self.more.send((files, meanwhile));
     }
 
     /// Waits for the next change.
@@ -89,7 +109,8 @@ impl Watch {
                 _ = hint.try_send(());
             }
         });
-        let mut watch = Self { files: BTreeSet::new(), folders: BTreeSet::new(), watcher: watcher.ok(), hints, seen: BTreeMap::new() };
+        let (files, meanwhile, folders) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut watch = Self { files, meanwhile, folders, watcher: watcher.ok(), hints, seen: BTreeMap::new() };
         watch.add(FILES.iter().map(|name| folder.join(name)));
         watch
     }
@@ -111,6 +132,12 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// Looks at these besides, in place of those before.
+    fn mind(&mut self, paths: BTreeSet<PathBuf>) {
+        self.meanwhile = paths;
+        self.seen.retain(|path, _| self.files.contains(path) || self.meanwhile.contains(path));
     }
 
     /// Waits until one of them has changed, and nothing is written any more.
@@ -143,8 +170,23 @@ impl Watch {
     }
 
     fn look(&self) -> BTreeMap<PathBuf, Option<Look>> {
-        self.files.iter().map(|file| (file.clone(), look(file))).collect()
+        self.files.union(&self.meanwhile).map(|file| (file.clone(), look(file))).collect()
     }
+}
+
+/// What a bundle that cannot be made hangs on: where something is wrong, what is not there, and what is installed. Nothing, where it is not
+/// for the bundle.
+pub(super) fn hindering(folder: &Path, problems: &[Problem]) -> BTreeSet<PathBuf> {
+    let mut hindering: BTreeSet<_> = problems
+        .iter()
+        .filter(|problem| problem.by == "bundle")
+        .flat_map(|problem| problem.hangs_on.iter().map(PathBuf::as_path).chain([Path::new(&problem.place.file)]))
+        .map(|path| folder.join(path))
+        .collect();
+    if !hindering.is_empty() {
+        hindering.extend(folder.ancestors().flat_map(|above| INSTALLED.map(|name| above.join(name))));
+    }
+    hindering
 }
 
 fn look(file: &Path) -> Option<Look> {
@@ -154,6 +196,7 @@ fn look(file: &Path) -> Option<Look> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::tool::place::Place;
 
     /// Whether a change is seen within some seconds.
     async fn seen(watch: &mut Watch) -> bool {
@@ -194,5 +237,26 @@ mod tests {
         watch.add([lib.join("x.ts")]);
         fs::write(lib.join("x.ts"), "22").unwrap();
         assert!(seen(&mut watch).await);
+    }
+
+    #[tokio::test]
+    async fn what_hinders_a_bundle_is_watched_until_something_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let problem = Problem::new("bundle", Place::at("lib/a.ts", 1, 1), "no");
+        assert!(hindering(folder.path(), &[Problem::new("host", Place::file("lib/a.ts"), "no")]).is_empty());
+        let hindering = hindering(folder.path(), &[problem]);
+        let mut watch = Watch::of(folder.path());
+        watch.mind(hindering.clone());
+        assert!(seen(&mut watch).await, "it may have been mended before");
+        watch.mind(hindering);
+        assert!(timeout(Duration::from_millis(300), watch.changed()).await.is_err());
+        fs::create_dir_all(folder.path().join("lib")).unwrap();
+        fs::write(folder.path().join("lib/a.ts"), "1").unwrap();
+        assert!(seen(&mut watch).await, "mended");
+        fs::create_dir(folder.path().join("node_modules")).unwrap();
+        assert!(seen(&mut watch).await, "installed");
+        watch.mind(BTreeSet::new());
+        fs::write(folder.path().join("lib/a.ts"), "22").unwrap();
+        assert!(timeout(Duration::from_millis(300), watch.changed()).await.is_err());
     }
 }

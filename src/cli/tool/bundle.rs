@@ -88,7 +88,7 @@ impl Bundle {
         let takes = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
         let what = if self.is_made { "the bundle" } else { "the handler" };
         let message = format!("{what} has {has} bytes, and a host takes {limit}{raise}{takes}");
-        Err(vec![Problem::new("bundle", Place::file(tool.handler_file()), message)])
+        Err(vec![Problem::new("bundle", Place::file(tool.handler_file()), message).hanging_on(self.files)])
     }
 }
 
@@ -154,7 +154,11 @@ fn problems(told: &str, folder: &Path) -> Vec<Problem> {
     for error in told.split(ERROR).skip(1) {
         let message = error.lines().next().unwrap_or_default();
         let place = error.lines().nth(2).and_then(|line| placed(line, folder)).unwrap_or_else(|| Place::file("handler"));
-        let message = match message.strip_prefix("Could not resolve ").map(|name| name.trim_matches('"')) {
+        let missing = message.strip_prefix("Could not resolve ").map(|name| name.trim_matches('"'));
+        // It may be found with another ending, or once its folder is there.
+        let target = missing.filter(|name| name.starts_with(['.', '/'])).map(|name| Path::new(&place.file).with_file_name(name));
+        let hangs_on = target.iter().flat_map(|target| [Some(target.as_path()), target.parent()]).flatten().map(Path::to_owned).collect();
+        let message = match missing {
             Some(name) if error.contains(BUILT_INTO_NODE) => match package(&place.file) {
                 Some(package) => format!("the package `{package}` needs Node's `{name}`, and a tool has no Node: it needs another one"),
                 None => format!("`{name}` is Node's, and a tool has no Node"),
@@ -163,7 +167,7 @@ fn problems(told: &str, folder: &Path) -> Vec<Problem> {
             Some(name) => format!("the package `{name}` is not installed: npm i {name}"),
             None => message.to_owned(),
         };
-        found.push(Problem::new("bundle", place, message));
+        found.push(Problem::new("bundle", place, message).hanging_on(hangs_on));
     }
     found
 }
@@ -196,6 +200,16 @@ mod tests {
                 "lib/x.ts:1:34  Unexpected \";\"",
             ]
         );
+    }
+
+    #[test]
+    fn what_is_not_there_hangs_on_its_file_and_its_folder() {
+        let hangs_on = |name: &str| {
+            let told = format!("✘ [ERROR] Could not resolve \"{name}\"\n\n    lib/a.ts:1:9:\n");
+            problems(&told, Path::new("/none")).remove(0).hangs_on
+        };
+        assert_eq!(hangs_on("../other/x"), [Path::new("lib/../other/x"), Path::new("lib/../other")]);
+        assert!(hangs_on("ms").is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Where in a folder something is wrong: file, line and column, as editors jump to them.
 
-use std::fmt;
+use std::{fmt, path::PathBuf};
 
 use serde::Serialize;
 
@@ -24,6 +24,9 @@ pub(crate) struct Problem {
     /// Who says so: `tool`, `bundle`, `host`, `types` or `cases`.
     pub(crate) by: &'static str,
     pub(crate) message: String,
+    /// Files and folders, from the tool's on, that it may be mended by besides that of its place.
+    #[serde(skip)]
+    pub(crate) hangs_on: Vec<PathBuf>,
 }
 
 impl Place {
@@ -70,7 +73,12 @@ impl fmt::Display for Place {
 
 impl Problem {
     pub(crate) fn new(by: &'static str, place: Place, message: impl Into<String>) -> Self {
-        Self { place, by, message: message.into() }
+        Self { place, by, message: message.into(), hangs_on: vec![] }
+    }
+
+    #[must_use]
+    pub(super) fn hanging_on(self, hangs_on: Vec<PathBuf>) -> Self {
+        Self { hangs_on, ..self }
     }
 }
 

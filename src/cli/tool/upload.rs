@@ -1,6 +1,6 @@
 //! What a folder is published as, and what a host finds wrong with it, told by the folder's own files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
@@ -50,6 +50,11 @@ impl Upload {
             body.insert("handler".to_owned(), handler);
         }
         body
+    }
+
+    /// The builder's own files that its handler is made of.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect()
     }
 
     /// What a host refused an upload for, by the places of the folder. Empty where it is not about the upload.
@@ -122,7 +127,7 @@ pub(crate) fn refused(problems: &[Problem]) -> Error {
 /// # Errors
 ///
 /// Where there is none.
-pub(crate) fn here() -> Result<std::path::PathBuf> {
+pub(crate) fn here() -> Result<PathBuf> {
     let here = std::env::current_dir()?;
     let found = here.ancestors().find(|folder| folder.join("tool.json").is_file());
     found

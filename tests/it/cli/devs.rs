@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 
 use super::{
-    folders::{begun, edit},
+    folders::{begun, edit, packages},
     harness::Shell,
 };
 use crate::harness::signal;
@@ -143,6 +143,53 @@ async fn second_dev_of_a_folder_says_so_and_one_that_was_killed_leaves_nothing_i
 }
 
 #[tokio::test]
+async fn what_a_bundle_lacked_is_served_once_it_is_there() {
+    let shell = Shell::new();
+    shell.run(&["init", "shout"]).await.is(0);
+    let folder = shell.home().join("shout");
+    fs::remove_file(folder.join("cases.jsonc")).unwrap();
+    let own = folder.join("node_modules");
+    fs::create_dir(&own).unwrap();
+    std::os::unix::fs::symlink(packages().join(".bin"), own.join(".bin")).unwrap();
+    let import = |from: &str| {
+        fs::write(folder.join("handler.ts"), format!("import text from \"{from}\";\nexport default () => ({{ text }});\n")).unwrap()
+    };
+    import("./lib/a.ts");
+    fs::create_dir(folder.join("lib")).unwrap();
+    fs::write(folder.join("lib/a.ts"), "export default ;\n").unwrap();
+    let mut dev = Dev::start(&shell, &folder, &["--no-types"]);
+    dev.says("lib/a.ts:1:16  Unexpected \";\"").await;
+    dev.says("nothing is served yet").await;
+    fs::write(folder.join("lib/a.ts"), "export default \"mended\";\n").unwrap();
+    dev.says("published").await;
+    assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "mended");
+
+    // Without its ending, in a folder that is not there.
+    import("./other/util");
+    dev.says("handler.ts:1:18  `./other/util` is not there").await;
+    fs::create_dir(folder.join("other")).unwrap();
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    fs::write(folder.join("other/util.ts"), "export default \"made\";\n").unwrap();
+    dev.says("published").await;
+    assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "made");
+
+    import("late");
+    dev.says("handler.ts:1:18  the package `late` is not installed: npm i late").await;
+    fs::create_dir(own.join("late")).unwrap();
+    fs::write(own.join("late/index.js"), "export default \"installed\";\n").unwrap();
+    fs::write(own.join("late/package.json"), "{\"name\": \"late\", \"version\": \"1.0.0\", \"main\": \"index.js\"}").unwrap();
+    fs::write(own.join(".package-lock.json"), "{}").unwrap();
+    dev.says("published").await;
+    assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "installed");
+
+    // Each is told once, however often it was tried.
+    for told in ["Unexpected", "is not there", "is not installed"] {
+        assert_eq!(dev.said().iter().filter(|line| line.contains(told)).count(), 1, "{told}: {:#?}", dev.said());
+    }
+    dev.end(rustix::process::Signal::TERM).await;
+}
+
+#[tokio::test]
 async fn secret_that_is_not_taken_is_told_with_its_line_and_ends_nothing() {
     let shell = Shell::new();
     let folder = begun(&shell, "shout").await;
@@ -234,7 +281,7 @@ async fn call_in_a_folder_trusts_no_note_that_came_with_it_and_shows_its_host_no
     let folder = begun(&shell, "shout").await;
     let call = ["call", "shout", "--json", "{\"text\":\"hi\"}"];
     let other = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    fs::create_dir(folder.join(".tollhouse")).unwrap();
+    fs::create_dir_all(folder.join(".tollhouse")).unwrap();
     let note = json!({ "url": format!("http://{}", other.local_addr().unwrap()), "pid": 1 });
     fs::write(folder.join(".tollhouse/dev.json"), note.to_string()).unwrap();
     shell.run_in(&folder, &call).await.is(5);
