@@ -157,9 +157,7 @@ async fn source(
     // What it was made of is here, and nothing has changed there.
     let upload = Upload::of(folder).await.ok();
     let is_made = upload.as_ref().and_then(|upload| upload.bundle.as_ref()).filter(|bundle| bundle.is_made);
-    if base.is_some_and(|base| base.version == version) && is_made.is_some()
-        || is_made.is_some_and(|bundle| bundle.source == theirs)
-    {
+    if base.is_some_and(|base| base.version == version) && is_made.is_some() || is_made.is_some_and(|bundle| bundle.source == theirs) {
         return Ok((None, None));
     }
     if is_made.is_some() || name != tool.handler_file() {

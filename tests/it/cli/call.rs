@@ -201,7 +201,8 @@ async fn the_same_request_is_not_paid_for_while_another_process_pays() {
         "error: another process is paying for the same request, by {id}.  nothing was signed\n\
          hint: once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"
     ));
-    let (first, besides) = tokio::join!(child.wait_with_output(), shell.run(&[&again[..], &["--again"]].concat()));
+    let besides = [&again[..], &["--again"]].concat();
+    let (first, besides) = tokio::join!(child.wait_with_output(), shell.run(&besides));
     assert_eq!(first.unwrap().stdout, besides.is(0).stdout.as_bytes());
     shell.run(&["call", "--resume", &id]).await.is(0).said(r#"{"n":1.5}"#);
     assert_eq!(left(&shell).await, 994_000);

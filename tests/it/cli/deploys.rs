@@ -166,7 +166,10 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toLowerCase"));
     // Nothing was changed in it since.
     there.run_in(&folder, &["pull"]).await.is(0).said("shout is here as the host has it, revision 1").warned("");
-    here.run_in(&folder, &YES).await.is(1).warned("error: shout is on … already, at revision 1, and this folder was not published there\n…");
+    here.run_in(&folder, &YES)
+        .await
+        .is(1)
+        .warned("error: shout is on … already, at revision 1, and this folder was not published there\n…");
 }
 
 #[tokio::test]
