@@ -107,10 +107,23 @@ async fn set(session: &Session, args: SetArgs) -> Result {
     })
 }
 
-/// `NAME=value` lines: comments, empty lines, `export ` and quotes around a value are as everywhere.
-pub(crate) fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
+/// The secrets of a file, which names one at least.
+fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
     let text = places::read(file)?.map(Zeroizing::new);
     let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
+    let values = in_lines(&text, file)?;
+    if values.is_empty() {
+        return Err(Error::usage(format!("`{}` names no secret", file.display())));
+    }
+    Ok(values.into_iter().map(|(_, name, value)| (name, value)).collect())
+}
+
+/// `NAME=value` lines of a file, each with its number: comments, empty lines, `export ` and quotes around a value are as everywhere.
+///
+/// # Errors
+///
+/// A line that is of another form.
+pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, Hidden)>> {
     let mut values = Vec::new();
     for (number, row) in (1..).zip(text.lines()) {
         let row = row.trim();
@@ -124,9 +137,9 @@ pub(crate) fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
         if name.is_empty() {
             return Err(wrong());
         }
-        values.push((name.to_owned(), quoted.unwrap_or(value).to_owned().into()));
+        values.push((number, name.to_owned(), quoted.unwrap_or(value).to_owned().into()));
     }
-    if values.is_empty() { Err(Error::usage(format!("`{}` names no secret", file.display()))) } else { Ok(values) }
+    Ok(values)
 }
 
 async fn told(session: &Session, args: OfArgs) -> Result {

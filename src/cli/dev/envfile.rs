@@ -27,20 +27,9 @@ pub(super) fn read(folder: &Path, named: Option<&Path>) -> Result<Vec<Secret>, P
     if text.is_none() && named.is_some() {
         return Err(wrong(Error::usage("is not there")));
     }
-    let lines = text.map(|text| lines(&text)).unwrap_or_default();
-    if lines.is_empty() {
-        return Ok(vec![]);
-    }
-    let values = secrets::in_file(path).map_err(wrong)?;
-    let mut lines = lines.into_iter();
-    let secret = |(name, value)| Secret { name, value, place: Place { line: lines.next(), ..Place::file(&file) } };
+    let values = text.map_or(Ok(vec![]), |text| secrets::in_lines(&text, path)).map_err(wrong)?;
+    let secret = |(line, name, value)| Secret { name, value, place: Place { line: Some(line), ..Place::file(&file) } };
     Ok(values.into_iter().map(secret).collect())
-}
-
-/// Numbers of the lines that say something.
-fn lines(text: &str) -> Vec<u32> {
-    let says = |row: &str| !row.is_empty() && !row.starts_with('#');
-    (1..).zip(text.lines()).filter(|(_, row)| says(row.trim())).map(|(number, _)| number).collect()
 }
 
 #[cfg(test)]
