@@ -39,8 +39,11 @@ pub(crate) struct Ready<K, T> {
     making: Mutex<HashMap<K, Turn>>,
 }
 
-/// Of those who make the same, with when and why the last of them made nothing.
-type Turn = Arc<tokio::sync::Mutex<Option<(Instant, String)>>>;
+/// When and why the last of those who make the same made nothing.
+type Failed = Option<(Instant, String)>;
+
+/// Of those who make the same.
+type Turn = Arc<tokio::sync::Mutex<Failed>>;
 
 struct Held<K, T> {
     all: HashMap<K, One<T>>,
@@ -184,7 +187,7 @@ pub(crate) struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
     ready: &'r Ready<K, T>,
     key: K,
     lock: Option<Turn>,
-    turn: Option<OwnedMutexGuard<Option<(Instant, String)>>>,
+    turn: Option<OwnedMutexGuard<Failed>>,
 }
 
 impl<K: Clone + Eq + Hash, T: Kept> Making<'_, K, T> {

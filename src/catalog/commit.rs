@@ -59,6 +59,13 @@ impl Catalog {
         Ok(Before { live, row })
     }
 
+    /// The same for who does not hold it, and goes on without: with its source, where that can be read.
+    pub(super) async fn read_at(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
+        let _ready = self.find(slug).await;
+        let _one = self.changing.lock().await;
+        self.at_revision(slug, if_match).await
+    }
+
     /// What calls take of an endpoint that is stored so. Where none has asked for it, it lacks its source: nobody needs that to hold it
     /// back, and a bucket may take its time.
     fn at_hand(&self, stored: &Endpoint) -> Result<Arc<Live>, PublishError> {
@@ -71,13 +78,6 @@ impl Catalog {
         let (live, gone) = self.ready.keep(&stored.slug, Arc::clone(&made), || true).unwrap_or_else(|| (made, Vec::new()));
         self.let_rest(&gone);
         Ok(live)
-    }
-
-    /// The same for who does not hold it, and goes on without: with its source, where that can be read.
-    pub(super) async fn read_at(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
-        let _ready = self.find(slug).await;
-        let _one = self.changing.lock().await;
-        self.at_revision(slug, if_match).await
     }
 
     /// Commits a change and shows it. For who holds the lock of changes: a worker is asked before.
