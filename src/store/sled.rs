@@ -229,8 +229,8 @@ impl SledStore {
         let _still = self.still();
         let mut last = None;
         let mut found = 0;
-        for key in self.moment.tree().range::<Vec<u8>, _>(range).keys().take(some) {
-            last = Some(key?);
+        for row in rows::range(&self.moment.tree(), range).take(some) {
+            last = Some(row?.0);
             found += 1;
         }
         Ok((found, last.map(|last| last.to_vec())))
@@ -266,7 +266,7 @@ impl Store for SledStore {
         let _still = self.still();
         let most = range.bytes;
         let tree = self.moment.tree();
-        let found = tree.range::<Vec<u8>, _>(bounds(space, range));
+        let found = rows::range(&tree, bounds(space, range));
         let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
             let (key, head) = pair.map_err(away)?;
             let key = key[1..].to_vec();

@@ -8,7 +8,7 @@ use crate::store::journal::{AskFree, Damage, ask_system};
 /// Settings of the store on disk.
 #[derive(Clone)]
 pub struct SledConfig {
-    /// Pages read before that stay in memory, in bytes on disk: there they take up to four times as much. Default: 32 MiB.
+    /// Pages read before that stay in memory, in bytes on disk: there they take several times as much. Default: 24 MiB.
     pub cache_bytes: u64,
     /// How long to wait for another process to let go of the folder. Default: 1 s.
     pub lock_patience: Duration,
@@ -32,7 +32,7 @@ pub struct SledConfig {
 impl Default for SledConfig {
     fn default() -> Self {
         Self {
-            cache_bytes: 32 * 1024 * 1024,
+            cache_bytes: 24 * 1024 * 1024,
             lock_patience: Duration::from_secs(1),
             segment_bytes: 64 * 1024 * 1024,
             checkpoint_bytes: 256 * 1024 * 1024,

@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use sled::Tree;
 
-use super::{away::away, values};
+use super::{away::away, rows, values};
 use crate::store::{
     Space, Stake, StoreError,
     journal::{Total, Totals},
@@ -48,7 +48,7 @@ impl Recount {
         let start = self.place.clone().map_or_else(|| Bound::Included(vec![space as u8]), Bound::Excluded);
         let end = Bound::Excluded(vec![space as u8 + 1]);
         let (mut last, mut bytes) = (None, 0);
-        for row in tree.range::<Vec<u8>, _>((start, end)).take(SOME) {
+        for row in rows::range(tree, (start, end)).take(SOME) {
             let (place, head) = row.map_err(away)?;
             let weight = values::weigh(tree, space as u8, &place[1..], &head)?;
             self.found.change(None, Some(weight));
