@@ -50,13 +50,20 @@ pub struct Entry {
     pub(super) words: Slot,
     /// What is asked of its limits and its tier; `None` where nothing is.
     pub(super) asked: Option<Arc<String>>,
-    status: Status,
-    taken_down: bool,
-    held: bool,
-    rejected: bool,
-    takes_objects: bool,
-    /// Whether an admin suspended its owner.
-    pub(super) owner_suspended: bool,
+    marks: Marks,
+}
+
+bitflags::bitflags! {
+    /// What is so of an endpoint.
+    #[derive(Debug, Clone, Copy)]
+    struct Marks: u8 {
+        const PAUSED = 1;
+        const TAKEN_DOWN = 1 << 1;
+        const HELD = 1 << 2;
+        const REJECTED = 1 << 3;
+        const TAKES_OBJECTS = 1 << 4;
+        const OWNER_SUSPENDED = 1 << 5;
+    }
 }
 
 /// There are a million of them.
@@ -139,6 +146,13 @@ impl Card {
     /// What of it is held in memory.
     pub(super) fn entry(&self, slug: Slug, owner_suspended: bool) -> Entry {
         let tags: BTreeSet<_> = self.tags.iter().map(|tag| tag.to_ascii_lowercase()).collect();
+        let mut marks = Marks::empty();
+        marks.set(Marks::PAUSED, self.paused);
+        marks.set(Marks::TAKEN_DOWN, self.taken_down);
+        marks.set(Marks::HELD, self.held);
+        marks.set(Marks::REJECTED, self.rejected);
+        marks.set(Marks::TAKES_OBJECTS, self.takes_objects);
+        marks.set(Marks::OWNER_SUSPENDED, owner_suspended);
         Entry {
             slug,
             id: self.id.packed(),
@@ -151,12 +165,7 @@ impl Card {
             tags: tags.into_iter().map(Arc::from).collect(),
             words: Slot::MAX,
             asked: self.asked.clone().map(Arc::new),
-            status: if self.paused { Status::Paused } else { Status::Active },
-            taken_down: self.taken_down,
-            held: self.held,
-            rejected: self.rejected,
-            takes_objects: self.takes_objects,
-            owner_suspended,
+            marks,
         }
     }
 }
@@ -183,7 +192,9 @@ impl Entry {
     /// Whether it takes calls.
     #[must_use]
     pub fn availability(&self) -> Availability {
-        Availability::of(self.taken_down, self.held, self.owner_suspended, self.status)
+        let status = if self.marks.contains(Marks::PAUSED) { Status::Paused } else { Status::Active };
+        let has = |mark| self.marks.contains(mark);
+        Availability::of(has(Marks::TAKEN_DOWN), has(Marks::HELD), has(Marks::OWNER_SUSPENDED), status)
     }
 
     /// Whether it takes calls.
@@ -195,7 +206,7 @@ impl Entry {
     /// Where it stands.
     #[must_use]
     pub fn state(&self) -> EndpointState {
-        EndpointState::of(self.availability(), self.rejected)
+        EndpointState::of(self.availability(), self.marks.contains(Marks::REJECTED))
     }
 
     /// Whether everyone may see it: not while an admin holds it back.
@@ -213,13 +224,18 @@ impl Entry {
     /// Whether agents call it by the name of a tool: it takes calls, and arguments that have names.
     #[must_use]
     pub fn is_tool(&self) -> bool {
-        self.takes_objects && self.is_active()
+        self.marks.contains(Marks::TAKES_OBJECTS) && self.is_active()
     }
 
     /// Whether it has this tag, in any case.
     #[must_use]
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|has| has.eq_ignore_ascii_case(tag))
+    }
+
+    /// Has it stand as it does where its owner is suspended, or is not.
+    pub(super) fn suspend_owner(&mut self, suspended: bool) {
+        self.marks.set(Marks::OWNER_SUSPENDED, suspended);
     }
 
     /// What is asked of its limits and its tier.

@@ -64,7 +64,7 @@ impl Catalog {
             self.show(|snapshot| {
                 for entry in some {
                     let mut entry = Entry::clone(entry);
-                    entry.owner_suspended = now.suspended;
+                    entry.suspend_owner(now.suspended);
                     snapshot.put(entry, None);
                 }
             });

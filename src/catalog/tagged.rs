@@ -62,18 +62,19 @@ impl Comparable<Tagged> for At<'_> {
 
 impl Tags {
     /// The tags of all of these, which come by name.
-    pub(super) fn of<'e>(entries: impl Iterator<Item = &'e Arc<Entry>>) -> Self {
-        let mut kinds = HashMap::<Arc<str>, Vec<Tagged>>::new();
+    pub(super) fn of<'e>(entries: impl Iterator<Item = &'e Arc<Entry>> + Clone) -> Self {
+        let mut counts = HashMap::<&Arc<str>, usize>::new();
+        entries.clone().flat_map(|entry| &entry.tags).for_each(|tag| *counts.entry(tag).or_default() += 1);
+        // Each as long as it becomes: there are millions.
+        let mut kinds: HashMap<_, _> = counts.into_iter().map(|(tag, count)| (tag, Vec::with_capacity(count))).collect();
         for tagged in entries.flat_map(tagged) {
-            let tag = &tagged.0.tags[tagged.1 as usize];
-            match kinds.get_mut(tag) {
-                Some(all) => all.push(tagged),
-                None => _ = kinds.insert(Arc::clone(tag), vec![tagged]),
+            if let Some(all) = kinds.get_mut(&tagged.0.tags[tagged.1 as usize]) {
+                all.push(tagged);
             }
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
         kinds.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        let counts = kinds.iter().map(|(tag, all)| (Arc::clone(tag), all.len())).collect();
+        let counts = kinds.iter().map(|(tag, all)| (Arc::clone(*tag), all.len())).collect();
         let all: Sorted<_> = kinds.into_iter().flat_map(|(_, all)| all).collect();
         debug_assert!(all.iter().is_sorted(), "entries that do not come by name");
         Self { counts, all }

@@ -1,8 +1,9 @@
 //! Slugs: the unique names in `/tools/{slug}`.
 
-use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
+use std::{borrow::Borrow, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 /// Names that paths, pages or MCP tools of the host have taken.
 pub(super) const RESERVED: &[&str] = &[
@@ -27,10 +28,10 @@ pub(super) const RESERVED: &[&str] = &[
     "x402",
 ];
 
-/// An endpoint's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, none of [`RESERVED`].
+/// An endpoint's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, none of [`RESERVED`]. Up to 23 letters take no memory beside it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
-pub struct Slug(Arc<str>);
+pub struct Slug(SmolStr);
 
 /// A text that cannot be a slug.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
