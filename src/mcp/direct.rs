@@ -85,7 +85,7 @@ impl<'a> Plain<'a> {
             None => false,
             Some(capabilities) => {
                 let named = sole(headers, "mcp-name") == Some(name);
-                if !named || listed.in_headers || (listed.long_running && capabilities.supports_tasks()) {
+                if !named || listed.in_headers.is_some() || (listed.long_running && capabilities.supports_tasks()) {
                     return None;
                 }
                 extension::declared(&capabilities)

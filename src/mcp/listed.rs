@@ -24,11 +24,11 @@ pub(super) const SEARCH: &str = "search_tools";
 /// A tool as it is listed, and what a call of it has to heed.
 #[derive(Debug)]
 pub(super) struct Listed {
-    pub(super) tool: Tool,
+    pub(super) name: Box<str>,
     pub(super) long_running: bool,
-    /// Some of its arguments are repeated in `Mcp-Param-*` headers.
-    pub(super) in_headers: bool,
-    /// The tool as it is sent.
+    /// Its input's schema, where some arguments are repeated in `Mcp-Param-*` headers.
+    pub(super) in_headers: Option<Arc<JsonObject>>,
+    /// The tool as it is sent. What it was written from takes several times as much.
     pub(super) json: Box<RawValue>,
     /// The same before 2026-07-28, where that is another.
     legacy: Option<Box<RawValue>>,
@@ -59,9 +59,15 @@ impl Mcp {
 impl Listed {
     pub(super) fn of(tool: Tool) -> Self {
         let sent = |tool: &Tool| to_raw_value(tool).expect("tools have text keys");
-        let (json, legacy) = (sent(&tool), for_legacy(tool.clone()));
-        let legacy = (legacy.output_schema != tool.output_schema).then(|| sent(&legacy));
-        Self { tool, long_running: false, in_headers: false, json, legacy }
+        let (name, json) = (tool.name.as_ref().into(), sent(&tool));
+        let differs = tool.output_schema.as_deref().is_some_and(|schema| !is_of_objects(schema));
+        let legacy = differs.then(|| sent(&for_legacy(tool)));
+        Self { name, long_running: false, in_headers: None, json, legacy }
+    }
+
+    /// The tool as it is sent, read again.
+    pub(super) fn tool(&self, era: Era) -> Tool {
+        serde_json::from_str(self.json_of(era).get()).expect("it was written from one")
     }
 
     pub(super) fn json_of(&self, era: Era) -> &RawValue {
@@ -72,9 +78,10 @@ impl Listed {
 impl Maker {
     /// The tool that an endpoint is; `None` for one that cannot be any.
     fn make(&self, live: &Shown) -> Option<Form> {
-        let listed = Listed::of(tool(self, live)?);
+        let tool = tool(self, live)?;
+        let in_headers = names_headers(&live.endpoint.input_schema).then(|| Arc::clone(&tool.input_schema));
         let long_running = live.endpoint.long_running(self.long_running_ms);
-        Some(Arc::new(Listed { long_running, in_headers: names_headers(&live.endpoint.input_schema), ..listed }))
+        Some(Arc::new(Listed { long_running, in_headers, ..Listed::of(tool) }))
     }
 }
 
@@ -109,7 +116,7 @@ fn description(maker: &Maker, live: &Shown) -> String {
 }
 
 /// A tool as the revisions before 2026-07-28 have it: structured results are objects there.
-pub(super) fn for_legacy(mut tool: Tool) -> Tool {
+fn for_legacy(mut tool: Tool) -> Tool {
     tool.output_schema = tool.output_schema.filter(|schema| is_of_objects(schema));
     tool
 }

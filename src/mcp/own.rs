@@ -149,7 +149,7 @@ async fn found(services: &Services, narrowed: &Narrowed, search: Search) -> Resu
     let take = |shown: Arc<Shown>| {
         let endpoint = &shown.endpoint;
         tools.extend(of(&shown).map(|listed| {
-            json!({ "name": listed.tool.name, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
+            json!({ "name": listed.name, "title": endpoint.title, "description": endpoint.description, "priceUsd": endpoint.price_usd, "tags": endpoint.tags })
         }));
         true
     };

@@ -24,7 +24,6 @@ use super::{
     direct::has_cursor,
     extension::{self, EXTENSION},
     front::{Front, NAME, VERSION},
-    listed::for_legacy,
     narrowed::Narrowed,
     progress::Subscriber,
     refusal::told_as,
@@ -155,8 +154,7 @@ impl ServerHandler for Server {
         let page = page.ok_or_else(|| refused(&context, ErrorCode::INVALID_PARAMS, &wrong()))?;
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
         let mut result = page.told(&self.front, era);
-        let tools = page.tools.iter().map(|listed| listed.tool.clone());
-        result.tools = if era == Era::Modern { tools.collect() } else { tools.map(for_legacy).collect() };
+        result.tools = page.tools.iter().map(|listed| listed.tool(era)).collect();
         Ok(result)
     }
 
@@ -225,10 +223,11 @@ impl ServerHandler for Server {
         }
     }
 
-    /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema.
+    /// For rmcp to hold `Mcp-Param-*` headers against the tool's schema, where that names some.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         // What came here has had it made ready, and holds it.
-        tools::found(&self.front.services, name).map(|listed| listed.tool.clone())
+        let listed = tools::found(&self.front.services, name)?;
+        Some(Tool::new(listed.name.to_string(), "", Arc::clone(listed.in_headers.as_ref()?)))
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {

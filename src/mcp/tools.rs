@@ -68,7 +68,7 @@ struct PageStart {
 
 /// The tool called `name`: our own, or an active endpoint's that is ready for calls.
 pub(super) fn found(services: &Services, name: &str) -> Option<Arc<Listed>> {
-    OWN.iter().find(|own| own.tool.name == name).cloned().or_else(|| of(&*services.catalog.found(&services.settings.slug_of(name))?))
+    OWN.iter().find(|own| *own.name == *name).cloned().or_else(|| of(&*services.catalog.found(&services.settings.slug_of(name))?))
 }
 
 /// The page after `cursor`, those that find others first; `None` when the cursor is not one of ours.
@@ -82,7 +82,7 @@ pub(super) async fn page(services: &Services, narrowed: &Narrowed, cursor: Optio
     let begins = cursor.map_or(Some(PageStart::default()), |cursor| PageStart::read(&cursor::read(&list, cursor)?));
     let Some(begins) = begins else { return Ok(None) };
     let catalogue = services.catalog.all();
-    let own: Vec<_> = OWN.iter().filter(|own| narrowed.has(&own.tool.name)).cloned().collect();
+    let own: Vec<_> = OWN.iter().filter(|own| narrowed.has(&own.name)).cloned().collect();
     let mut page = Filling::default();
     let own_count = own.len();
     page.full = own.into_iter().skip(begins.passed).any(|own| !page.takes(own, None));
