@@ -40,7 +40,7 @@ const TIMES: usize = 40;
 const CONNECTIONS: usize = 16;
 
 /// What was freed is given back to the system by then.
-const GIVEN_BACK: Duration = Duration::from_secs(15);
+const GIVEN_BACK: Duration = Duration::from_secs(5);
 
 /// Kinds of rows that an endpoint has for what happened to it, not for what it is.
 const PAST: [Space; 3] = [Space::Events, Space::Audit, Space::Logs];
@@ -53,13 +53,15 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     host.stop()?;
     let rows = rows(data.path(), &id)?;
     println!(
-        "{:>9}{:>9}{:>9}{:>9}{:>9}{:>11}{:>9}{:>24}{:>24}{:>24}{:>24}{:>10}{:>8}",
+        "{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>24}{:>24}{:>24}{:>24}{:>10}{:>8}",
         "endpoints",
         "first",
         "start",
         "MB",
         "searched",
+        "MB most",
         "MB then",
+        "called",
         "disk MB",
         "a change   p50 p99",
         "a page",
@@ -218,6 +220,8 @@ fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(),
         }
         thread::sleep(Duration::from_millis(100));
     };
+    thread::sleep(GIVEN_BACK);
+    let (most, then) = (host.most_memory_mb()?, host.memory_mb()?);
     let mut random = fastrand::Rng::with_seed(1);
     let changes =
         timed(&host, |turn| Request::patch(&format!("/ai/endpoints/{SLUG}"), &json!({ "title": format!("Title {turn}") }).to_string()))?;
@@ -233,11 +237,11 @@ fn one(options: &Options, data: &Path, size: usize, beside: &Host) -> Result<(),
     let taken = load::in_turns(&[subject(beside), subject(&host)], CONNECTIONS, options.seconds)?;
     let (few, calls) = (taken[0].per_second(), taken[1].per_second());
     thread::sleep(GIVEN_BACK);
-    let then = host.memory_mb()?;
+    let called = host.memory_mb()?;
     let disk = std::process::Command::new("du").arg("-sm").arg(data).output()?;
     let disk = String::from_utf8_lossy(&disk.stdout).split_whitespace().next().unwrap_or_default().to_owned();
     println!(
-        "{size:>9}{:>8.2}s{:>8.2}s{memory:>9}{:>8.1}s{then:>11}{disk:>9}{:>24}{:>24}{:>24}{:>24}{calls:>10.0}{:>8.2}",
+        "{size:>9}{:>8.2}s{:>8.2}s{memory:>9}{:>8.1}s{most:>9}{then:>9}{called:>9}{disk:>9}{:>24}{:>24}{:>24}{:>24}{calls:>10.0}{:>8.2}",
         first.as_secs_f64(),
         start.as_secs_f64(),
         searched.as_secs_f64(),

@@ -84,9 +84,18 @@ impl Host {
 
     /// Memory that the host holds, in megabytes.
     pub(crate) fn memory_mb(&self) -> Result<u64, Failure> {
+        self.held_mb("VmRSS:")
+    }
+
+    /// The most that it has held since it was started, in megabytes.
+    pub(crate) fn most_memory_mb(&self) -> Result<u64, Failure> {
+        self.held_mb("VmHWM:")
+    }
+
+    fn held_mb(&self, what: &str) -> Result<u64, Failure> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        Ok(resident.ok_or("the system does not say what the host holds")? / 1_000)
+        let held = status.lines().find_map(|line| line.strip_prefix(what)?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        Ok(held.ok_or("the system does not say what the host holds")? * 1_024 / 1_000_000)
     }
 
     /// Seconds of processor time that its process has used.
