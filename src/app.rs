@@ -124,6 +124,7 @@ impl App {
         let signer = keys::signer(&settings.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.secrets, data)?;
         keys::agree(&replica, &admin, &signer, &ring).await?;
+        let token = admin.id();
         let signer = Arc::new(signer.telling(settings.money.offer_format));
         let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
         let config = payment_config(settings);
@@ -277,6 +278,10 @@ impl App {
         let exporter = exporter(settings, &rooms, &shared)?;
         let app = Arc::new(Self { rooms, shared, exporter });
         app.rooms.replica.follow(Arc::clone(&app.rooms.catalog) as _).await.map_err(StartError::Replica)?;
+        if let Err(error) = keys::agree_on_token(&app.rooms.replica, token).await {
+            app.rooms.replica.leave().await;
+            return Err(error.into());
+        }
         app.rooms.exchange(&app.shared.limits);
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::ship(&app.rooms, tools).await.map_err(StartError::Catalog)?;

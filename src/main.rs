@@ -28,7 +28,7 @@ use tollhouse::{
 };
 
 /// Calls are many small allocations on all threads at once: glibc's allocator is a tenth slower at that. Threads of its own give
-/// back to the system, within ten seconds, what was freed and not asked for again, whichever thread had it.
+/// back to the system, within a second (`.cargo/config.toml`), what was freed and not asked for again, whichever thread had it.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -196,7 +196,12 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         listener.map_err(|error| format!("cannot listen on `{}`, name another address in `TOLLHOUSE_LISTEN`: {error}", settings.listen))?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    let app = App::start(&settings, base_url).await?;
+    let started = tokio::select! {
+        started = App::start(&settings, base_url) => Some(started?),
+        // What it waits for may never be: another host's work, a database.
+        () = async { signals.end().await; tokio::time::sleep(settings.drain).await } => None,
+    };
+    let Some(app) = started else { return Err("it was told to end, and had not started by then".into()) };
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;

@@ -60,17 +60,34 @@ pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysEr
         .map_err(KeysError::Master)
 }
 
-/// Refuses keys with which this host could not read what others of its store write, or its receipts not be checked by what they publish, and
-/// an admin token that is not theirs: of a host that nobody else serves beside it is the store's from now on.
-pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
-    let (ours, how) =
-        (admin.id(), "TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; another one takes its place once all are stopped");
+/// Has the admin token of this host, which holds its lease by now, be that of the store.
+///
+/// # Errors
+///
+/// Where others hold theirs, and have another one: they may have begun at the same moment.
+pub(super) async fn agree_on_token(replica: &Replica, ours: String) -> Result<(), KeysError> {
     let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
-    if theirs != ours {
-        if replica.has_others().await? {
-            return Err(KeysError::Other { what: "admin token", how, ours, theirs });
-        }
-        replica.agree_on(ADMIN_TOKEN, &ours).await?;
+    if theirs == ours {
+        return Ok(());
+    }
+    if replica.has_others().await? {
+        return Err(other_token(ours, theirs));
+    }
+    Ok(replica.agree_on(ADMIN_TOKEN, &ours).await?)
+}
+
+fn other_token(ours: String, theirs: String) -> KeysError {
+    let how = "TOLLHOUSE_ADMIN_TOKEN, or `admin-token` in the data folder; another one takes its place once all are stopped";
+    KeysError::Other { what: "admin token", how, ours, theirs }
+}
+
+/// Refuses keys with which this host could not read what others of its store write, or its receipts not be checked by what they publish, and
+/// an admin token that is not theirs: that of a host that nobody else serves beside is [the store's](agree_on_token) once it has its lease.
+pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
+    let ours = admin.id();
+    let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
+    if theirs != ours && replica.has_others().await? {
+        return Err(other_token(ours, theirs));
     }
     let theirs = replica.agreed(RECEIPT_KEY, signer.kid()).await?;
     if signer.had(&theirs) {

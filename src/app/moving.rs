@@ -37,6 +37,8 @@ const FEW: u64 = 256;
 const BEARABLE: u64 = 4_096;
 /// How often commits are followed until there are few.
 const ROUNDS: u32 = 100;
+/// How long commits wait for the last changes, at most: then they go on where they were.
+const MOST_PAUSE: Duration = Duration::from_secs(2);
 /// How often it is told how many rows were copied.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
@@ -119,8 +121,13 @@ pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, 
 
     let waits = Instant::now();
     let paused = store.pause().await.map_err(BackupError::from)?;
-    let waited_for = leaving.follow(true).await.map_err(BackupError::from)?;
-    leaving.sync().await.map_err(BackupError::from)?;
+    let last = async {
+        let waited_for = leaving.follow(true).await.map_err(BackupError::from)?;
+        leaving.sync().await.map_err(BackupError::from)?;
+        Ok::<_, BackupError>(waited_for)
+    };
+    let late = || StoreError::Away(format!("the database did not take the last changes within {} s", MOST_PAUSE.as_secs()));
+    let waited_for = tokio::time::timeout(MOST_PAUSE, last).await.unwrap_or_else(|_| Err(late().into()))?;
     depart(folder, &Departed { at: Some(clock.now()), ..here }).await.map_err(BackupError::from)?;
     store.go(target, paused);
     let pause = waits.elapsed();

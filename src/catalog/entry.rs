@@ -53,6 +53,9 @@ pub struct Entry {
     marks: Marks,
 }
 
+/// There are a million of them.
+const _: () = assert!(size_of::<Entry>() <= 112, "with its two counts an entry is 128 bytes");
+
 bitflags::bitflags! {
     /// What is so of an endpoint.
     #[derive(Debug, Clone, Copy)]
@@ -65,9 +68,6 @@ bitflags::bitflags! {
         const OWNER_SUSPENDED = 1 << 5;
     }
 }
-
-/// There are a million of them.
-const _: () = assert!(size_of::<Entry>() <= 112, "with its two counts an entry is 128 bytes");
 
 /// What is stored of an endpoint beside its record: what is in memory, and what is searched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -60,7 +60,7 @@ pub type MakeForm = Box<dyn Fn(&Shown) -> Option<Form> + Send + Sync>;
 /// What an endpoint takes in memory besides what is counted, in bytes: about.
 const BESIDES: usize = 4 << 10;
 
-/// How much more JSON takes in memory than it is long, with what else is made of it: about.
+/// How much more JSON takes in memory than it is long, with what else is made of it: about, and rather too much than too little.
 const IN_MEMORY: usize = 10;
 
 impl Deref for Live {

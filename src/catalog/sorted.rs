@@ -5,8 +5,8 @@ use std::{cmp::Ordering, sync::Arc};
 use equivalent::Comparable;
 use imbl::Vector;
 
-/// Items of a piece, at most: a change copies the piece that it is in. With its two counts a piece of pointers is 512 bytes, and one of twice
-/// their size 1,008: the allocator has no more for either than it needs.
+/// Items of a piece, at most: a change copies the piece that it is in. With its two counts a piece of pointers takes the
+/// 512 bytes that the allocator has for it, and one of items twice as large 1,008 of 1,024.
 const PIECE: usize = 62;
 
 /// Items in their order, each once, in pieces none of which is empty.

@@ -44,7 +44,7 @@ pub struct HostFlags {
     /// Bucket that what is too large for the store is in, as `s3://BUCKET/PREFIX`; region, endpoint and credentials as `AWS_*` in the environment say [default: the folder `files` in the data folder]
     #[arg(long, env = "TOLLHOUSE_OBJECTS")]
     pub objects: Option<String>,
-    /// Memory that the store caches, in bytes as they are on disk [default: 25165824]
+    /// Pages that the store caches, in bytes on disk; in memory they take several times as much [default: 25165824]
     #[arg(long, env = "TOLLHOUSE_STORE_CACHE_BYTES")]
     pub store_cache_bytes: Option<u64>,
     /// Length of a segment of the store's journal, in bytes; the first are shorter [default: 67108864]

@@ -60,9 +60,10 @@ impl Listed {
     pub(super) fn of(tool: Tool) -> Self {
         let sent = |tool: &Tool| to_raw_value(tool).expect("tools have text keys");
         let (name, json) = (tool.name.as_ref().into(), sent(&tool));
+        let in_headers = tool.input_schema.values().any(names_headers).then(|| Arc::clone(&tool.input_schema));
         let differs = tool.output_schema.as_deref().is_some_and(|schema| !is_of_objects(schema));
         let legacy = differs.then(|| sent(&for_legacy(tool)));
-        Self { name, long_running: false, in_headers: None, json, legacy }
+        Self { name, long_running: false, in_headers, json, legacy }
     }
 
     /// The tool as it is sent, read again.
@@ -78,10 +79,8 @@ impl Listed {
 impl Maker {
     /// The tool that an endpoint is; `None` for one that cannot be any.
     fn make(&self, live: &Shown) -> Option<Form> {
-        let tool = tool(self, live)?;
-        let in_headers = names_headers(&live.endpoint.input_schema).then(|| Arc::clone(&tool.input_schema));
-        let long_running = live.endpoint.long_running(self.long_running_ms);
-        Some(Arc::new(Listed { long_running, in_headers, ..Listed::of(tool) }))
+        let listed = Listed::of(tool(self, live)?);
+        Some(Arc::new(Listed { long_running: live.endpoint.long_running(self.long_running_ms), ..listed }))
     }
 }
 

@@ -154,7 +154,8 @@ impl ServerHandler for Server {
         let page = page.ok_or_else(|| refused(&context, ErrorCode::INVALID_PARAMS, &wrong()))?;
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
         let mut result = page.told(&self.front, era);
-        result.tools = page.tools.iter().map(|listed| listed.tool(era)).collect();
+        let bytes = page.json(era).iter().map(|json| json.get().len()).sum();
+        result.tools = aside(bytes, || page.tools.iter().map(|listed| listed.tool(era)).collect()).await;
         Ok(result)
     }
 

@@ -16,6 +16,9 @@ use crate::{
     store::{Batch, Durability, Row, StoreError, Table, postcard_values, schema},
 };
 
+/// Between one try to give a job back and the next.
+const AGAIN: Duration = Duration::from_secs(1);
+
 const JOBS: Table<String, Job> = schema::JOBS.holding();
 
 /// How a job stands.
@@ -50,7 +53,7 @@ impl Replica {
     /// # Errors
     ///
     /// The store's, and those of the work.
-    pub async fn alone<T, E, Doing>(&self, job: &str, every: Duration, work: impl FnOnce(Turn) -> Doing) -> Result<Option<T>, E>
+    pub async fn alone<T, E, Doing>(self: &Arc<Self>, job: &str, every: Duration, work: impl FnOnce(Turn) -> Doing) -> Result<Option<T>, E>
     where
         E: From<StoreError>,
         Doing: Future<Output = Result<T, E>>,
@@ -58,10 +61,26 @@ impl Replica {
         let Some(turn) = self.take_turn(job).await? else { return Ok(None) };
         let done = work(turn.clone()).await;
         let wait = if done.is_ok() { every } else { Duration::ZERO };
-        if let Err(error) = self.end_turn(turn, wait).await {
-            tracing::warn!(job, %error, "when a job is due again could not be said; it may be done earlier");
+        if let Err(error) = self.end_turn(turn.clone(), wait).await {
+            tracing::warn!(job, %error, "when a job is due again could not be said; it is said again");
+            self.end_later(job.to_owned(), turn, wait);
         }
         done.map(Some)
+    }
+
+    /// Gives a job back once the store is there again: nobody else has it as long as this replica lives.
+    fn end_later(self: &Arc<Self>, job: String, turn: Turn, wait: Duration) {
+        let replica = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(AGAIN).await;
+                let Some(replica) = replica.upgrade() else { return };
+                match replica.end_turn(turn.clone(), wait).await {
+                    Ok(()) => return,
+                    Err(error) => tracing::debug!(job, %error, "a job is not given back yet"),
+                }
+            }
+        });
     }
 
     /// Takes a job that is due, unless another has it.
@@ -96,7 +115,9 @@ impl Replica {
         let due = self.store.now().await?.plus_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         let mut batch = Batch::new();
         batch.replace(&JOBS, &row, &Job { due_ms: due.0, holder: None, epoch: row.value.epoch });
-        match batch.commit(&*self.store, Durability::Buffered).await {
+        // What is done once at a start is not taken again by whoever has it: a crash of the store must not bring that back.
+        let durability = if wait.is_zero() { Durability::Durable } else { Durability::Buffered };
+        match batch.commit(&*self.store, durability).await {
             Ok(_) | Err(StoreError::Conflict) => Ok(()),
             Err(error) => Err(error),
         }

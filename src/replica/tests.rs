@@ -7,7 +7,11 @@ use async_trait::async_trait;
 use super::*;
 use crate::{
     base::clock::Clock,
-    store::{Change, Changes, Space, faulty::FaultyStore, memory::MemoryStore},
+    store::{
+        Change, Changes, Space,
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
+    },
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -215,7 +219,7 @@ async fn a_job_is_done_by_one_replica_at_a_time_and_not_before_it_is_due_again()
     const EVERY: Duration = Duration::from_secs(60);
     let (store, clock) = shared();
     let ((one, _ours), (other, _theirs)) = (replica(&store).await, replica(&store).await);
-    let does = async |replica: &Replica, done: Result<(), StoreError>| replica.alone("job", EVERY, |_| async { done }).await;
+    let does = async |replica: &Arc<Replica>, done: Result<(), StoreError>| replica.alone("job", EVERY, |_| async { done }).await;
     let done = one.alone("job", EVERY, |_| async {
         assert_eq!(does(&other, Ok(())).await?, None, "somebody is at it");
         Ok::<_, StoreError>(())
@@ -252,6 +256,21 @@ async fn a_job_of_a_replica_that_is_gone_is_taken_and_what_comes_late_of_it_does
     gone.end_turn(late, Duration::from_secs(3_600)).await.unwrap();
     one.end_turn(taken, Duration::ZERO).await.unwrap();
     assert!(one.take_turn("job").await.unwrap().is_some(), "when it is due again says who has taken it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_end_could_not_be_said_is_given_back_once_the_store_is_there() {
+    let (store, _) = shared();
+    let ((one, _ours), (other, _theirs)) = (replica(&store).await, replica(&store).await);
+    let work = |_| async {
+        store.fail_all(Fault::Before);
+        Ok::<_, StoreError>(())
+    };
+    one.alone("job", Duration::ZERO, work).await.unwrap();
+    store.heal();
+    assert!(other.take_turn("job").await.unwrap().is_none(), "it is not given back yet");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(other.take_turn("job").await.unwrap().is_some());
 }
 
 #[test]

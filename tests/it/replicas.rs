@@ -5,6 +5,7 @@ mod credits;
 mod feeds;
 mod rates;
 mod receipts;
+mod starts;
 mod tasks;
 
 use std::{path::Path, sync::Arc, time::Duration};

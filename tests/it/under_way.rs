@@ -66,3 +66,11 @@ async fn lists_of_many_calls_at_once_hold_what_is_set_and_one_of_each() {
     eventually("all of it is given back", Duration::from_secs(60), async || (host.resident() < kept).then_some(())).await;
     println!("{} MiB are kept", host.resident() / MIB);
 }
+
+/// What is built in, whoever builds it: the allocator says so itself.
+#[tokio::test]
+async fn what_is_freed_is_given_back_within_a_second() {
+    let host = Host::builder().env("_RJEM_MALLOC_CONF", "confirm_conf:true").start().await;
+    let said = host.log();
+    assert!(said.contains("background_thread:true,dirty_decay_ms:1000"), "{said}");
+}

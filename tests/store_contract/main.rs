@@ -26,6 +26,7 @@ mod renewal;
 mod room;
 mod start;
 mod tables;
+mod walked;
 
 use harness::{FaultyStore, MemoryStore, folder, in_database, open};
 use opened::Twins;

@@ -1,6 +1,9 @@
 //! What an error of the database says about what was asked.
 
-use tokio_postgres::{Error, error::SqlState};
+use tokio_postgres::{
+    Error,
+    error::{Severity, SqlState},
+};
 
 /// What is known of a transaction that did not answer well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub(super) enum Verdict {
 /// What an error says of a transaction that was sent.
 pub(super) fn judge(error: &Error) -> Verdict {
     match error.code() {
+        // The server ended in the middle of it, and finds out itself when it comes back what of it is on disk.
+        Some(_) if error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Panic)) => Verdict::Unknown,
         Some(code) if is_race(code) => Verdict::Again,
         Some(code) if is_end(code) => Verdict::Unknown,
         Some(_) => Verdict::Refused,

@@ -16,7 +16,7 @@ const AGAIN: usize = 4;
 /// The rows of a range of places, in their order or from the end.
 ///
 /// sled lets go of pages only where it was asked sixty-four times for those of one of its 256 parts, and a walk asks once for each page, of 8
-/// to 16 rows: 16,384 of them would stay beyond what it may cache. Asked for again they are counted, and go.
+/// to 16 rows: 16,384 of them would stay beyond what it may cache. Of those that are asked for again a third at most does.
 pub(super) fn range<'t>(
     tree: &'t Tree,
     places: (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -27,7 +27,7 @@ pub(super) fn range<'t>(
         if let Ok((place, _)) = row
             && walked.is_multiple_of(AGAIN)
         {
-            // Whatever is wrong with it, the walk tells.
+            // What is wrong with it, who reads it next tells.
             _ = tree.contains_key(place);
         }
     })

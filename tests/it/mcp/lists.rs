@@ -98,6 +98,11 @@ async fn tools_that_find_others_come_first_and_lists_say_how_many_more_there_are
 #[tokio::test]
 async fn a_list_is_the_same_in_a_stream_as_in_json() {
     let host = Host::builder().with_catalogue().start().await;
+    for (slug, price) in [("rows", 0.0), ("rows-paid", PRICE)] {
+        let mut tool = js(slug, price, "export default () => Response.json([0.5]);");
+        tool["outputSchema"] = json!({ "type": "array", "items": { "type": "number", "maximum": 0.123_456_789_012_345_6 } });
+        host.publish(&tool).await;
+    }
     for mut client in [host.mcp(), host.mcp_legacy()] {
         let json = client.ask("tools/list", json!({})).await;
         client.accept = "text/event-stream";

@@ -1,0 +1,75 @@
+//! Hosts that begin at one moment, and one whose clock is wrong.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use tollhouse::{
+    app::App,
+    base::{
+        causes::in_full,
+        clock::{Clock, Timestamp},
+    },
+    store::{Direction, KeyRange, Space, Store, memory::MemoryStore},
+};
+
+use super::{BASE_URL, settings};
+use crate::harness::eventually;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// Folders with the keys that all hosts of a store have, and an admin token of each one's own.
+async fn folders() -> [tempfile::TempDir; 2] {
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let store = Arc::new(MemoryStore::shared(Clock::default()));
+    let app = App::start_on(store, &settings(folders[0].path()), BASE_URL.to_owned()).await.unwrap();
+    app.shutdown(Duration::ZERO).await;
+    for key in ["receipt-key.pem", "master-key"] {
+        std::fs::copy(folders[0].path().join(key), folders[1].path().join(key)).unwrap();
+    }
+    folders
+}
+
+async fn start(store: Arc<MemoryStore>, data: &Path) -> Result<Arc<App>, String> {
+    App::start_on(store, &settings(data), BASE_URL.to_owned()).await.map_err(|error| in_full(&error))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_that_begin_at_one_moment_do_not_serve_with_an_admin_token_each() {
+    let [one, other] = folders().await;
+    for round in 0..4 {
+        let store = Arc::new(MemoryStore::shared(Clock::default()));
+        let both = tokio::join!(start(Arc::clone(&store), one.path()), start(Arc::clone(&store), other.path()));
+        let both = [both.0, both.1];
+        for started in &both {
+            if let Err(why) = started {
+                assert!(why.contains("admin token"), "{why}");
+            }
+        }
+        let serve: Vec<_> = both.iter().flatten().collect();
+        assert!(serve.len() < 2, "round {round}: both serve");
+        for app in serve {
+            app.shutdown(Duration::from_secs(5)).await;
+        }
+        // Whoever comes next has the store for itself.
+        let app = start(store, other.path()).await.unwrap();
+        app.shutdown(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_whose_clock_is_a_day_ahead_removes_nothing_for_its_age() {
+    let done = async |store: &MemoryStore| {
+        let rows = store.scan(Space::Meta, KeyRange::all(), usize::MAX, Direction::Forward).await.unwrap();
+        ["jobs/payments", "jobs/free-receipts", "jobs/audit"].map(|job| rows.iter().any(|(key, _)| key == job.as_bytes()))
+    };
+    let [one, _] = folders().await;
+    let behind = Timestamp(Clock::default().now().0 - DAY_MS - 1);
+    let apart = Arc::new(MemoryStore::shared(Clock::fixed(behind)));
+    let app = start(Arc::clone(&apart), one.path()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(done(&apart).await, [false; 3]);
+    app.shutdown(Duration::from_secs(5)).await;
+    let right = Arc::new(MemoryStore::shared(Clock::default()));
+    let app = start(Arc::clone(&right), one.path()).await.unwrap();
+    eventually("the jobs are done", Duration::from_secs(30), async || (done(&right).await == [true; 3]).then_some(())).await;
+    app.shutdown(Duration::from_secs(5)).await;
+}
