@@ -82,6 +82,8 @@ tables! {
     KEYS: Meta "keys/", String => "Agreed", Forever;
     /// Public keys that sign, or signed, receipts of hosts that share a store, by id.
     RECEIPT_KEYS: Meta "receipt-keys/", String => "PublicKey", Forever;
+    /// How many nonces were handed out of a key that pays gas for several hosts: network, `/`, address.
+    GAS_NONCES: Meta "gas-nonces/", String => "a sum", Forever;
     /// Who fills the store, or has filled it and serves it alone: nobody else does, until whoever that is has started again.
     FILLED_BY: Meta "filled-by", () => "FilledBy", Until("all is there, or whoever filled it has started again");
     /// Where the rows have gone, or are about to go.

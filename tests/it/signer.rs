@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 use crate::{
     crash::ASKED,
     harness::{
-        Chain, Host, PAY_TO, Payer, Payment,
+        Chain, Host, HostBuilder, PAY_TO, Payer, Payment,
         chain::{GAS_ADDRESS, GAS_KEY},
-        eventually, js, random, rounds_asked,
+        eventually, js,
+        postgres::Postgres,
+        random, rounds_asked,
     },
 };
 
@@ -32,11 +34,20 @@ const PAYERS: usize = 6;
 /// Longest time from the first paid calls to the kill.
 const LONGEST_MS: u64 = 500;
 
-/// A host that settles on `chain` itself, and what its tool asks for.
-async fn paid_host(chain: &Chain) -> (Host, Value) {
+/// How a host is started that settles on `chain` itself.
+fn settling(chain: &Chain) -> HostBuilder {
     let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
     let how = how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO);
-    let host = how.env("TOLLHOUSE_BASE_URL", "https://tools.example").start().await;
+    how.env("TOLLHOUSE_BASE_URL", "https://tools.example")
+}
+
+/// Such a host, and what its tool asks for.
+async fn paid_host(chain: &Chain) -> (Host, Value) {
+    priced(settling(chain).start().await).await
+}
+
+/// A host, and what its tool asks for.
+async fn priced(host: Host) -> (Host, Value) {
     host.publish(&js("echo", 0.01, ECHO)).await;
     let challenge = host.challenge("echo").await;
     (host, challenge)
@@ -109,6 +120,40 @@ async fn a_nonce_that_somebody_else_used_costs_no_payment() {
         .await;
         paid_times(&chain, &payer, n).await;
     }
+}
+
+/// How many transactions of the key are in blocks.
+async fn used(chain: &Chain) -> u64 {
+    let count = chain.rpc("eth_getTransactionCount", json!([GAS_ADDRESS, "latest"])).await;
+    u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+/// Two hosts gave one nonce to two settlements, one of which the node refused: the caller got nothing for the run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_of_one_database_pay_gas_with_one_key_and_none_takes_the_nonce_of_another() {
+    let server = Postgres::start();
+    let chain = Chain::start().await;
+    let (host, challenge) = priced(settling(&chain).env("TOLLHOUSE_STORE", server.url()).start().await).await;
+    let hosts = [host.beside().await, host];
+    let payer = payer(&chain).await;
+    let before = used(&chain).await;
+    let pay = |n: usize| hosts[n % 2].paid_request("echo", &json!({ "n": n }), &payer.pay(&challenge));
+    let mut answers = vec![];
+    for n in 0..6 {
+        answers.push(hosts[n % 2].send(pay(n)).await);
+    }
+    answers.extend(join_all((6..22).map(|n| hosts[n % 2].send(pay(n)))).await);
+    let mut transactions = vec![];
+    for answer in answers {
+        let receipt = hosts[0].receipt(&answer.is(200).receipt_id()).await;
+        let mined = chain.rpc("eth_getTransactionReceipt", json!([receipt["transaction"]])).await;
+        assert_eq!(mined["status"], "0x1", "{receipt}");
+        transactions.push(receipt["transaction"].as_str().unwrap().to_owned());
+    }
+    transactions.sort();
+    transactions.dedup();
+    assert_eq!((transactions.len(), used(&chain).await - before), (22, 22), "each has its own, and no nonce is used for nothing");
+    paid_times(&chain, &payer, 22).await;
 }
 
 /// The node forgets the first of three: the others wait for its nonce, until it is sent again for more.

@@ -67,7 +67,7 @@ pub struct Means<'a> {
     pub asset: &'static Asset,
     /// What pays the gas of transactions of our own: 32 bytes in hex.
     pub gas_key: Option<&'a str>,
-    /// Where a ledger of our own is kept.
+    /// Where a ledger of our own is kept, and what hosts that share it have counted of their key.
     pub store: &'a Arc<dyn Store>,
     /// The time that a ledger of our own goes by.
     pub clock: &'a Clock,
@@ -99,7 +99,7 @@ impl Site<'_> {
             }
             (FacilitatorKind::Evm, _) => {
                 let node = Node::introduced(self.rpc_url.unwrap_or_default(), self.network)?;
-                Arc::new(EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), clock, Patience::default())?)
+                Arc::new(EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), with.store, clock, Patience::default())?)
             }
         })
     }

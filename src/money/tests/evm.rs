@@ -23,9 +23,21 @@ use crate::{
 
 const GAS_KEY: &str = "0x0707070707070707070707070707070707070707070707070707070707070707";
 
-fn waiting(node: &Node, clock: Clock, patience: Patience) -> Arc<EvmFacilitator> {
+fn of_store(store: &Arc<dyn Store>, node: &Node, clock: Clock, patience: Patience) -> Arc<EvmFacilitator> {
     let node = Arc::new(node::Node::new(&node.url, ASSETS[0].network).unwrap());
-    Arc::new(EvmFacilitator::new(node, GAS_KEY, clock, patience).unwrap())
+    Arc::new(EvmFacilitator::new(node, GAS_KEY, store, clock, patience).unwrap())
+}
+
+fn waiting(node: &Node, clock: Clock, patience: Patience) -> Arc<EvmFacilitator> {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    of_store(&store, node, clock, patience)
+}
+
+/// Those of two hosts that share a store and the key.
+fn hosts(node: &Node, stuck: Duration) -> [Arc<EvmFacilitator>; 2] {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
+    let patience = Patience { stuck, settle: Duration::from_secs(60) };
+    [(); 2].map(|()| of_store(&store, node, Clock::fixed(NOW), patience))
 }
 
 fn facilitator(node: &Node, stuck: Duration) -> Arc<EvmFacilitator> {
@@ -117,6 +129,21 @@ async fn settlements_are_sent_at_once_each_under_a_nonce_of_its_own() {
     nonces.sort_unstable();
     assert_eq!(nonces, (7..15).collect::<Vec<_>>(), "none waits for another one's block");
     assert_eq!(node.times("eth_getTransactionCount"), 2, "the node says once for all which is the first");
+}
+
+#[tokio::test]
+async fn no_two_hosts_of_one_store_send_under_one_nonce() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let hosts = hosts(&node, Duration::from_secs(600));
+    for nonce in 0..8 {
+        let facilitator = Arc::clone(&hosts[usize::from(nonce % 2 == 0)]);
+        tokio::spawn(async move { settle(&facilitator, nonce).await });
+    }
+    let sent = until(|| Some(node.chain.lock().unwrap().pool.clone()).filter(|pool| pool.len() == 8)).await;
+    let mut nonces: Vec<_> = sent.iter().map(|raw| read(raw).nonce).collect();
+    nonces.sort_unstable();
+    assert_eq!(nonces, (7..15).collect::<Vec<_>>());
+    assert_eq!(node.times("eth_getTransactionCount"), 2, "the node says it once to each");
 }
 
 #[tokio::test]

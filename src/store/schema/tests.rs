@@ -103,6 +103,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(PAYOUTS_BY_STATE, ()), "payouts-by-state");
     assert_eq!(stored(VERSIONS_LET_GO, text("sha256:0a")), "versions-let-go/sha256:0a");
     assert_eq!(stored(KEYS, text("receipts")), "keys/receipts");
+    assert_eq!(stored(GAS_NONCES, text("eip155:8453/0xa")), "gas-nonces/eip155:8453/0xa");
     assert_eq!(stored(FILLED_BY, ()), "filled-by");
     assert_eq!(stored(DEPARTED, ()), "departed");
     assert_eq!(stored(RECEIPT_KEYS, text("kid")), "receipt-keys/kid");

@@ -7,6 +7,7 @@
 mod desk;
 mod flights;
 mod gas;
+mod nonces;
 mod order;
 mod proxy;
 mod token;
@@ -25,6 +26,7 @@ use self::{
     desk::Desk,
     flights::Ended,
     gas::{Gas, MOST_GAS},
+    nonces::Nonces,
     order::Order,
     proxy::Proxy,
     token::{SignedBy, Token, isValidSignatureCall},
@@ -44,6 +46,7 @@ use crate::{
         },
         x402::permit2::PERMIT2,
     },
+    store::Store,
 };
 
 /// How long transactions are waited for.
@@ -79,16 +82,24 @@ impl fmt::Debug for EvmFacilitator {
 }
 
 impl EvmFacilitator {
-    /// A facilitator that sends through this node and pays gas with this key: 32 bytes in hex.
+    /// A facilitator that sends through this node and pays gas with this key: 32 bytes in hex. The key is also that of the other hosts
+    /// of the store, where [others use that](Store::is_shared).
     ///
     /// # Errors
     ///
     /// A key that is none.
-    pub(in crate::money) fn new(node: Arc<Node>, key: &str, clock: Clock, patience: Patience) -> Result<Self, ConfigError> {
+    pub(in crate::money) fn new(
+        node: Arc<Node>,
+        key: &str,
+        store: &Arc<dyn Store>,
+        clock: Clock,
+        patience: Patience,
+    ) -> Result<Self, ConfigError> {
         let bytes = zeroize::Zeroizing::new(hex::decode(key.trim().trim_start_matches("0x")).map_err(|_| ConfigError::GasKey)?);
         let key = SigningKey::from_slice(&bytes).map_err(|_| ConfigError::GasKey)?;
         let signer = Address::from_private_key(&key);
-        let desk = Desk::open(Arc::clone(&node), key, patience.stuck);
+        let nonces = Nonces::of(store, format!("{}/{signer}", node.network().caip2), patience.stuck);
+        let desk = Desk::open(Arc::clone(&node), key, patience.stuck, nonces);
         let gas = Gas::watch(Arc::clone(&node), signer);
         let proxy = Proxy::watch(Arc::clone(&node));
         Ok(Self { node, desk, signer, gas, proxy, clock, patience })

@@ -138,3 +138,38 @@ async fn what_an_earlier_life_of_the_host_left_in_no_block_is_replaced() {
     assert!(sent.iter().all(|sent| empty(sent, 7) || (sent.nonce == 9 && !sent.data.is_empty())), "{sent:?}");
     waiting.abort();
 }
+
+/// It was killed between the nonce and the node.
+#[tokio::test]
+async fn a_nonce_that_a_host_of_the_same_store_took_and_never_sent_is_used_up_by_the_one_that_waits_for_it() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let [gone, facilitator] = hosts(&node, Duration::from_millis(1));
+    prepared(&gone, 1).await;
+    let hash = prepared(&facilitator, 2).await;
+    let waiting = sending(&facilitator, 2, hash);
+    let sent = sent(&node, |sent| sent.iter().filter(|sent| sent.nonce == 7).count() > 1).await;
+    assert!(sent.iter().all(|sent| empty(sent, 7) || (sent.nonce == 8 && !sent.data.is_empty())), "{sent:?}");
+    assert_eq!(sent.iter().filter(|sent| sent.nonce == 8).count(), 1, "it is not what all wait for: {sent:?}");
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn hosts_of_one_store_leave_each_others_transactions_and_count_on_behind_those_of_strangers() {
+    let node = Node::of(Chain { left: 2, ..Chain::at(NOW) }).await;
+    let [one, other] = hosts(&node, Duration::from_secs(600));
+    let too_low = json!({ "code": -32000, "message": "nonce too low" });
+    node.chain.lock().unwrap().instead = Some(("eth_sendRawTransaction", too_low));
+    assert!(matches!(settle(&one, 1).await, SettleOutcome::Unsent(_)), "9 is a stranger's");
+    {
+        let mut chain = node.chain.lock().unwrap();
+        (chain.instead, chain.left) = (None, 5);
+    }
+    let mut waiting = vec![];
+    for (facilitator, nonce) in [(&one, 12), (&other, 13), (&one, 14)] {
+        let hash = prepared(facilitator, nonce).await;
+        waiting.push(sending(facilitator, nonce, hash));
+        sent(&node, |sent| sent.last().is_some_and(|sent| sent.nonce == nonce && !sent.data.is_empty())).await;
+    }
+    assert_eq!(node.chain.lock().unwrap().pool.len(), 3);
+    waiting.iter().for_each(|waiting| waiting.abort());
+}

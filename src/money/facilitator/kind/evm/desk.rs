@@ -1,4 +1,5 @@
-//! The signer: one task that owns the key's nonces, sends what is signed, and looks where it went.
+//! The signer: one task that owns the key's nonces, sends what is signed, and looks where it went. Of a key that hosts of one store share
+//! each has one, and the store says which nonce is whose.
 //!
 //! Transactions are signed one after the other and sent all at once, so that many are in one block. While any is on its way the
 //! newest block is asked for, and a new one is searched for all of them: a settlement takes about one block. What is in none for long
@@ -20,11 +21,12 @@ use tokio::{
 };
 
 use self::{
-    look::{Looked, looked},
+    look::{Counts, Looked, looked},
     schedule::Schedule,
 };
 use super::{
     flights::{Ended, Flight, Flights},
+    nonces::Nonces,
     transaction::{Call, Fees, Quoted, Signed, Transaction},
 };
 use crate::money::facilitator::chain::node::{Node, RpcError};
@@ -71,6 +73,10 @@ struct Clerk {
     /// How long a transaction may be in no block before it is replaced.
     patience: Duration,
     flights: Flights,
+    /// Where the next nonce comes from, if other hosts use the key too.
+    nonces: Option<Nonces>,
+    /// The nonce of a host that is gone that was used up last, and when.
+    filled: Option<(u64, Instant)>,
     fees: Option<Quoted>,
     work: JoinSet<Came>,
     schedule: Schedule,
@@ -81,13 +87,23 @@ struct Clerk {
 }
 
 impl Desk {
-    /// Starts the signer's task, which lives as long as somebody can ask it.
-    pub(super) fn open(node: Arc<Node>, key: SigningKey, patience: Duration) -> Self {
+    /// Starts the signer's task, which lives as long as somebody can ask it. Without `nonces` the key is its alone.
+    pub(super) fn open(node: Arc<Node>, key: SigningKey, patience: Duration, nonces: Option<Nonces>) -> Self {
         let (sender, asks) = mpsc::channel(QUEUE);
-        let address = Address::from_private_key(&key);
-        let (flights, work) = (Flights::default(), JoinSet::new());
-        let clerk =
-            Clerk { node, key, address, patience, flights, fees: None, work, schedule: Schedule::default(), sendings: 0, searched: None };
+        let clerk = Clerk {
+            node,
+            address: Address::from_private_key(&key),
+            key,
+            patience,
+            flights: Flights::new(nonces.is_some()),
+            nonces,
+            filled: None,
+            fees: None,
+            work: JoinSet::new(),
+            schedule: Schedule::default(),
+            sendings: 0,
+            searched: None,
+        };
         tokio::spawn(clerk.run(asks));
         Self(sender)
     }
@@ -165,7 +181,12 @@ impl Clerk {
         }
         let count = self.begin().await?;
         let (fees, signed) = (self.fees().await?, Signed { raw: Bytes::new(), hash });
-        self.flights.reach(nonce, count, Flight { sent: true, ..Flight::new(self.nothing(), fees, signed, Instant::now()) });
+        let flight = Flight { sent: true, ..Flight::new(self.nothing(), fees, signed, Instant::now()) };
+        if self.flights.reach(nonce, count, flight)
+            && let Some(nonces) = &self.nonces
+        {
+            nonces.raise(nonce.saturating_add(1)).await?;
+        }
         self.schedule.soon(Instant::now());
         Ok(())
     }
@@ -177,7 +198,7 @@ impl Clerk {
             self.begin().await?;
         }
         let fees = self.fees().await?;
-        let nonce = self.flights.take().ok_or("there is no nonce")?;
+        let nonce = self.nonce().await?;
         let Some(signed) = self.signed(nonce, fees, &call) else {
             self.flights.refuse(nonce, String::new(), false);
             return Err("the key signs nothing".to_owned());
@@ -187,9 +208,27 @@ impl Clerk {
         Ok(hash)
     }
 
+    /// A nonce that nothing has: one that was given back, or the next.
+    async fn nonce(&mut self) -> Result<u64, String> {
+        let Some(nonces) = &mut self.nonces else { return self.flights.take().ok_or_else(|| "there is no nonce".to_owned()) };
+        let now = Instant::now();
+        while let Some((nonce, behind)) = self.flights.take_back() {
+            if nonces.keeps(nonce, behind, now).await? {
+                return Ok(nonce);
+            }
+        }
+        nonces.next(now).await
+    }
+
     /// Asks the node for the first nonce. What an earlier life of the host has sent and no block has yet is looked after as well: all
-    /// that comes waits for it.
+    /// that comes waits for it. Of a key that other hosts use too it is theirs, until one of them has it [minded](Desk::mind).
     async fn begin(&mut self) -> Result<u64, String> {
+        if let Some(nonces) = &self.nonces {
+            let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
+            nonces.raise(count.to()).await?;
+            self.flights.begin_at(count.to());
+            return Ok(count.to());
+        }
         let used: U64 = self.ask("eth_getTransactionCount", json!([self.address, "latest"])).await?;
         let count: U64 = self.ask("eth_getTransactionCount", json!([self.address, "pending"])).await?;
         let fees = self.fees().await?;
@@ -245,11 +284,14 @@ impl Clerk {
             Came::Sent { result: Ok(_), .. } => self.schedule.at_once(Instant::now()),
             Came::Sent { nonce, result: Err(error) } => self.unsent(nonce, &error),
             Came::Looked(looked) => {
-                match looked {
+                let counts = match looked {
                     Ok((sendings, looked)) => self.seen(sendings, looked),
-                    Err(error) => tracing::warn!(%error, "blocks could not be looked at for transactions on their way"),
-                }
-                self.hurry();
+                    Err(error) => {
+                        tracing::warn!(%error, "blocks could not be looked at for transactions on their way");
+                        None
+                    }
+                };
+                self.hurry(counts);
                 self.schedule.looked(Instant::now(), !self.flights.sent().is_empty());
             }
         }
@@ -282,12 +324,14 @@ impl Clerk {
         let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
         // Whether others have used its nonces matters once a transaction takes long.
         let count = self.flights.stuck(Instant::now(), self.patience).is_some();
+        let counts = Counts { used: count, pending: count && self.nonces.is_some() };
         self.schedule.looking();
         let sendings = self.sendings;
-        self.work.spawn(async move { Came::Looked(looked(&node, address, sent, before, count).await.map(|seen| (sendings, seen))) });
+        self.work.spawn(async move { Came::Looked(looked(&node, address, sent, before, counts).await.map(|seen| (sendings, seen))) });
     }
 
-    fn seen(&mut self, sendings: u64, looked: Looked) {
+    /// Ends what is in a block; answers how many transactions are in blocks, and how many with those in none, if both were asked.
+    fn seen(&mut self, sendings: u64, looked: Looked) -> Option<(u64, u64)> {
         if sendings == self.sendings {
             self.searched = Some(looked.head);
         }
@@ -299,13 +343,28 @@ impl Clerk {
                 self.flights.end(nonce, Ended::Lost);
             }
         }
+        looked.used.zip(looked.pending)
+    }
+
+    /// A nonce that nothing has, and that others have waited for for too long.
+    fn missing(&mut self, counts: Option<(u64, u64)>, now: Instant) -> Option<u64> {
+        if self.nonces.is_none() {
+            return self.flights.gap(now, self.patience);
+        }
+        let nonce = self.flights.left(counts?, now, self.patience)?;
+        // A node that did not take it is not asked again at once.
+        if self.filled.is_some_and(|(filled, at)| filled == nonce && now.duration_since(at) <= self.patience) {
+            return None;
+        }
+        self.filled = Some((nonce, now));
+        Some(nonce)
     }
 
     /// Replaces what is in no block for too long, and fills what others wait for.
-    fn hurry(&mut self) {
+    fn hurry(&mut self, counts: Option<(u64, u64)>) {
         let now = Instant::now();
         if let Some(Quoted { fees, .. }) = self.fees
-            && let Some(nonce) = self.flights.gap(now, self.patience)
+            && let Some(nonce) = self.missing(counts, now)
         {
             let call = self.nothing();
             if let Some(signed) = self.signed(nonce, fees, &call) {
@@ -315,6 +374,10 @@ impl Clerk {
             }
         }
         let Some((nonce, flight)) = self.flights.stuck(now, self.patience) else { return };
+        // It may wait for one of another host, which replaces that.
+        if self.nonces.is_some() && counts.is_none_or(|(used, _)| used < nonce) {
+            return;
+        }
         let (fees, call) = (flight.fees.raised(), flight.call.clone());
         let Some(signed) = self.signed(nonce, fees, &call) else { return };
         if let Some(flight) = self.flights.get_mut(nonce) {

@@ -20,6 +20,9 @@ const MOST_RAISES: u32 = 6;
 /// Nonces that may be missing below a transaction that the node has.
 const MOST_MISSING: u64 = 256;
 
+/// How many times as long as a missing one another host's transaction is waited for: until that would have replaced it for the last time.
+const LEFT_AFTER: u32 = MOST_RAISES + 2;
+
 /// How the sending of a transaction ended.
 #[derive(Debug)]
 pub(super) enum Ended {
@@ -55,6 +58,8 @@ pub(super) struct Flights {
     next: Option<u64>,
     /// Given back, below `next`.
     free: BTreeSet<u64>,
+    /// Whether other hosts have nonces of it too: those that are not known here are theirs then, and the next is for the store to say.
+    shared: bool,
     flights: BTreeMap<u64, Flight>,
 }
 
@@ -83,6 +88,11 @@ impl Flight {
 }
 
 impl Flights {
+    /// None yet, of a key that other hosts may use too.
+    pub(super) fn new(shared: bool) -> Self {
+        Self { shared, ..Self::default() }
+    }
+
     /// Whether the node is to be asked for the next nonce.
     pub(super) fn unsure(&self) -> bool {
         self.next.is_none()
@@ -90,6 +100,11 @@ impl Flights {
 
     /// The node counts so many transactions, those in no block yet among them.
     pub(super) fn begin_at(&mut self, count: u64) {
+        if self.shared {
+            self.free.retain(|nonce| *nonce >= count);
+            self.next = Some(count);
+            return;
+        }
         let after = self.flights.last_key_value().map_or(0, |(nonce, _)| nonce + 1);
         let next = count.max(after);
         // Given back while the node was not asked yet: another one has it, or it is still to come.
@@ -98,12 +113,22 @@ impl Flights {
     }
 
     /// The node has a transaction of this nonce, and counts to `count` only: what is missing between them is free, for whoever
-    /// comes or to be filled.
-    pub(super) fn reach(&mut self, nonce: u64, count: u64, flight: Flight) {
-        let Some(next) = self.next.filter(|_| (count..=count.saturating_add(MOST_MISSING)).contains(&nonce)) else { return };
-        self.free.extend((count..nonce).filter(|missing| !self.flights.contains_key(missing)));
+    /// comes or to be filled, unless other hosts may still send it. Answers whether it is looked after.
+    pub(super) fn reach(&mut self, nonce: u64, count: u64, flight: Flight) -> bool {
+        let first = if self.shared { 0 } else { count };
+        let Some(next) = self.next.filter(|_| (first..=count.saturating_add(MOST_MISSING)).contains(&nonce)) else { return false };
+        if !self.shared {
+            self.free.extend((count..nonce).filter(|missing| !self.flights.contains_key(missing)));
+            self.next = Some(next.max(nonce + 1));
+        }
         self.flights.entry(nonce).or_insert(flight);
-        self.next = Some(next.max(nonce + 1));
+        true
+    }
+
+    /// The lowest of those that were given back, and how many there are behind it.
+    pub(super) fn take_back(&mut self) -> Option<(u64, usize)> {
+        let nonce = self.free.pop_first()?;
+        Some((nonce, self.free.len()))
     }
 
     /// The lowest nonce that nothing has.
@@ -145,7 +170,10 @@ impl Flights {
         let flight = self.flights.remove(&nonce);
         if taken {
             // Somebody else uses the key, or did while we were not here.
-            (self.next, self.free) = (None, BTreeSet::new());
+            self.next = None;
+            if !self.shared {
+                self.free.clear();
+            }
         } else {
             self.free.insert(nonce);
         }
@@ -193,6 +221,22 @@ impl Flights {
         let first = *self.free.first()?;
         let waits = |(_, flight): (&u64, &Flight)| flight.sent && now.duration_since(flight.since) > patience;
         self.flights.range(first..).any(waits).then(|| self.free.pop_first()).flatten()
+    }
+
+    /// A nonce of a host that is gone, of a node that has `used` transactions in blocks and counts to `count` with the others: the first
+    /// that is missing, while what waits for it has done so for longer than `patience`; or that of a transaction in no block which nobody
+    /// has replaced for much longer.
+    pub(super) fn left(&mut self, (used, count): (u64, u64), now: Instant, patience: Duration) -> Option<u64> {
+        let (first, flight) = self.flights.iter().find(|(_, flight)| flight.sent)?;
+        let waited = now.duration_since(flight.since);
+        let missing = (count < *first && waited > patience).then_some(count);
+        let nonce = missing.or_else(|| (used < *first && waited > patience * LEFT_AFTER).then_some(used))?;
+        // Signed here, it is still to be sent.
+        if self.flights.contains_key(&nonce) {
+            return None;
+        }
+        self.free.remove(&nonce);
+        Some(nonce)
     }
 }
 

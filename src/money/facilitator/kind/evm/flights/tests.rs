@@ -140,3 +140,44 @@ fn what_is_missing_below_a_transaction_that_the_node_has_is_free() {
     }
     assert_eq!((flights.sent().len(), flights.take()), (2, Some(12)));
 }
+
+#[test]
+fn of_a_key_that_hosts_share_only_what_was_given_back_here_is_free() {
+    let (now, mut flights) = (Instant::now(), Flights::new(true));
+    flights.begin_at(7);
+    for (nonce, byte) in [(8, 0), (10, 1), (11, 2), (12, 3)] {
+        flights.put(nonce, flight(byte, now));
+    }
+    for byte in [1, 2] {
+        flights.give_back(B256::repeat_byte(byte));
+    }
+    assert!(flights.reach(15, 7, Flight { sent: true, ..flight(9, now) }));
+    assert!(!flights.reach(7 + MOST_MISSING + 1, 7, flight(8, now)));
+    assert_eq!([flights.take_back(), flights.take_back(), flights.take_back()], [Some((10, 1)), Some((11, 0)), None]);
+    flights.give_back(B256::repeat_byte(3));
+    flights.refuse(8, "nonce too low".to_owned(), true);
+    assert!(flights.unsure());
+    flights.begin_at(9);
+    assert_eq!([flights.take_back(), flights.take_back()], [Some((12, 0)), None], "nobody else has it");
+}
+
+#[test]
+fn what_a_host_that_is_gone_left_is_found_once_others_have_waited_for_it() {
+    let (now, mut flights) = (Instant::now(), Flights::new(true));
+    flights.begin_at(7);
+    flights.put(8, flight(1, now));
+    flights.put(9, flight(0, now));
+    assert!(flights.send(B256::repeat_byte(0), oneshot::channel().0, now).is_ok());
+    let second = Duration::from_secs(1);
+    let (late, very_late) = (now + PATIENCE + second, now + PATIENCE * LEFT_AFTER + second);
+    for (counts, at, left, why) in [
+        ((7, 7), now + PATIENCE, None, "it may be on its way"),
+        ((7, 7), late, Some(7), "it is missing"),
+        ((7, 8), very_late, None, "8 is still to be sent"),
+        ((7, 9), late, None, "whose it is replaces it"),
+        ((7, 9), very_late, Some(7), "nobody replaces it"),
+        ((9, 9), very_late, None, "it waits for nothing"),
+    ] {
+        assert_eq!(flights.left(counts, at, PATIENCE), left, "{counts:?}: {why}");
+    }
+}

@@ -1,0 +1,129 @@
+//! Nonces of a key that hosts of one store share: the store counts them, so that no two hosts have the same one.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use tokio::time::Instant;
+
+use crate::store::{Batch, Counter, Durability, Limit, Store, StoreError, schema};
+
+const NONCES: Counter<String> = schema::GAS_NONCES.counting();
+
+/// As many as a chain counts.
+const MOST: Limit = Limit::Ceiling(u64::MAX as i128);
+
+/// The count of one key on one network.
+pub(super) struct Nonces {
+    store: Arc<dyn Store>,
+    /// Network, `/`, address.
+    key: String,
+    /// How long what was taken is surely its taker's: another host fills it once what comes after it has waited for twice as long.
+    good_for: Duration,
+    /// When those of late were taken here.
+    taken: BTreeMap<u64, Instant>,
+}
+
+impl Nonces {
+    /// Those of this key, where others may use the store; a host that is alone counts by itself.
+    pub(super) fn of(store: &Arc<dyn Store>, key: String, patience: Duration) -> Option<Self> {
+        store.is_shared().then(|| Self { store: Arc::clone(store), key, good_for: patience / 2, taken: BTreeMap::new() })
+    }
+
+    /// The next, which is nobody else's from now on.
+    pub(super) async fn next(&mut self, now: Instant) -> Result<u64, String> {
+        let mut batch = Batch::new();
+        batch.add(&NONCES, &self.key, 1, MOST);
+        let sums = batch.commit(&*self.store, Durability::Durable).await.map_err(|error| error.to_string())?;
+        let nonce = sums.first().and_then(|sum| u64::try_from(*sum - 1).ok()).ok_or("the store counted no nonce")?;
+        let good_for = self.good_for;
+        self.taken.retain(|_, taken| now.duration_since(*taken) < good_for);
+        self.taken.insert(nonce, now);
+        Ok(nonce)
+    }
+
+    /// Whether a nonce that was given back may still be used, with so many given back that come after it. Once others may have filled it
+    /// for what waits for it, it may not; unless nobody has taken a later one.
+    pub(super) async fn keeps(&mut self, nonce: u64, behind: usize, now: Instant) -> Result<bool, String> {
+        if self.taken.get(&nonce).is_some_and(|taken| now.duration_since(*taken) < self.good_for) {
+            return Ok(true);
+        }
+        let is_last = self.sum().await? == i128::from(nonce) + 1 + behind as i128;
+        if is_last {
+            self.taken.insert(nonce, now);
+        }
+        Ok(is_last)
+    }
+
+    /// The node counts so many: none below is handed out any more.
+    pub(super) async fn raise(&self, count: u64) -> Result<(), String> {
+        let count = i128::from(count);
+        loop {
+            let sum = self.sum().await?;
+            if sum >= count {
+                return Ok(());
+            }
+            let mut batch = Batch::new();
+            batch.add(&NONCES, &self.key, count - sum, Limit::Ceiling(count));
+            match batch.commit(&*self.store, Durability::Durable).await {
+                Ok(_) => return Ok(()),
+                // Another host was faster: it never falls.
+                Err(StoreError::Beyond { .. }) => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+    }
+
+    async fn sum(&self) -> Result<i128, String> {
+        NONCES.get(&*self.store, &self.key).await.map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{base::clock::Clock, store::memory::MemoryStore};
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Of two hosts.
+    fn nonces() -> [Nonces; 2] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
+        [(); 2].map(|()| Nonces::of(&store, "eip155:84532/0xa".to_owned(), PATIENCE).unwrap())
+    }
+
+    #[test]
+    fn a_host_that_is_alone_counts_by_itself() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        assert!(Nonces::of(&store, String::new(), PATIENCE).is_none());
+    }
+
+    #[tokio::test]
+    async fn no_two_hosts_have_one_nonce_and_none_has_one_that_the_chain_has() {
+        let ([mut one, mut other], now) = (nonces(), Instant::now());
+        let (raised, again) = tokio::join!(one.raise(7), other.raise(7));
+        raised.and(again).unwrap();
+        for nonce in [7, 9, 11] {
+            assert_eq!((one.next(now).await, other.next(now).await), (Ok(nonce), Ok(nonce + 1)));
+        }
+        one.raise(9).await.unwrap();
+        assert_eq!(one.next(now).await, Ok(13), "it never falls");
+        other.raise(20).await.unwrap();
+        assert_eq!(one.next(now).await, Ok(20));
+    }
+
+    #[tokio::test]
+    async fn a_nonce_that_was_given_back_is_good_while_nobody_can_have_filled_it() {
+        let ([mut one, mut other], now) = (nonces(), Instant::now());
+        for nonce in 0..3 {
+            assert_eq!(one.next(now).await, Ok(nonce));
+        }
+        let late = now + PATIENCE / 2;
+        assert_eq!(one.keeps(1, 0, now).await, Ok(true));
+        assert_eq!(one.keeps(1, 0, late).await, Ok(false), "2 waits for it");
+        assert_eq!(one.keeps(1, 1, late).await, Ok(true), "2 was given back too");
+        assert_eq!(one.keeps(2, 0, late).await, Ok(true));
+        assert_eq!(other.next(late).await, Ok(3));
+        assert_eq!(one.keeps(2, 0, late).await, Ok(true), "3 has waited for nothing yet");
+        assert_eq!(one.keeps(2, 0, late + PATIENCE / 2).await, Ok(false));
+        assert_eq!(other.keeps(2, 0, late).await, Ok(false), "another host's");
+    }
+}
