@@ -73,7 +73,7 @@ impl Tags {
             }
         }
         let mut kinds: Vec<_> = kinds.into_iter().collect();
-        kinds.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        kinds.sort_unstable_by_key(|(tag, _)| *tag);
         let counts = kinds.iter().map(|(tag, all)| (Arc::clone(*tag), all.len())).collect();
         let all: Sorted<_> = kinds.into_iter().flat_map(|(_, all)| all).collect();
         debug_assert!(all.iter().is_sorted(), "entries that do not come by name");
