@@ -12,6 +12,7 @@ mod verify;
 use std::{
     io::{IsTerminal as _, Write as _},
     path::PathBuf,
+    pin::pin,
     process::ExitCode,
 };
 
@@ -196,17 +197,22 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         listener.map_err(|error| format!("cannot listen on `{}`, name another address in `TOLLHOUSE_LISTEN`: {error}", settings.listen))?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    let started = tokio::select! {
-        started = App::start(&settings, base_url) => Some(started?),
-        // What it waits for may never be: another host's work, a database.
-        () = async { signals.end().await; tokio::time::sleep(settings.drain).await } => None,
+    let mut starting = pin!(App::start(&settings, base_url));
+    let (app, told_to_end) = tokio::select! {
+        app = &mut starting => (app?, false),
+        () = signals.end() => {
+            // What it waits for may never be: another host's work, a database.
+            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was told to end before it had started")?;
+            (app?, true)
+        }
     };
-    let Some(app) = started else { return Err("it was told to end, and had not started by then".into()) };
     let mut stdout = std::io::stdout();
     writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;
     let drained = async {
-        signals.end().await;
+        if !told_to_end {
+            signals.end().await;
+        }
         app.announce_shutdown();
         tokio::select! {
             () = tokio::time::sleep(settings.shutdown_delay) => {}

@@ -178,7 +178,7 @@ impl Replica {
     #[must_use]
     pub fn clock_apart_ms(&self) -> Option<i64> {
         let ahead = self.contact().ahead_ms;
-        (ahead.unsigned_abs() > CLOCK_APART_MS).then_some(ahead)
+        is_apart(ahead).then_some(ahead)
     }
 
     /// Who may be running now. Whoever was away from the store itself takes nobody for gone as long as a lease lasts: the others may have
@@ -249,7 +249,14 @@ impl Replica {
         }
         let since = contact.lease.filter(|before| before.until > held.since).map_or(held.since, |before| before.since);
         contact.lease = Some(Held { since, ..held });
-        contact.ahead_ms = ahead_ms;
+        let was_apart = is_apart(std::mem::replace(&mut contact.ahead_ms, ahead_ms));
+        drop(contact);
+        if is_apart(ahead_ms) && !was_apart {
+            tracing::warn!(
+                ahead_ms,
+                "this machine's clock is far from the database's: the host is not ready, and removes nothing for its age"
+            );
+        }
         Ok(())
     }
 
@@ -285,6 +292,17 @@ impl Replica {
         Ok(self.leases().await?.iter().any(|(id, lease)| *id != self.id && lease.as_ref().is_none_or(|lease| !lease.is_over(now))))
     }
 
+    /// Whether none of those that serve the store has begun before this one.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn is_first(&self) -> Result<bool, StoreError> {
+        let now = self.store.now().await?;
+        let lives = |lease: &Option<Lease>| lease.as_ref().is_none_or(|lease| !lease.is_over(now));
+        Ok(!self.leases().await?.iter().any(|(id, lease)| *id < self.id && lives(lease)))
+    }
+
     /// All leases; `None` stands for one that does not read.
     async fn leases(&self) -> Result<Vec<(ReplicaId, Option<Lease>)>, StoreError> {
         let (mut all, mut rest) = (Vec::new(), REPLICAS.all());
@@ -303,6 +321,10 @@ impl Replica {
     fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
         self.task.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn is_apart(ahead_ms: i64) -> bool {
+    ahead_ms.unsigned_abs() > CLOCK_APART_MS
 }
 
 /// How far a clock that said `here` is ahead of one that said `there` within `took` from then on: by so much at least.

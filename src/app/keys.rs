@@ -1,6 +1,6 @@
 //! The keys of a host, as it is given them or finds them in its data folder: those that the other hosts of its store have.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use crate::{
     account::admin::AdminToken,
@@ -10,6 +10,10 @@ use crate::{
     replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica},
     store::{Store, StoreError},
 };
+
+/// How often, and after how long, hosts that begin together look which admin token the first of them has.
+const ASKED_AGAIN: u32 = 20;
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why a host has no keys to go by. One sentence each; the cause is linked.
 #[derive(Debug, thiserror::Error)]
@@ -66,14 +70,31 @@ pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysEr
 ///
 /// Where others hold theirs, and have another one: they may have begun at the same moment.
 pub(super) async fn agree_on_token(replica: &Replica, ours: String) -> Result<(), KeysError> {
-    let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
-    if theirs == ours {
-        return Ok(());
+    match another_token(replica, &ours, true).await? {
+        None => Ok(()),
+        Some(theirs) => Err(other_token(ours, theirs)),
     }
-    if replica.has_others().await? {
-        return Err(other_token(ours, theirs));
+}
+
+/// The admin token that others have, unless it becomes ours in time: hosts that begin together may have another one than the last had,
+/// and of those that hold their leases the first says which.
+async fn another_token(replica: &Replica, ours: &str, holds_lease: bool) -> Result<Option<String>, StoreError> {
+    let mut asked = 0;
+    loop {
+        let theirs = replica.agreed(ADMIN_TOKEN, ours).await?;
+        if theirs == ours {
+            return Ok(None);
+        }
+        if holds_lease && replica.is_first().await? {
+            replica.agree_on(ADMIN_TOKEN, ours).await?;
+            return Ok(None);
+        }
+        if asked == ASKED_AGAIN {
+            return Ok(Some(theirs));
+        }
+        asked += 1;
+        tokio::time::sleep(ASK_AGAIN).await;
     }
-    Ok(replica.agree_on(ADMIN_TOKEN, &ours).await?)
 }
 
 fn other_token(ours: String, theirs: String) -> KeysError {
@@ -86,7 +107,10 @@ fn other_token(ours: String, theirs: String) -> KeysError {
 pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer, ring: &Keyring) -> Result<(), KeysError> {
     let ours = admin.id();
     let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
-    if theirs != ours && replica.has_others().await? {
+    if theirs != ours
+        && replica.has_others().await?
+        && let Some(theirs) = another_token(replica, &ours, false).await?
+    {
         return Err(other_token(ours, theirs));
     }
     let theirs = replica.agreed(RECEIPT_KEY, signer.kid()).await?;

@@ -6,6 +6,7 @@
 //! attempt empties what the last has left.
 
 use std::{
+    pin::pin,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -121,13 +122,19 @@ pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, 
 
     let waits = Instant::now();
     let paused = store.pause().await.map_err(BackupError::from)?;
-    let last = async {
+    let mut last = pin!(async {
         let waited_for = leaving.follow(true).await.map_err(BackupError::from)?;
         leaving.sync().await.map_err(BackupError::from)?;
         Ok::<_, BackupError>(waited_for)
+    });
+    let Ok(waited_for) = tokio::time::timeout(MOST_PAUSE, &mut last).await else {
+        drop(paused);
+        // What is on its way there is over before the next attempt begins.
+        _ = last.await;
+        let late = format!("the database did not take the last changes within {} s", MOST_PAUSE.as_secs());
+        return Err(BackupError::from(StoreError::Away(late)).into());
     };
-    let late = || StoreError::Away(format!("the database did not take the last changes within {} s", MOST_PAUSE.as_secs()));
-    let waited_for = tokio::time::timeout(MOST_PAUSE, last).await.unwrap_or_else(|_| Err(late().into()))?;
+    let waited_for = waited_for?;
     depart(folder, &Departed { at: Some(clock.now()), ..here }).await.map_err(BackupError::from)?;
     store.go(target, paused);
     let pause = waits.elapsed();

@@ -1,11 +1,15 @@
 //! A host that is told to end: what was begun is brought to its end, whether somebody waits for it or not.
 
-use std::time::{Duration, Instant};
+use std::{
+    process::Stdio,
+    time::{Duration, Instant},
+};
 
 use reqwest::Method;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::harness::{Host, eventually, js, stream::Stream};
+use crate::harness::{Host, eventually, js, signal, stream::Stream, tollhouse};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -96,4 +100,21 @@ async fn a_host_with_others_is_not_ready_for_a_while_before_it_takes_no_calls() 
     host.terminate();
     while stream.next().await.is_some() {}
     ended(&host).await;
+}
+
+#[tokio::test]
+async fn a_host_that_is_told_to_end_while_it_starts_ends() {
+    let data = tempfile::tempdir().unwrap();
+    for waits in (0..800).step_by(80) {
+        let mut command = tollhouse();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data.path().join("data"));
+        let mut host = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        tokio::time::sleep(Duration::from_millis(waits)).await;
+        signal(i32::try_from(host.id()).unwrap(), Signal::TERM);
+        let told = Instant::now();
+        while host.try_wait().unwrap().is_none() {
+            assert!(told.elapsed() < PATIENCE, "told after {waits} ms, it goes on");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }

@@ -56,6 +56,19 @@ async fn two_that_begin_at_one_moment_do_not_serve_with_an_admin_token_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hosts_that_begin_together_with_another_admin_token_than_the_last_had_all_serve() {
+    let [one, other] = folders().await;
+    for _ in 0..4 {
+        let store = Arc::new(MemoryStore::shared(Clock::default()));
+        start(Arc::clone(&store), other.path()).await.unwrap().shutdown(Duration::from_secs(5)).await;
+        let both = tokio::join!(start(Arc::clone(&store), one.path()), start(Arc::clone(&store), one.path()));
+        for app in [both.0, both.1] {
+            app.unwrap().shutdown(Duration::from_secs(5)).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_whose_clock_is_a_day_ahead_removes_nothing_for_its_age() {
     let done = async |store: &MemoryStore| {
         let rows = store.scan(Space::Meta, KeyRange::all(), usize::MAX, Direction::Forward).await.unwrap();

@@ -34,6 +34,9 @@ use crate::money::facilitator::chain::node::{Node, RpcError};
 /// Gas of a transaction that only uses up its nonce.
 const EMPTY_GAS: u64 = 21_000;
 
+/// After how long it is sent again what comes too early for a node that keeps nothing for later.
+const EARLY: Duration = Duration::from_millis(500);
+
 /// Questions to the signer that may wait.
 const QUEUE: usize = 256;
 
@@ -182,11 +185,10 @@ impl Clerk {
         let count = self.begin().await?;
         let (fees, signed) = (self.fees().await?, Signed { raw: Bytes::new(), hash });
         let flight = Flight { sent: true, ..Flight::new(self.nothing(), fees, signed, Instant::now()) };
-        if self.flights.reach(nonce, count, flight)
-            && let Some(nonces) = &self.nonces
-        {
+        if let Some(nonces) = self.nonces.as_ref().filter(|_| self.flights.reaches(nonce, count)) {
             nonces.raise(nonce.saturating_add(1)).await?;
         }
+        self.flights.reach(nonce, count, flight);
         self.schedule.soon(Instant::now());
         Ok(())
     }
@@ -272,8 +274,15 @@ impl Clerk {
     }
 
     fn send(&mut self, nonce: u64, signed: &Signed) {
+        self.send_in(Duration::ZERO, nonce, signed);
+    }
+
+    fn send_in(&mut self, wait: Duration, nonce: u64, signed: &Signed) {
         let (node, raw) = (Arc::clone(&self.node), signed.raw.clone());
-        self.work.spawn(async move { Came::Sent { nonce, result: node.ask("eth_sendRawTransaction", json!([raw])).await } });
+        self.work.spawn(async move {
+            tokio::time::sleep(wait).await;
+            Came::Sent { nonce, result: node.ask("eth_sendRawTransaction", json!([raw])).await }
+        });
         self.sendings += 1;
         self.searched = None;
         self.schedule.soon(Instant::now());
@@ -313,7 +322,12 @@ impl Clerk {
         if said.contains("already known") || said.contains("already imported") || said.contains("known transaction") {
             return;
         }
-        let taken = said.contains("nonce") || said.contains("underpriced");
+        if self.nonces.is_some() && (said.contains("too high") || said.contains("gap")) {
+            // What comes before it is on its way from another host, or is filled in time: some nodes keep none until then.
+            let signed = flight.signed.clone();
+            return self.send_in(EARLY, nonce, &signed);
+        }
+        let taken = said.contains("nonce") || said.contains(if self.nonces.is_some() { "replacement" } else { "underpriced" });
         tracing::warn!(nonce, %error, "a transaction was not sent");
         self.fees = None;
         self.flights.refuse(nonce, error.to_string(), taken);
@@ -323,8 +337,10 @@ impl Clerk {
     fn look(&mut self) {
         let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
         // Whether others have used its nonces matters once a transaction takes long.
-        let count = self.flights.stuck(Instant::now(), self.patience).is_some();
-        let counts = Counts { used: count, pending: count && self.nonces.is_some() };
+        let (now, shared) = (Instant::now(), self.nonces.is_some());
+        let count =
+            if shared { self.flights.waiting(now, self.patience).is_some() } else { self.flights.stuck(now, self.patience).is_some() };
+        let counts = Counts { used: count, pending: count && shared };
         self.schedule.looking();
         let sendings = self.sendings;
         self.work.spawn(async move { Came::Looked(looked(&node, address, sent, before, counts).await.map(|seen| (sendings, seen))) });
@@ -363,7 +379,8 @@ impl Clerk {
     /// Replaces what is in no block for too long, and fills what others wait for.
     fn hurry(&mut self, counts: Option<(u64, u64)>) {
         let now = Instant::now();
-        if let Some(Quoted { fees, .. }) = self.fees
+        let known = self.fees.map(|quoted| quoted.fees).or_else(|| self.flights.waiting(now, self.patience).map(|flight| flight.fees));
+        if let Some(fees) = known
             && let Some(nonce) = self.missing(counts, now)
         {
             let call = self.nothing();

@@ -113,16 +113,25 @@ impl Flights {
     }
 
     /// The node has a transaction of this nonce, and counts to `count` only: what is missing between them is free, for whoever
-    /// comes or to be filled, unless other hosts may still send it. Answers whether it is looked after.
-    pub(super) fn reach(&mut self, nonce: u64, count: u64, flight: Flight) -> bool {
-        let first = if self.shared { 0 } else { count };
-        let Some(next) = self.next.filter(|_| (first..=count.saturating_add(MOST_MISSING)).contains(&nonce)) else { return false };
+    /// comes or to be filled, unless other hosts may still send it.
+    pub(super) fn reach(&mut self, nonce: u64, count: u64, flight: Flight) {
+        let Some(next) = self.next.filter(|_| self.reaches(nonce, count)) else { return };
         if !self.shared {
             self.free.extend((count..nonce).filter(|missing| !self.flights.contains_key(missing)));
             self.next = Some(next.max(nonce + 1));
         }
         self.flights.entry(nonce).or_insert(flight);
-        true
+    }
+
+    /// Whether a transaction of this nonce is looked after, of a node that counts to `count`: one that is far from it is a mistake.
+    pub(super) fn reaches(&self, nonce: u64, count: u64) -> bool {
+        let first = if self.shared { 0 } else { count };
+        (first..=count.saturating_add(MOST_MISSING)).contains(&nonce)
+    }
+
+    /// The first that has been on its way for longer than `patience`, whether or not it may be replaced.
+    pub(super) fn waiting(&self, now: Instant, patience: Duration) -> Option<&Flight> {
+        self.flights.values().find(|flight| flight.sent && now.duration_since(flight.since) > patience)
     }
 
     /// The lowest of those that were given back, and how many there are behind it.
@@ -227,7 +236,8 @@ impl Flights {
     /// that is missing, while what waits for it has done so for longer than `patience`; or that of a transaction in no block which nobody
     /// has replaced for much longer.
     pub(super) fn left(&mut self, (used, count): (u64, u64), now: Instant, patience: Duration) -> Option<u64> {
-        let (first, flight) = self.flights.iter().find(|(_, flight)| flight.sent)?;
+        // What is before it fills what was missing already.
+        let (first, flight) = self.flights.range(count..).find(|(_, flight)| flight.sent)?;
         let waited = now.duration_since(flight.since);
         let missing = (count < *first && waited > patience).then_some(count);
         let nonce = missing.or_else(|| (used < *first && waited > patience * LEFT_AFTER).then_some(used))?;
