@@ -122,19 +122,19 @@ pub(super) async fn run(store: &MovableStore, to: &str, password: Option<&str>, 
 
     let waits = Instant::now();
     let paused = store.pause().await.map_err(BackupError::from)?;
-    let mut last = pin!(async {
+    let mut last = pin!(async move {
         let waited_for = leaving.follow(true).await.map_err(BackupError::from)?;
         leaving.sync().await.map_err(BackupError::from)?;
-        Ok::<_, BackupError>(waited_for)
+        Ok::<_, BackupError>((waited_for, leaving))
     });
-    let Ok(waited_for) = tokio::time::timeout(MOST_PAUSE, &mut last).await else {
+    let Ok(done) = tokio::time::timeout(MOST_PAUSE, &mut last).await else {
         drop(paused);
         // What is on its way there is over before the next attempt begins.
         _ = last.await;
         let late = format!("the database did not take the last changes within {} s", MOST_PAUSE.as_secs());
         return Err(BackupError::from(StoreError::Away(late)).into());
     };
-    let waited_for = waited_for?;
+    let (waited_for, leaving) = done?;
     depart(folder, &Departed { at: Some(clock.now()), ..here }).await.map_err(BackupError::from)?;
     store.go(target, paused);
     let pause = waits.elapsed();

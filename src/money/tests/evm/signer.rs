@@ -173,3 +173,24 @@ async fn hosts_of_one_store_leave_each_others_transactions_and_count_on_behind_t
     assert_eq!(node.chain.lock().unwrap().pool.len(), 3);
     waiting.iter().for_each(|waiting| waiting.abort());
 }
+
+/// Some nodes keep nothing for later: what comes before it may be on its way from another host.
+#[tokio::test]
+async fn what_comes_before_its_turn_is_sent_again_and_keeps_its_nonce() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let [one, other] = hosts(&node, Duration::from_secs(600));
+    let first = prepared(&other, 1).await;
+    let second = prepared(&one, 2).await;
+    let too_high = json!({ "code": -32000, "message": "nonce too high: address 0x1, tx: 8 state: 7" });
+    node.chain.lock().unwrap().instead = Some(("eth_sendRawTransaction", too_high));
+    let waiting = sending(&one, 2, second);
+    until(|| (node.times("eth_sendRawTransaction") > 1).then_some(())).await;
+    assert!(!waiting.is_finished(), "it is not given up");
+    node.chain.lock().unwrap().instead = None;
+    let others = sending(&other, 1, first);
+    let sent = sent(&node, |sent| sent.len() > 1).await;
+    let mut nonces: Vec<_> = sent.iter().map(|sent| sent.nonce).collect();
+    nonces.sort_unstable();
+    assert_eq!(nonces, [7, 8]);
+    [waiting, others].iter().for_each(|sending| sending.abort());
+}

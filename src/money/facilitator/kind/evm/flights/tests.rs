@@ -151,8 +151,10 @@ fn of_a_key_that_hosts_share_only_what_was_given_back_here_is_free() {
     for byte in [1, 2] {
         flights.give_back(B256::repeat_byte(byte));
     }
-    assert!(flights.reach(15, 7, Flight { sent: true, ..flight(9, now) }));
-    assert!(!flights.reach(7 + MOST_MISSING + 1, 7, flight(8, now)));
+    assert!(flights.reaches(15, 7) && !flights.reaches(7 + MOST_MISSING + 1, 7));
+    flights.reach(15, 7, Flight { sent: true, ..flight(9, now) });
+    flights.reach(7 + MOST_MISSING + 1, 7, Flight { sent: true, ..flight(8, now) });
+    assert_eq!(flights.sent().len(), 1, "one that is far away is not looked after");
     assert_eq!([flights.take_back(), flights.take_back(), flights.take_back()], [Some((10, 1)), Some((11, 0)), None]);
     flights.give_back(B256::repeat_byte(3));
     flights.refuse(8, "nonce too low".to_owned(), true);
@@ -180,4 +182,11 @@ fn what_a_host_that_is_gone_left_is_found_once_others_have_waited_for_it() {
     ] {
         assert_eq!(flights.left(counts, at, PATIENCE), left, "{counts:?}: {why}");
     }
+    // Two are missing: the second is found as soon as the first is filled.
+    let mut flights = Flights::new(true);
+    flights.begin_at(7);
+    flights.put(9, Flight { sent: true, ..flight(0, now) });
+    assert_eq!(flights.left((7, 7), late, PATIENCE), Some(7));
+    flights.put(7, Flight { sent: true, ..flight(1, late) });
+    assert_eq!(flights.left((7, 8), late, PATIENCE), Some(8));
 }
