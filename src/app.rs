@@ -278,10 +278,7 @@ impl App {
         let exporter = exporter(settings, &rooms, &shared)?;
         let app = Arc::new(Self { rooms, shared, exporter });
         app.rooms.replica.follow(Arc::clone(&app.rooms.catalog) as _).await.map_err(StartError::Replica)?;
-        if let Err(error) = keys::agree_on_token(&app.rooms.replica, token).await {
-            app.rooms.replica.leave().await;
-            return Err(error.into());
-        }
+        keys::agree_on_token(&app.rooms.replica, token).await?;
         app.rooms.exchange(&app.shared.limits);
         let tools = settings.mcp.conformance_tools.as_deref().or(settings.catalog.tools.as_deref());
         jobs::ship(&app.rooms, tools).await.map_err(StartError::Catalog)?;

@@ -292,15 +292,10 @@ impl Replica {
         Ok(self.leases().await?.iter().any(|(id, lease)| *id != self.id && lease.as_ref().is_none_or(|lease| !lease.is_over(now))))
     }
 
-    /// Whether none of those that serve the store has begun before this one.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub async fn is_first(&self) -> Result<bool, StoreError> {
+    /// Whether this one holds a lease that is not over, by what the store has of it.
+    async fn holds_lease(&self, id: Option<&ReplicaId>) -> Result<bool, StoreError> {
         let now = self.store.now().await?;
-        let lives = |lease: &Option<Lease>| lease.as_ref().is_none_or(|lease| !lease.is_over(now));
-        Ok(!self.leases().await?.iter().any(|(id, lease)| *id < self.id && lives(lease)))
+        Ok(self.leases().await?.iter().any(|(holder, lease)| Some(holder) == id && lease.as_ref().is_none_or(|lease| !lease.is_over(now))))
     }
 
     /// All leases; `None` stands for one that does not read.

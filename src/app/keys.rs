@@ -68,25 +68,24 @@ pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysEr
 ///
 /// # Errors
 ///
-/// Where others hold theirs, and have another one: they may have begun at the same moment.
+/// Where another host has said another one: it may have begun at the same moment. The lease is given up then.
 pub(super) async fn agree_on_token(replica: &Replica, ours: String) -> Result<(), KeysError> {
-    match another_token(replica, &ours, true).await? {
+    match replica.say(ADMIN_TOKEN, &ours).await? {
         None => Ok(()),
-        Some(theirs) => Err(other_token(ours, theirs)),
+        Some(theirs) => {
+            replica.leave().await;
+            Err(other_token(ours, theirs))
+        }
     }
 }
 
 /// The admin token that others have, unless it becomes ours in time: hosts that begin together may have another one than the last had,
-/// and of those that hold their leases the first says which.
-async fn another_token(replica: &Replica, ours: &str, holds_lease: bool) -> Result<Option<String>, StoreError> {
+/// and the first of them has yet to say so.
+async fn another_token(replica: &Replica, ours: &str) -> Result<Option<String>, StoreError> {
     let mut asked = 0;
     loop {
         let theirs = replica.agreed(ADMIN_TOKEN, ours).await?;
         if theirs == ours {
-            return Ok(None);
-        }
-        if holds_lease && replica.is_first().await? {
-            replica.agree_on(ADMIN_TOKEN, ours).await?;
             return Ok(None);
         }
         if asked == ASKED_AGAIN {
@@ -109,7 +108,7 @@ pub(super) async fn agree(replica: &Replica, admin: &AdminToken, signer: &Signer
     let theirs = replica.agreed(ADMIN_TOKEN, &ours).await?;
     if theirs != ours
         && replica.has_others().await?
-        && let Some(theirs) = another_token(replica, &ours, false).await?
+        && let Some(theirs) = another_token(replica, &ours).await?
     {
         return Err(other_token(ours, theirs));
     }

@@ -35,7 +35,7 @@ async fn start(store: Arc<MemoryStore>, data: &Path) -> Result<Arc<App>, String>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_that_begin_at_one_moment_do_not_serve_with_an_admin_token_each() {
     let [one, other] = folders().await;
-    for round in 0..4 {
+    for round in 0..12 {
         let store = Arc::new(MemoryStore::shared(Clock::default()));
         let both = tokio::join!(start(Arc::clone(&store), one.path()), start(Arc::clone(&store), other.path()));
         let both = [both.0, both.1];
