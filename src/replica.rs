@@ -195,10 +195,7 @@ impl Replica {
         if !self.is_steady(now) {
             return Ok(Living(None));
         }
-        let leases = self.leases().await?;
-        // What does not read is of a later version, which knows better.
-        let living = leases.into_iter().filter(|(_, lease)| lease.as_ref().is_none_or(|lease| !lease.is_over(now)));
-        Ok(Living(Some(living.map(|(id, _)| id).chain([self.id.clone()]).collect())))
+        Ok(Living(Some(self.holders(now).await?.chain([self.id.clone()]).collect())))
     }
 
     /// Whether this one has been in touch with the store for as long as a lease lasts: whoever has none by then is gone.
@@ -288,14 +285,19 @@ impl Replica {
             return Ok(false);
         }
         let now = self.store.now().await?;
-        // A lease that does not read is of a later version.
-        Ok(self.leases().await?.iter().any(|(id, lease)| *id != self.id && lease.as_ref().is_none_or(|lease| !lease.is_over(now))))
+        Ok(self.holders(now).await?.any(|id| id != self.id))
     }
 
     /// Whether this one holds a lease that is not over, by what the store has of it.
     async fn holds_lease(&self, id: Option<&ReplicaId>) -> Result<bool, StoreError> {
         let now = self.store.now().await?;
-        Ok(self.leases().await?.iter().any(|(holder, lease)| Some(holder) == id && lease.as_ref().is_none_or(|lease| !lease.is_over(now))))
+        Ok(self.holders(now).await?.any(|holder| Some(&holder) == id))
+    }
+
+    /// Whose leases are not over. What does not read is of a later version, which knows better.
+    async fn holders(&self, now: Timestamp) -> Result<impl Iterator<Item = ReplicaId> + use<>, StoreError> {
+        let held = move |lease: &Option<Lease>| lease.as_ref().is_none_or(|lease| !lease.is_over(now));
+        Ok(self.leases().await?.into_iter().filter(move |(_, lease)| held(lease)).map(|(id, _)| id))
     }
 
     /// All leases; `None` stands for one that does not read.
