@@ -113,8 +113,8 @@ impl App {
         let data = &settings.data;
         make_folder(data)?;
         telemetry::counted::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
-        let clock = Clock::default();
-        let replica = Replica::new(Arc::clone(&store));
+        let clock = if store.is_shared() { Clock::following() } else { Clock::default() };
+        let replica = Replica::telling(Arc::clone(&store), clock.clone());
         replica.begin().await.map_err(StartError::Replica)?;
         let admin = AdminToken::open(settings.account.admin_token.as_ref().map(Hidden::expose), &data.join("admin-token"))
             .map_err(StartError::AdminToken)?;

@@ -14,6 +14,7 @@ pub(crate) mod queues;
 pub mod rate;
 pub(crate) mod ready;
 pub mod share;
+pub mod steady;
 pub mod unseen;
 pub mod uses;
 pub mod when;

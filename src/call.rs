@@ -231,11 +231,17 @@ impl Calls {
         tokio::time::timeout(patience, self.running.wait()).await.is_ok()
     }
 
-    async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
+    /// Refuses while this host may sell what others no longer do, or goes by another time than they.
+    fn takes_calls(&self) -> Result<(), Arc<CallError>> {
         if self.replica.is_fenced() {
             let why = "what other hosts of the store have changed is not heard of".to_owned();
             return Err(Arc::new(CallError::Store(StoreError::Away(why))));
         }
+        self.replica.clock_is_wrong().map_or(Ok(()), |why| Err(Arc::new(CallError::NotReady(why))))
+    }
+
+    async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
+        self.takes_calls()?;
         if self.replica.is_shared() {
             // It was found before that was asked, by a process that may have stood still in between: what is heard by now holds for it.
             self.find(call.live.endpoint.slug.as_str(), |_| call.by).await.map_err(Arc::new)?;

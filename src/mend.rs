@@ -129,6 +129,7 @@ pub(crate) fn repair(args: &RepairArgs, out: Out) -> Result<(), Box<dyn Error>> 
         "damaged": repair.damages.iter().chain(&repair.archive).map(ToString::to_string).collect::<Vec<_>>(),
         "keptFrame": repair.kept,
         "dropped": repair.dropped.iter().map(|(frame, rows)| json!({ "frame": frame, "rows": rows })).collect::<Vec<_>>(),
+        "droppedFrames": repair.dropped_frames(),
         "damagedFiles": null,
     });
     let mut repaired = String::new();
@@ -163,12 +164,12 @@ fn told(repair: &Repair) -> String {
     if repair.dropped.is_empty() {
         return text + "what is dropped: nothing that was written\n";
     }
-    text += &format!("what is dropped: {} frames\n", repair.dropped.len());
+    text += &format!("what is dropped: {} frames\n", repair.dropped_frames());
     for (frame, rows) in repair.dropped.iter().take(TOLD) {
         let rows = rows.as_ref().map_or_else(|| "it does not read".to_owned(), |rows| rows.join(", "));
         text += &format!("  frame {frame}: {rows}\n");
     }
-    match repair.dropped.len().checked_sub(TOLD) {
+    match repair.dropped_frames().checked_sub(TOLD as u64) {
         Some(more) if more > 0 => text + &format!("  and {more} more\n"),
         Some(_) | None => text,
     }

@@ -53,6 +53,7 @@ use crate::{
     base::{
         clock::{Clock, Timestamp},
         id::ReplicaId,
+        steady::Steadiness,
     },
     store::{Batch, Direction, Durability, Store, StoreError, update},
 };
@@ -76,6 +77,10 @@ pub struct Replica {
     shared: bool,
     /// This machine's.
     clock: Clock,
+    /// What has that clock as it was, where nobody else is asked for the time.
+    steadiness: Steadiness,
+    /// The host's, which goes by the store's where that is shared.
+    told: Clock,
     known: Known,
     /// Up to which form rows may be written, as far as it was asked for.
     written: AtomicU32,
@@ -120,15 +125,35 @@ impl Replica {
         Self::knowing(store, Clock::default(), formats::OWN)
     }
 
+    /// A replica of this store which says to `told` what time it is there, from its [beginning](Replica::begin) on: days, ages and whatever
+    /// else hosts have to agree on go by that.
+    #[must_use]
+    pub fn telling(store: Arc<dyn Store>, told: Clock) -> Arc<Self> {
+        Self::on(store, Clock::default(), formats::OWN, told)
+    }
+
+    /// One on a machine with this clock.
+    #[cfg(test)]
+    pub(crate) fn with_clock(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
+        Self::knowing(store, clock, formats::OWN)
+    }
+
     /// One of a version that reads and writes so, on a machine with this clock.
     fn knowing(store: Arc<dyn Store>, clock: Clock, known: Known) -> Arc<Self> {
+        let told = clock.clone();
+        Self::on(store, clock, known, told)
+    }
+
+    fn on(store: Arc<dyn Store>, clock: Clock, known: Known, told: Clock) -> Arc<Self> {
         let (id, shared) = (ReplicaId::generate(), store.is_shared());
         let written = AtomicU32::new(known.writes);
         Arc::new(Self {
             store,
             id,
             shared,
+            steadiness: Steadiness::of(clock.clone()),
             clock,
+            told,
             known,
             written,
             applied: AtomicU64::new(0),
@@ -157,6 +182,9 @@ impl Replica {
     pub async fn begin(&self) -> Result<(), JoinError> {
         self.agree_on_formats().await?;
         if self.shared {
+            let asked = std::time::Instant::now();
+            let there = self.store.now().await?;
+            self.told.follow(there, asked);
             self.applied.store(self.store.changes(0, 0).await?.newest, Ordering::SeqCst);
         }
         Ok(())
@@ -179,6 +207,20 @@ impl Replica {
     pub fn clock_apart_ms(&self) -> Option<i64> {
         let ahead = self.contact().ahead_ms;
         is_apart(ahead).then_some(ahead)
+    }
+
+    /// Whether what is old may be told: not while this machine's clock is far from the store's, or has just jumped where nobody else is asked
+    /// for the time.
+    #[must_use]
+    pub fn can_tell_ages(&self) -> bool {
+        if self.shared { self.clock_apart_ms().is_none() } else { self.steadiness.is_steady() }
+    }
+
+    /// Why this replica takes no calls at the moment, where it is the clock of its machine.
+    #[must_use]
+    pub fn clock_is_wrong(&self) -> Option<String> {
+        let (ms, side) = self.clock_apart_ms().map(|ahead| (ahead.unsigned_abs(), if ahead > 0 { "ahead of" } else { "behind" }))?;
+        Some(format!("this machine's clock is {ms} ms {side} the database's: have both follow one time server"))
     }
 
     /// Who may be running now. Whoever was away from the store itself takes nobody for gone as long as a lease lasts: the others may have
@@ -225,7 +267,8 @@ impl Replica {
             let (asked, here) = (Instant::now(), self.clock.now());
             // Whoever was away for longer than a lease counted for nothing meanwhile: the rows may be of a later version by now.
             are_read(tx.get(&WRITTEN, &()).await?.as_ref(), self.known.reads)?;
-            let now = self.store.now().await?;
+            let (asked_now, now) = (std::time::Instant::now(), self.store.now().await?);
+            self.told.follow(now, asked_now);
             let ahead_ms = ahead_for_sure(here, now, asked.elapsed());
             let until = now.plus_millis(LEASE_MS);
             let lease = Lease {
@@ -251,7 +294,7 @@ impl Replica {
         if is_apart(ahead_ms) && !was_apart {
             tracing::warn!(
                 ahead_ms,
-                "this machine's clock is far from the database's: the host is not ready, and removes nothing for its age"
+                "this machine's clock is far from the database's: the host takes no calls, is not ready, and removes nothing for its age"
             );
         }
         Ok(())

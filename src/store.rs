@@ -106,6 +106,8 @@ pub struct Sizes {
     pub backend: &'static str,
     /// Why what rows are read from takes more of the disk than it is to, and no other could take its place yet.
     pub renewal_fails: Option<String>,
+    /// What is wrong with files that the store can do without while nothing else is; `None` once others have taken their place.
+    pub damage: Option<String>,
 }
 
 /// When a commit may answer.
@@ -170,7 +172,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`], [`StoreError::Beyond`] and [`StoreError::Away`]: nothing was written.
+    /// [`StoreError::Conflict`], [`StoreError::Beyond`], [`StoreError::LockTimeout`] and [`StoreError::Away`]: nothing was written.
     /// [`StoreError::Unknown`]: it may have been, so ask again before doing anything twice.
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
 

@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How often it looks whether the tools are shipped that another one is at.
 const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
-/// Jobs that remove nothing for its age: done also where this machine's clock, by which that is told, is far from the store's.
+/// Jobs that remove nothing for its age: done also while [ages cannot be told](crate::replica::Replica::can_tell_ages).
 const WHATEVER_THE_TIME: [&str; 4] = [Sales::ROUND, "sellers", "versions", "payouts"];
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ where
     keep_up(rooms, look, what, move |rooms, _| {
         let (replica, clock, doing) = (Arc::clone(&rooms.replica), rooms.clock.clone(), work(rooms));
         async move {
-            if replica.clock_apart_ms().is_some() && !WHATEVER_THE_TIME.contains(&name) {
+            if !replica.can_tell_ages() && !WHATEVER_THE_TIME.contains(&name) {
                 return Ok(());
             }
             let done = replica.alone(name, every, |_| doing).await;

@@ -7,6 +7,7 @@ use std::{
 
 use super::error::StartError;
 use crate::{
+    base::folder,
     backup::{self, BackupError, Departed, How},
     config::Settings,
     store::{
@@ -17,9 +18,9 @@ use crate::{
     },
 };
 
-/// Makes the data folder, where it is not there.
+/// Makes the data folder, where it is not there, for its owner alone.
 pub(super) fn make_folder(data: &Path) -> Result<(), StartError> {
-    std::fs::create_dir_all(data).map_err(|error| StartError::Data(data.display().to_string(), error))
+    folder::make_private(data).map_err(|error| StartError::Data(data.display().to_string(), error))
 }
 
 /// Refuses a database that is not all there yet, or that another host has to itself. That host itself opens it to all.

@@ -3,9 +3,10 @@
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -52,18 +53,59 @@ impl<'de> Deserialize<'de> for Timestamp {
 
 /// Tells the time.
 #[derive(Debug, Clone, Default)]
-pub struct Clock(Option<Arc<AtomicU64>>);
+pub struct Clock(Source);
+
+/// What a clock goes by.
+#[derive(Debug, Clone, Default)]
+enum Source {
+    /// This machine's clock.
+    #[default]
+    System,
+    /// What a test has set.
+    Fixed(Arc<AtomicU64>),
+    /// What others have said, and how long ago that is; this machine's clock until they have.
+    Others(Arc<RwLock<Option<Said>>>),
+}
+
+/// What time it was elsewhere, and when that was by the clock that nobody sets.
+#[derive(Debug, Clone, Copy)]
+struct Said {
+    at: Timestamp,
+    read: Instant,
+}
+
+/// How far a clock may be from what it follows before it is set.
+const SLACK: Duration = Duration::from_millis(20);
 
 impl Clock {
     /// A clock that stands at `at` until [`Clock::set`] moves it. For tests.
     #[must_use]
     pub fn fixed(at: Timestamp) -> Self {
-        Self(Some(Arc::new(AtomicU64::new(at.0))))
+        Self(Source::Fixed(Arc::new(AtomicU64::new(at.0))))
     }
 
-    /// Moves a fixed clock; does nothing to the real one.
+    /// A clock that goes by another one, such as a database's, once it has been [told](Clock::follow) of it: a change to this machine's
+    /// clock does not move it.
+    #[must_use]
+    pub fn following() -> Self {
+        Self(Source::Others(Arc::default()))
+    }
+
+    /// Goes by a clock elsewhere that said `there` to a question that was asked at `asked` and has been answered now. Does nothing to any
+    /// other clock, nor where this one may be right.
+    pub fn follow(&self, there: Timestamp, asked: Instant) {
+        let Source::Others(said) = &self.0 else { return };
+        let (took, before) = (asked.elapsed(), self.now());
+        let least = Timestamp(before.0.saturating_sub(millis(took + SLACK)));
+        let mut said = said.write().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none() || !(least..=before.plus_millis(millis(SLACK))).contains(&there) {
+            *said = Some(Said { at: there, read: asked + took / 2 });
+        }
+    }
+
+    /// Moves a fixed clock; does nothing to any other.
     pub fn set(&self, at: Timestamp) {
-        if let Some(fixed) = &self.0 {
+        if let Source::Fixed(fixed) = &self.0 {
             fixed.store(at.0, Ordering::SeqCst);
         }
     }
@@ -72,12 +114,53 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
-            Some(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
-            None => {
-                #[expect(clippy::disallowed_methods, reason = "this is the place that reads time")]
-                let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-                Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-            }
+            Source::Fixed(fixed) => Timestamp(fixed.load(Ordering::SeqCst)),
+            Source::Others(said) => match *said.read().unwrap_or_else(PoisonError::into_inner) {
+                Some(Said { at, read }) => at.plus_millis(millis(read.elapsed())),
+                None => system(),
+            },
+            Source::System => system(),
+        }
+    }
+}
+
+/// What this machine's clock says.
+fn system() -> Timestamp {
+    #[expect(clippy::disallowed_methods, reason = "this is the place that reads time")]
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(millis(since))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn following_clock_goes_by_what_it_was_told_and_stays_where_it_may_be_right() {
+        let clock = Clock::following();
+        assert!(clock.now().0.abs_diff(system().0) < 60_000, "nobody has told it yet");
+        let there = Timestamp(1_800_000_000_000);
+        clock.follow(there, Instant::now());
+        let is_at = |at: Timestamp| {
+            let now = clock.now();
+            assert!((at.0..at.0 + 60_000).contains(&now.0), "{now} in place of {at}");
+        };
+        is_at(there);
+        // Within the time that the answer took it is as right as the one before.
+        let asked = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        clock.follow(Timestamp(there.0 - 5_000), asked);
+        is_at(there);
+        for moved in [there.plus_millis(86_400_000), Timestamp(there.0 - 86_400_000)] {
+            clock.follow(moved, Instant::now());
+            is_at(moved);
+        }
+        for other in [Clock::default(), Clock::fixed(there)] {
+            other.follow(there.plus_millis(86_400_000), Instant::now());
+            assert!(other.now() < there.plus_millis(86_400_000));
         }
     }
 }

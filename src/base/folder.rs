@@ -1,6 +1,24 @@
-//! The folder that a file is in, whose entry for it has to be on disk too: a file that is there whole may else be gone after a crash.
+//! Folders: made for their owner alone, and on disk together with what is in them. A file that is there whole may else be gone after a crash.
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::{DirBuilder, File},
+    io,
+    os::unix::fs::DirBuilderExt as _,
+    path::Path,
+};
+
+/// Makes a folder that nobody but its owner can read or enter (mode 0700), and the folders above it as usual. One that is there stays as it
+/// is.
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(of(path))?;
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made,
+    }
+}
 
 /// Puts the entry of `path` in its folder on disk.
 pub(crate) fn sync_entry(path: &Path) -> io::Result<()> {
@@ -13,7 +31,24 @@ fn of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    #[test]
+    fn private_folder_is_for_its_owner_alone_and_one_that_exists_stays_as_it_is() {
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let folder = tempfile::tempdir().unwrap();
+        let (parent, made) = (folder.path().join("parent"), folder.path().join("parent/data"));
+        make_private(&made).unwrap();
+        assert_eq!(mode(&made), 0o700);
+        assert_ne!(mode(&parent) & 0o055, 0, "whatever the umask leaves");
+        std::fs::set_permissions(&made, std::fs::Permissions::from_mode(0o755)).unwrap();
+        make_private(&made).unwrap();
+        assert_eq!(mode(&made), 0o755);
+        std::fs::write(made.join("file"), "").unwrap();
+        assert!(make_private(&made.join("file")).is_err());
+    }
 
     #[test]
     fn path_of_one_part_is_in_the_folder_that_the_host_runs_in() {

@@ -67,6 +67,7 @@ impl Calls {
             Ok(seen) => Ok(seen),
             Err(Refusal::Store(error)) => Err(Arc::new(error.into())),
             Err(Refusal::AnswerLost(payment)) => Err(Arc::new(CallError::AnswerLost(payment))),
+            Err(Refusal::AnswerExpired(payment)) => Err(Arc::new(CallError::AnswerExpired(payment))),
             Err(_) => Ok(None),
         }
     }

@@ -53,6 +53,9 @@ pub enum CallError {
     /// It was charged once, when its call ended.
     #[error("{}", Refusal::AnswerLost(.0.clone()))]
     AnswerLost(PaymentId),
+    /// It was charged once, when its call ended, and its answer was kept for a day.
+    #[error("{}", Refusal::AnswerExpired(.0.clone()))]
+    AnswerExpired(PaymentId),
     #[error("{}", Refusal::FacilitatorUnavailable(.0.clone()))]
     FacilitatorUnavailable(String),
     #[error(transparent)]
@@ -95,6 +98,9 @@ pub enum CallError {
     Cancelled,
     #[error("the store is away")]
     Store(#[from] StoreError),
+    /// Why the host takes no calls.
+    #[error("the host takes no calls: {0}")]
+    NotReady(String),
     #[error("a secret of the tool cannot be opened; its host has to see to that")]
     SecretsUnavailable,
     /// A fault of the host's own; the log has it.
@@ -134,6 +140,7 @@ impl CallError {
             Refusal::Reused => Self::PaymentReused(Arc::new(challenge("payment_reused"))),
             Refusal::InProgress(payment) => Self::PaymentInProgress(payment),
             Refusal::AnswerLost(payment) => Self::AnswerLost(payment),
+            Refusal::AnswerExpired(payment) => Self::AnswerExpired(payment),
             Refusal::FacilitatorUnavailable(why) => Self::FacilitatorUnavailable(why),
             Refusal::Store(error) => Self::Store(error),
         }

@@ -93,6 +93,7 @@ impl Calls {
     }
 
     async fn register_here(&self, registration: Registration) -> Shared {
+        self.takes_calls()?;
         let Registration { terms, name, contact, query, offered, quote, request } = registration;
         let applicant = Applicant { name, contact, request };
         let body = json!({ "name": applicant.name, "contact": applicant.contact });

@@ -43,7 +43,7 @@ pub(super) fn contended() -> OpFailure {
 pub(super) fn store(error: &StoreError) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the store");
     match error {
-        StoreError::Conflict | StoreError::Contended | StoreError::Beyond { .. } => contended(),
+        StoreError::Conflict | StoreError::Contended | StoreError::LockTimeout(_) | StoreError::Beyond { .. } => contended(),
         StoreError::Away(_) => failure(STORE_UNAVAILABLE, "storage is unavailable, nothing was written; try again"),
         StoreError::Unknown(_) => failure(STORE_UNAVAILABLE, "storage did not confirm; the write may or may not have happened"),
     }

@@ -132,6 +132,8 @@ codes! {
     PaymentReused "payment_reused" CONFLICT Caller No "this payment was made for another request";
     PaymentInProgress "payment_in_progress" CONFLICT Caller No "another request uses this payment"
         "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
+    AnswerExpired "answer_expired" GONE Caller Earlier "the call was charged, and its answer is no longer kept"
+        "an answer is kept for 24 hours; its receipt stands, and nothing is run again under this `Idempotency-Key`: send a new one for another call";
     QuoteExpired "quote_expired" CONFLICT Caller No "the quote has expired"
         "call with the quote in `error.quote`, or with none, at the price of the moment; a payment for another amount has to be signed again";
     QuoteInvalid "quote_invalid" CONFLICT Caller No "this is no quote for this tool"
@@ -194,6 +196,8 @@ codes! {
         "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
     Busy "busy" SERVICE_UNAVAILABLE Host No "the host has no room for this now";
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE Host No "the store is away";
+    NotReady "not_ready" SERVICE_UNAVAILABLE Host No "the host takes no calls at the moment"
+        "ask another host, or again in a moment; `/health/ready` says what is wrong";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No
         "a secret of the tool cannot be opened; its host has to see to that";
     AnswerLost "answer_lost" INTERNAL_SERVER_ERROR Host Earlier "the payment was charged, and the answer that it bought is lost"

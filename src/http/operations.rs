@@ -11,7 +11,6 @@ use super::{
 };
 use crate::{
     front::{Code, Fault},
-    replica::Replica,
     store::{Batch, Durability, Size, Space, Store, StoreError},
 };
 
@@ -42,7 +41,7 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, F
     if operating.replica.is_fenced() {
         return Err(StoreError::Away("other hosts of the store are not heard of".to_owned()).into());
     }
-    if let Some(apart) = clock_apart(&operating.replica) {
+    if let Some(apart) = operating.replica.clock_is_wrong() {
         return Err(StoreError::Away(apart).into());
     }
     if operating.shared.shutdown.announced() {
@@ -52,12 +51,6 @@ async fn ready(State(operating): State<Arc<Operating>>) -> Result<Json<Value>, F
         return Err(Fault::new(Code::Busy, "no worker can be started; `sandbox.startsFail` of `/health` says why"));
     }
     Ok(Json(json!({ "ok": true })))
-}
-
-/// What is wrong with this machine's clock, where other hosts go by another.
-fn clock_apart(replica: &Replica) -> Option<String> {
-    let (ms, side) = replica.clock_apart_ms().map(|ahead| (ahead.unsigned_abs(), if ahead > 0 { "ahead of" } else { "behind" }))?;
-    Some(format!("this machine's clock is {ms} ms {side} the database's: have both follow one time server"))
 }
 
 /// Refuses while the store refuses commits, or takes none in time: nothing that is paid for could be settled.
@@ -77,7 +70,7 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         // Null while the store is away.
         "replicas": replicas.ok().and_then(Result::ok),
         // Null while it is not far from the database's.
-        "clock": clock_apart(&operating.replica),
+        "clock": operating.replica.clock_is_wrong(),
         "sandbox": operating.pool.status(),
         "payment": operating.gate.describe(),
         "facilitator": operating.gate.facilitator_status(),
@@ -107,6 +100,8 @@ async fn stored(operating: &Operating) -> Value {
     stored.insert("syncs".to_owned(), json!(sizes.syncs));
     // Null while it is as small as it is to be.
     stored.insert("renewalFails".to_owned(), json!(sizes.renewal_fails));
+    // Null while every file of the store is whole, as far as it was looked at.
+    stored.insert("damage".to_owned(), json!(sizes.damage));
     Value::Object(stored)
 }
 

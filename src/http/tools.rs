@@ -46,6 +46,8 @@ pub(super) const OF_PAYMENTS: &[Code] = &[
     Code::FacilitatorUnavailable,
     Code::SettlementUnknown,
     Code::AnswerLost,
+    Code::AnswerExpired,
+    Code::NotReady,
     Code::CallLost,
 ];
 

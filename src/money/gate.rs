@@ -5,6 +5,7 @@ pub(super) mod answer;
 mod ask;
 mod asked;
 mod bind;
+mod claims;
 pub(super) mod record;
 mod recovery;
 mod retry;
@@ -27,6 +28,7 @@ use super::{
     credit::Hold,
     gate::{
         asked::asked,
+        claims::{Claim, Claims},
         record::{Record, Tail},
         retry::{Lanes, Retry},
         slow::{Running, Slow},
@@ -106,6 +108,8 @@ pub struct Admission {
     reserved: bool,
     means: Means,
     running: Running,
+    /// `None` where nothing is reserved.
+    _claim: Option<Claim>,
 }
 
 /// What a reservation is made of.
@@ -141,6 +145,8 @@ pub struct Gate {
     /// Settlements that this replica has open: when to ask again, and how often it has asked.
     open: Mutex<HashMap<PaymentId, Retry>>,
     lanes: Lanes,
+    /// Reservations whose calls run.
+    claims: Claims,
     /// Reservations of this process that the store did not take back yet.
     orphans: Mutex<HashMap<PaymentId, Record>>,
 }
@@ -178,6 +184,7 @@ impl Gate {
             slow,
             open: Mutex::default(),
             lanes: Lanes::default(),
+            claims: Claims::default(),
             orphans: Mutex::default(),
         })
     }
@@ -361,7 +368,7 @@ impl Gate {
             // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
             let (id, _) = credit_known(&credit, RequestId::generate().as_str());
             let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
-            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, running }));
+            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, running, _claim: None }));
         };
         let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
         let tail = Tail::new(self.clock.now().plus_millis(kept).0, None);
@@ -455,6 +462,12 @@ impl Admission {
     pub async fn fail(self) {
         self.gate.slow.failed(&self.running);
         self.release().await;
+    }
+
+    /// Ends the call without a word to the store, as where its task is gone.
+    #[cfg(test)]
+    pub(in crate::money) fn vanish(mut self) {
+        self.reserved = false;
     }
 
     /// Gives the reservation back, and waits until that is done.

@@ -34,6 +34,8 @@ pub enum Refusal {
     InProgress(PaymentId),
     #[error("payment `{0}` was charged, and the answer that it bought is lost")]
     AnswerLost(PaymentId),
+    #[error("payment `{0}` was charged, and the answer that it bought is no longer kept")]
+    AnswerExpired(PaymentId),
     /// Why is for the log: it is in the facilitator's words.
     #[error("the facilitator could not verify the payment")]
     FacilitatorUnavailable(String),

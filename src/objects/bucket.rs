@@ -10,9 +10,16 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::{
-    Error, ObjectStore, ObjectStoreExt as _, RetryConfig, aws::AmazonS3Builder, local::LocalFileSystem, memory::InMemory, path::Path,
+    Error, ObjectStore, ObjectStoreExt as _, RetryConfig,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    local::LocalFileSystem,
+    memory::InMemory,
+    path::Path,
     prefix::PrefixStore,
 };
+use url::Url;
+
+use crate::base::{causes::in_full, folder};
 
 /// How often a bucket is asked again that did not answer, or said that it cannot now: somebody waits for most of what is asked, and is told.
 const RETRIES: usize = 2;
@@ -55,6 +62,12 @@ pub enum BucketError {
     /// It is not the address of a bucket.
     #[error("`{0}` is not the address of a bucket: say `s3://BUCKET` or `s3://BUCKET/PREFIX`")]
     Address(String),
+    /// Where the bucket's server is does not read.
+    #[error("`AWS_ENDPOINT` is `{0}`, which is not a URL: say `http://HOST:PORT` or `https://HOST`")]
+    Endpoint(String),
+    /// Its server has no bucket of this name.
+    #[error("the bucket does not exist: make it, or name another one")]
+    Missing,
     /// The folder cannot be made, or what the environment says of the bucket cannot be used.
     #[error("{0}")]
     Unusable(String),
@@ -95,13 +108,17 @@ impl Kept {
         let unusable = |error: Error| BucketError::Unusable(error.to_string());
         match place {
             Place::Folder(folder) => {
-                std::fs::create_dir_all(folder).map_err(|error| BucketError::Unusable(format!("{}: {error}", folder.display())))?;
+                folder::make_private(folder).map_err(|error| BucketError::Unusable(format!("{}: {error}", folder.display())))?;
                 let files = LocalFileSystem::new_with_prefix(folder).map_err(unusable)?.with_fsync(true);
                 Ok(Self { blobs: Arc::new(files), is_everywhere: false })
             }
             Place::S3 { bucket, prefix } => {
                 let retry = RetryConfig { max_retries: RETRIES, ..RetryConfig::default() };
-                let bucket = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry).build().map_err(unusable)?;
+                let bucket = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
+                for key in [AmazonS3ConfigKey::Endpoint, AmazonS3ConfigKey::S3Endpoint] {
+                    bucket.get_config_value(&key).as_deref().map_or(Ok(()), is_url)?;
+                }
+                let bucket = bucket.build().map_err(unusable)?;
                 Ok(Self { blobs: Arc::new(PrefixStore::new(bucket, prefix.as_str())), is_everywhere: true })
             }
         }
@@ -142,11 +159,28 @@ impl Kept {
     ///
     /// # Errors
     ///
-    /// [`BucketError::Unreachable`].
+    /// [`BucketError::Missing`] and [`BucketError::Unreachable`].
     pub async fn check(&self) -> Result<(), BucketError> {
-        self.get(&"0".repeat(NAME_LENGTH)).await.map(|_| ()).map_err(BucketError::Unreachable)
+        let unreachable = |error| BucketError::Unreachable(io::Error::other(error));
+        let nothing = path(&"0".repeat(NAME_LENGTH)).map_err(unreachable)?;
+        match self.blobs.get(&nothing).await {
+            Ok(_) => Ok(()),
+            // S3 answers 404 for either, and says in the body which of them.
+            Err(Error::NotFound { source, .. }) if in_full(&*source).contains(NO_BUCKET) => Err(BucketError::Missing),
+            Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(BucketError::Unreachable(io::Error::other(error))),
+        }
     }
 }
+
+/// Refuses an endpoint that is not the URL of a server.
+fn is_url(endpoint: &str) -> Result<(), BucketError> {
+    let url = Url::parse(endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.map(drop).ok_or_else(|| BucketError::Endpoint(endpoint.to_owned()))
+}
+
+/// What S3 calls it where a bucket is not there.
+const NO_BUCKET: &str = "NoSuchBucket";
 
 /// Hex digits of a name: 128 random bits.
 const NAME_LENGTH: usize = 32;

@@ -17,6 +17,7 @@ pub(super) async fn counted<T>(commit: impl Future<Output = Result<T, StoreError
         Ok(_) => "ok",
         Err(StoreError::Conflict) => "conflict",
         Err(StoreError::Beyond { .. }) => "beyond",
+        Err(StoreError::LockTimeout(_)) => "lock_timeout",
         Err(StoreError::Unknown(_)) => "unknown",
         Err(_) => "away",
     };

@@ -21,6 +21,9 @@ pub enum StoreError {
     /// Others wrote the same keys at every try.
     #[error("others were faster every time")]
     Contended,
+    /// Another process held a row of the commit for too long. Nothing was written; the row may be as it was read.
+    #[error("a row was locked by another process for too long: {0}")]
+    LockTimeout(String),
     /// The backend did not take the request.
     #[error("the store is away: {0}")]
     Away(String),

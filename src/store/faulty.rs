@@ -20,6 +20,8 @@ pub enum Fault {
     After,
     /// [`StoreError::Unknown`], and nothing is written.
     Lost,
+    /// [`StoreError::LockTimeout`], and nothing is written.
+    Locked,
 }
 
 /// Passes everything on to another store, but for the faults that were planned.
@@ -124,6 +126,7 @@ impl<S: Store> Store for FaultyStore<S> {
         match self.next_fault() {
             None => self.inner.apply(batch, durability).await,
             Some(Fault::Before) => Err(StoreError::Away("a planned fault".to_owned())),
+            Some(Fault::Locked) => Err(StoreError::LockTimeout("a planned fault".to_owned())),
             Some(Fault::Lost) => Err(StoreError::Unknown("a planned fault".to_owned())),
             Some(Fault::After) => {
                 self.inner.apply(batch, durability).await?;

@@ -63,7 +63,7 @@ pub(super) use self::feed::Feed;
 pub use self::{
     archived::MoneyRows,
     config::{OpenError, SledConfig},
-    repair::{Checked, Repair, check, repair},
+    repair::{Checked, MAX_LISTED, Repair, check, repair},
 };
 use self::{
     away::away,
@@ -336,7 +336,7 @@ impl Store for SledStore {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes { backend: "sled", syncs: self.syncs(), renewal_fails: self.standing.grown(), ..self.still().sizes() }
+        Sizes { backend: "sled", syncs: self.syncs(), renewal_fails: self.standing.grown(), damage: self.standing.damage(), ..self.still().sizes() }
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use super::{
     Batch, Check, Direction, Durability, Store, StoreError,
@@ -21,8 +22,10 @@ use super::{
     value::Value,
 };
 
-/// Tries before an update gives up: each that fails means that another succeeded.
+/// Tries before an update gives up: each that fails means that another succeeded, or that another process holds a row.
 const TRIES: u32 = 64;
+/// Time after which no further try begins.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// Longest wait before a try, in microseconds.
 const MAX_WAIT_US: u32 = 64_000;
 
@@ -52,14 +55,19 @@ pub struct Decided<'a, T> {
 ///
 /// # Errors
 ///
-/// What `decide` answers, at once; [`StoreError::Contended`] when others were faster every time; the store's.
+/// What `decide` answers, at once; [`StoreError::Contended`] when others were faster every time, and [`StoreError::LockTimeout`] when
+/// another process held a row, until the deadline; the store's.
 pub async fn update<'a, T, E, F>(store: &'a dyn Store, durability: Durability, mut decide: impl FnMut(Tx<'a>) -> F) -> Result<T, E>
 where
     E: From<StoreError>,
     F: Future<Output = Result<Decided<'a, T>, E>>,
 {
+    let (begun, mut last) = (Instant::now(), StoreError::Contended);
     for attempt in 0..TRIES {
         back_off(attempt).await;
+        if attempt > 0 && begun.elapsed() >= DEADLINE {
+            break;
+        }
         let Decided { batch: tx, answer } = decide(Tx { store, batch: Batch::new(), confirms: false }).await?;
         let Tx { batch, confirms, .. } = tx;
         if batch.changes_nothing() && !confirms {
@@ -67,12 +75,13 @@ where
         }
         match counted(store.apply(batch, durability), durability).await {
             Ok(_) => return Ok(answer),
-            Err(StoreError::Conflict) => {}
+            Err(StoreError::Conflict) => last = StoreError::Contended,
+            Err(error @ StoreError::LockTimeout(_)) => last = error,
             Err(error) => return Err(error.into()),
         }
     }
-    tracing::warn!(tries = TRIES, "an update gave up: others were faster every time");
-    Err(StoreError::Contended.into())
+    tracing::warn!(%last, elapsed_ms = begun.elapsed().as_millis(), "an update gave up");
+    Err(last.into())
 }
 
 /// Waits before a try, longer each time and by chance, so that those who met get out of step.

@@ -73,7 +73,7 @@ table! {
     SETTLEMENTS_OPEN Gauge "tollhouse_settlements_open" [] "settlements whose end is not known yet, those under way among them";
     FACILITATOR_REQUESTS Counter "tollhouse_facilitator_requests_total" ["operation" "outcome"] "questions to facilitators, and how they ended";
     FACILITATOR_SECONDS Histogram "tollhouse_facilitator_seconds" ["operation"] "how long facilitators took, with the tries of one question";
-    COMMITS Counter "tollhouse_store_commits_total" ["durability" "outcome"] "commits to the store: `conflict` and `beyond` are decided anew or told, `unknown` may have been written";
+    COMMITS Counter "tollhouse_store_commits_total" ["durability" "outcome"] "commits to the store: `conflict` and `beyond` are decided anew or told, `lock_timeout` waited for a row that another host held, `unknown` may have been written";
     COMMIT_SECONDS Histogram "tollhouse_store_commit_seconds" ["durability"] "how long commits took; `durable` ones are on disk when they are answered";
     SYNCS Counter "tollhouse_store_syncs_total" [] "times that commits were put on disk, one or many at once";
     STORE_ROWS Gauge "tollhouse_store_rows" ["kind"] "rows that the store holds";

@@ -191,16 +191,60 @@ async fn a_tree_is_not_put_aside_for_a_damaged_journal() {
 /// How many stores [`no_damage_to_any_file_is_silent`] damages: `cargo xtask damage` asks for more.
 const ROUNDS: &str = "TOLLHOUSE_DAMAGE_ROUNDS";
 
-/// A flip or a cut, anywhere in any file: what was acknowledged is there, or what is wrong is named.
+/// How a file is damaged.
+#[derive(Debug, Clone, Copy)]
+enum Harm {
+    Flip,
+    Cut,
+    /// Some sectors are zeros.
+    Zeros,
+    /// Some sectors are a copy of others of the file, of its first ones as often as not: a write that went to the wrong place.
+    Misdirected,
+}
+
+impl Harm {
+    const ALL: [Self; 4] = [Self::Flip, Self::Cut, Self::Zeros, Self::Misdirected];
+
+    /// Damages a file at a place by chance. Answers what it did.
+    fn strike(self, file: &Path, chance: &mut Chance) -> String {
+        let mut bytes = std::fs::read(file).unwrap();
+        let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
+        let at = chance.below(used);
+        let (sector, some) = (at / 512 * 512, 512 * (1 + chance.below(128)));
+        match self {
+            Self::Flip => bytes[at] ^= 0xff,
+            Self::Cut => bytes.truncate(at),
+            Self::Zeros => {
+                let end = bytes.len().min(sector + some);
+                bytes[sector..end].fill(0);
+            }
+            Self::Misdirected => {
+                // Also behind what is used.
+                let to = chance.below(bytes.len()) / 512 * 512;
+                let from = if chance.below(2) == 0 { 0 } else { sector };
+                let length = some.min(bytes.len() - to).min(bytes.len() - from);
+                bytes.copy_within(from..from + length, to);
+                std::fs::write(file, bytes).unwrap();
+                return format!("{length} bytes of {} from {from} to {to}", file.display());
+            }
+        }
+        std::fs::write(file, bytes).unwrap();
+        format!("{} at {at}, {self:?}", file.display())
+    }
+}
+
+/// Damage of any kind, anywhere in any file: what was acknowledged is there, or what is wrong is named; and a repair, which has the tree
+/// to go by, loses nothing of it.
 #[tokio::test]
 async fn no_damage_to_any_file_is_silent() {
     #[expect(clippy::disallowed_methods, reason = "how the long form asks for more")]
     let rounds = std::env::var(ROUNDS).ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(25);
     let mut chance = Chance::seeded();
     let folder = folder();
+    let path = folder.path().join("store");
     let config = SledConfig { segment_bytes: 64 * 1024, checkpoint_bytes: 64 * 1024, ..SledConfig::default() };
-    let store = SledStore::open(folder.path().join("store"), config).unwrap();
-    let written = folder.path().join("store/archive");
+    let store = SledStore::open(&path, config).unwrap();
+    let written = path.join("archive");
     let mut n = 0;
     while !written.exists() || n < 200 {
         let writes = vec![Write::put(Space::Receipts, key(n), bytes(n % 1_400)), Write::put(Space::Credits, key(n % 5), bytes(n % 99))];
@@ -214,35 +258,68 @@ async fn no_damage_to_any_file_is_silent() {
     }
     drop(store);
     let kept = folder.path().join("kept");
-    copy(&folder.path().join("store"), &kept);
-    let (mut refused, mut opened) = (0, 0);
-    for _ in 0..rounds {
-        std::fs::remove_dir_all(folder.path().join("store")).unwrap();
-        copy(&kept, &folder.path().join("store"));
-        let mut files = files_of(&folder.path().join("store"));
+    copy(&path, &kept);
+    let (mut repaired, mut opened) = (0, 0);
+    for round in 0..rounds {
+        std::fs::remove_dir_all(&path).unwrap();
+        copy(&kept, &path);
+        let mut files = files_of(&path);
         files.retain(|file| file.metadata().unwrap().len() > 0);
         let file = &files[chance.below(files.len())];
-        let used = std::fs::read(file).unwrap().iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
-        let (at, cut) = (chance.below(used), chance.below(2) == 0);
-        if cut {
-            std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(at as u64).unwrap();
-        } else {
-            flip(file, at);
-        }
-        let story = format!("{} at {at}, {}", file.display(), if cut { "cut" } else { "flipped" });
-        match try_open(&folder) {
+        let story = Harm::ALL[round % Harm::ALL.len()].strike(file, &mut chance);
+        let store = match try_open(&folder) {
             Ok(store) => {
                 opened += 1;
-                assert!(all(&store, Space::Receipts).await == receipts, "{story}");
-                assert!(all(&store, Space::Credits).await == credits, "{story}");
+                store
             }
             Err(error) => {
-                refused += 1;
                 assert!(matches!(error, OpenError::Damaged { .. }), "{story}: {error}");
+                check(&path, &SledConfig::default()).unwrap_or_else(|error| panic!("{story}: {error}"));
+                let planned = repair(&path, &SledConfig::default()).unwrap_or_else(|error| panic!("{story}: {error}"));
+                assert!(planned.dropped.len() <= n, "{story}: more frames than were written");
+                planned.perform().unwrap_or_else(|error| panic!("{story}: {error}"));
+                repaired += 1;
+                try_open(&folder).unwrap_or_else(|error| panic!("{story}: {error}"))
             }
-        }
+        };
+        assert!(all(&store, Space::Receipts).await == receipts, "{story}");
+        assert!(all(&store, Space::Credits).await == credits, "{story}");
     }
-    println!("{opened} opened with all there was, {refused} were refused by name");
+    println!("{opened} opened with all there was, {repaired} were refused by name and repaired");
+}
+
+/// The first sector of a segment says in its place what segment it is, and anywhere else no number of a frame.
+#[tokio::test]
+async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
+    for length in [4 << 10, 16 << 10, 64 << 10] {
+        let folder = folder();
+        six(&folder).await;
+        let path = folder.path().join("store");
+        let segment = segments(&folder).remove(0);
+        let mut frames = std::fs::read(&segment).unwrap();
+        frames.copy_within(0..length, 100_352);
+        std::fs::write(&segment, frames).unwrap();
+        let refused = try_open(&folder).unwrap_err();
+        assert!(matches!(&refused, OpenError::Damaged { damage, .. } if damage.offset == Some(100_352)), "{refused}");
+        let planned = repair(&path, &SledConfig::default()).unwrap();
+        assert_eq!((planned.kept, planned.dropped_frames()), (6, planned.dropped.len() as u64), "{:?}", planned.damages);
+        assert!(planned.last <= 7, "{}", planned.last);
+        planned.perform().unwrap();
+        assert_eq!(receipts(&folder).await, 6);
+    }
+    // Without the tree as well: what is in the journal before the damage is all there is.
+    let folder = folder();
+    six(&folder).await;
+    let path = folder.path().join("store");
+    let segment = segments(&folder).remove(0);
+    let mut frames = std::fs::read(&segment).unwrap();
+    frames.copy_within(0..512, 512 + 2 * 1_024);
+    std::fs::write(&segment, frames).unwrap();
+    std::fs::remove_file(path.join("db")).unwrap();
+    let planned = repair(&path, &SledConfig::default()).unwrap();
+    assert_eq!((planned.kept, planned.last), (2, 6), "{:?}", planned.damages);
+    planned.perform().unwrap();
+    assert_eq!(receipts(&folder).await, 2);
 }
 
 /// Six commits of a receipt each, in frames 1 to 6.

@@ -134,7 +134,7 @@ fn exit(status: StatusCode, said: &Map<String, Value>) -> Exit {
         "payment_required" | "budget_exceeded" | "credit_frozen" | "payment_reused" | "quote_expired" | "quote_invalid" => Exit::Payment,
         // It is not told what becomes of the payment that another request uses.
         "payment_in_progress" => Exit::Unknown,
-        "busy" | "store_unavailable" | "facilitator_unavailable" => Exit::Away,
+        "busy" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Exit::Away,
         _ => match status.as_u16() {
             401 => Exit::Credential,
             402 => Exit::Payment,

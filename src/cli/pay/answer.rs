@@ -30,7 +30,7 @@ pub(super) fn judge(reply: &Reply) -> Verdict {
     match code {
         "payment_in_progress" => Verdict::Open,
         _ if error["charged"] == "unknown" => Verdict::Open,
-        "busy" | "rate_limited" | "store_unavailable" | "facilitator_unavailable" => Verdict::Busy,
+        "busy" | "rate_limited" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Verdict::Busy,
         // Whatever stands between has lost the answer.
         "" if reply.status >= 500 => Verdict::Open,
         _ => Verdict::Refused,

@@ -51,6 +51,8 @@ impl Code {
             CallError::FacilitatorUnavailable(_) => Code::FacilitatorUnavailable,
             CallError::SettlementUnknown(_) => Code::SettlementUnknown,
             CallError::AnswerLost(_) => Code::AnswerLost,
+            CallError::AnswerExpired(_) => Code::AnswerExpired,
+            CallError::NotReady(_) => Code::NotReady,
             CallError::OverShare(_) | CallError::Slowed(_) | CallError::StoppedTooOften { .. } => Code::RateLimited,
             CallError::CreditFrozen => Code::CreditFrozen,
             CallError::OverBudget(_) => Code::BudgetExceeded,
@@ -92,7 +94,7 @@ impl From<&CallError> for Fault {
             CallError::PaymentInProgress(payment) | CallError::Joined(payment) | CallError::SettlementUnknown(payment) => fault
                 .hint(format!("ask GET /ai/payments/{payment} what became of it; do not pay again before it says so"))
                 .with("paymentId", json!(payment)),
-            CallError::AnswerLost(payment) => fault.with("paymentId", json!(payment)),
+            CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) => fault.with("paymentId", json!(payment)),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
             CallError::StoppedTooOften { retry_after } => fault.retry_after(whole_seconds(*retry_after)),
             CallError::OverShare(over) => fault.retry_after(over.seconds),
@@ -101,7 +103,7 @@ impl From<&CallError> for Fault {
                 Self::rate_limited(policy, whole_seconds(slowed.wait), error.to_string())
             }
             CallError::OverBudget(over) => fault.with("budget", json!(over)),
-            CallError::NoSandbox | CallError::Store(_) => fault.retry_after(1),
+            CallError::NoSandbox | CallError::Store(_) | CallError::NotReady(_) => fault.retry_after(1),
             CallError::UnknownEndpoint(_)
             | CallError::Paused(_)
             | CallError::OwnerSuspended(_)

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use serde_json::Value;
 use tokio::{
     sync::OwnedSemaphorePermit,
@@ -68,11 +69,15 @@ impl Gate {
         let now = Instant::now();
         let forsaken = self.clock.now().0.saturating_sub(u64::try_from(FORSAKEN_AGE.as_millis()).unwrap_or(u64::MAX));
         let (living, mut known) = (self.replica.living().await?, self.retries().clone());
-        let mut due = [VecDeque::new(), VecDeque::new()];
+        let (mut due, mut left) = ([VecDeque::new(), VecDeque::new()], Vec::new());
         for row in self.open_records().await? {
             if !self.is_ours(&row.value) {
                 let taken = self.take_up(&row, &living).await?;
                 due[0].extend(taken.then_some(row.key));
+                continue;
+            }
+            if row.value.state == State::Reserved && !self.claims.has(&row.value) {
+                left.push(row);
                 continue;
             }
             if row.value.state != State::Settling {
@@ -84,6 +89,8 @@ impl Gate {
                 due[usize::from(retry.is_old())].push_back(row.key);
             }
         }
+        // A locked row takes its time.
+        join_all(left.iter().map(|row| self.release_left(row))).await;
         let mut open = self.retries();
         let is_over = |id: &PaymentId, retry: &Retry| known.contains_key(id) && retry.at.is_some() && !retry.asking;
         open.retain(|id, retry| !is_over(id, retry));

@@ -28,9 +28,11 @@ impl Gate {
     /// What a payment is told that is bound already.
     async fn bought(&self, id: PaymentId, bound: Bound) -> Result<Seen, Refusal> {
         let Bound::Settled(record) = bound else { return Ok(Seen::InFlight(id)) };
+        let on_credit = record.is_on_credit();
         match self.answer_of(&id, *record).await? {
             Bought::Answer(answer) => Ok(Seen::Stored(id, answer)),
             Bought::Lost => Err(Refusal::AnswerLost(id)),
+            Bought::NotKept if on_credit => Err(Refusal::AnswerExpired(id)),
             Bought::NotKept => {
                 let message = "the authorization is spent, and its answer is no longer kept";
                 Err(Refusal::invalid("invalid_exact_evm_nonce_already_used", message))
@@ -42,11 +44,12 @@ impl Gate {
     pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
         let Reservation { id, digest, request, tail, means, running } = reservation;
         let record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
+        let claim = Some(self.claims.claim(&record));
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
             Ok(None) => {
                 PAYMENTS_RESERVED.count(["reserved"]);
-                Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running }))
+                Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running, _claim: claim }))
             }
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     base::{
         clock::Timestamp,
-        id::{ReplicaId, RequestId},
+        id::{CreditId, ReplicaId, RequestId},
     },
     money::{Begun, PaymentId, WireVersion},
     store::postcard_values,
@@ -204,6 +204,16 @@ impl Record {
             settler: None,
             replica: None,
         }
+    }
+
+    /// Whether a developer credit paid, and not an authorization.
+    pub(super) fn is_on_credit(&self) -> bool {
+        self.digest.starts_with(CreditId::PREFIX)
+    }
+
+    /// Whose reservation it is.
+    pub(super) fn holder(&self) -> &str {
+        &self.holder
     }
 
     /// The same, for this replica to end.

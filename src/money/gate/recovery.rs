@@ -3,6 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, retry::Retry};
@@ -89,8 +90,7 @@ impl Gate {
     pub async fn tick(self: &Arc<Self>) -> Result<(), StoreError> {
         self.give_back_orphans().await;
         self.ask().await?;
-        // What is old is told by this machine's clock.
-        if self.replica.clock_apart_ms().is_some() {
+        if !self.replica.can_tell_ages() {
             return Ok(());
         }
         self.replica.alone("payments", FORGET_EVERY, |_| self.forget()).await.map(drop)
@@ -206,7 +206,7 @@ impl Gate {
         batch.put_new(&PAYMENTS, id, record).append(self.look_again(id, record));
     }
 
-    /// Releases a reservation. False when it has gone on without us: whoever changed it ends it.
+    /// Releases a reservation. False when it has gone on without us: what changed it ends it.
     async fn release(&self, row: &Row<PaymentId, Record>) -> Result<bool, StoreError> {
         let mut record = row.value.clone();
         (record.state, record.replica) = (State::Released, None);
@@ -218,8 +218,21 @@ impl Gate {
                 telemetry::counted::PAYMENTS.count(["released"]);
                 Ok(true)
             }
-            Err(StoreError::Conflict) => Ok(false),
+            Err(StoreError::Conflict) => match PAYMENTS.get(&*self.store, &row.key).await? {
+                // Something else in the commit was in the way.
+                Some(now) if now == row.value => Err(StoreError::Contended),
+                _ => Ok(false),
+            },
             Err(error) => Err(error),
+        }
+    }
+
+    /// Releases a reservation of this process whose call is gone. Where the store does not do it now, the next round does.
+    pub(super) async fn release_left(&self, row: &Row<PaymentId, Record>) {
+        match self.release(row).await {
+            Ok(true) => tracing::warn!(payment.id = %row.key, "a reservation that no call held any more was released"),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(payment.id = %row.key, %error, "a reservation that no call holds could not be released"),
         }
     }
 
@@ -237,8 +250,7 @@ impl Gate {
 
     pub(super) async fn give_back_orphans(&self) {
         let orphans: Vec<_> = self.orphans().drain().collect();
-        for (id, record) in orphans {
-            self.give_back(&id, &record).await;
-        }
+        // At once: each may wait for a row that is locked.
+        join_all(orphans.iter().map(|(id, record)| self.give_back(id, record))).await;
     }
 }

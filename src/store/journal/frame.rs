@@ -36,6 +36,12 @@ impl Head {
         (head.sequence < u64::MAX).then_some(head)
     }
 
+    /// Whether it can be of a frame in a segment whose first frame is `first` and whose file has this many bytes: each frame takes at least
+    /// a sector, and knows of none behind itself. A sector that was written elsewhere may have any numbers in place of a head.
+    pub(super) fn fits(&self, first: u64, file_bytes: u64) -> bool {
+        self.synced < self.sequence && self.sequence.checked_sub(first).is_some_and(|behind| behind < file_bytes / sector::SECTOR as u64)
+    }
+
     /// Bytes of head and parts.
     pub(super) fn frame_bytes(&self) -> u64 {
         HEAD as u64 + u64::from(self.money_bytes) + u64::from(self.rest_bytes)

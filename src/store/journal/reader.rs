@@ -86,7 +86,9 @@ impl Reader {
             let what = if whole { "a frame is longer than its file" } else { "a changed sector" };
             return Err(self.damage(what, start, expected).with_rows(&[], false).into());
         };
-        self.frame(start, head, &first, whole)
+        // What a segment says of a frame in its middle may be of another place.
+        let number = if self.opening.kind == Kind::Segment { expected } else { head.sequence };
+        self.frame(start, head, &first, (whole, number))
     }
 
     /// Reads on to the file's end, behind zeros at which the frame `expected` does not go on. Whether anything was there, that
@@ -101,8 +103,14 @@ impl Reader {
                 Sector::Bad => return Err(self.damage("a changed sector behind the last frame", at, expected).into()),
                 Sector::Good { first, .. } => {
                     any = true;
-                    let head = Head::read(&bytes[SECTOR - ROOM..]).filter(|head| first && head.synced >= expected);
-                    if let Some(head) = head {
+                    if !first {
+                        continue;
+                    }
+                    let head = Head::read(&bytes[SECTOR - ROOM..]).filter(|head| head.fits(self.opening.sequence, self.length));
+                    let Some(head) = head else {
+                        return Err(self.damage("a sector behind the last frame that is not of this place", at, expected).into());
+                    };
+                    if head.synced >= expected {
                         let what = format!("zeros, where frame {} knows of frames that were on disk", head.sequence);
                         return Err(self.damage(&what, zeros_at, expected).of(expected, head.synced).with_rows(&[], false).into());
                     }
@@ -142,14 +150,21 @@ impl Reader {
         head.frame_bytes().div_ceil(ROOM as u64).saturating_mul(SECTOR as u64) <= self.length.saturating_sub(start)
     }
 
-    fn frame(&mut self, start: u64, head: Head, first: &[u8; SECTOR], whole: bool) -> Result<Found, JournalError> {
+    /// Reads the frame whose first sector is `first`, which is `whole` or damaged; `number` is that of the frame in what is said of damage.
+    fn frame(
+        &mut self,
+        start: u64,
+        head: Head,
+        first: &[u8; SECTOR],
+        (whole, number): (bool, u64),
+    ) -> Result<Found, JournalError> {
         let bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
         let mut content = Vec::with_capacity(sectors(bytes) * ROOM);
         content.extend_from_slice(&first[SECTOR - ROOM..]);
         let mut damaged: Vec<Range<usize>> = if whole { vec![] } else { std::iter::once(0..ROOM).collect() };
         let mut torn = false;
         for place in 1..sectors(bytes) {
-            let Some(bytes) = self.sector()? else { return Err(self.damage("the file ends within a frame", start, head.sequence).into()) };
+            let Some(bytes) = self.sector()? else { return Err(self.damage("the file ends within a frame", start, number).into()) };
             match sector::read(&bytes) {
                 Sector::Zero => torn = true,
                 Sector::Good { first: false, low, .. } if low == low_bits(head.sequence) => {}
@@ -161,13 +176,13 @@ impl Reader {
         if let Some(first) = damaged.first() {
             let at = start + (first.start / ROOM * SECTOR) as u64;
             let (keys, all) = keys_within(&content, &head, &damaged);
-            return Err(self.damage("a changed sector", at, head.sequence).with_rows(&keys, all).into());
+            return Err(self.damage("a changed sector", at, number).with_rows(&keys, all).into());
         }
         if torn {
             return Ok(Found::Zeros { begun: true });
         }
         let frame = content.get(HEAD..).and_then(|parts| Frame::of(head, parts));
-        frame.map(|frame| Found::Frame(Box::new(frame))).ok_or_else(|| self.damage("a frame of no form", start, head.sequence).into())
+        frame.map(|frame| Found::Frame(Box::new(frame))).ok_or_else(|| self.damage("a frame of no form", start, number).into())
     }
 
     fn sector(&mut self) -> Result<Option<[u8; SECTOR]>, JournalError> {

@@ -19,7 +19,7 @@ use super::{
 pub(crate) struct Survey {
     /// Table and key of the rows of each whole frame behind the one that was asked for.
     pub(crate) rows: BTreeMap<u64, Vec<String>>,
-    /// The highest number that any sector tells of.
+    /// The highest number of any frame that its segment has room for.
     pub(crate) last: u64,
 }
 
@@ -29,13 +29,15 @@ impl Survey {
         let mut survey = Self { last: after, ..Self::default() };
         for named in Named::all(store, Kind::Segment)? {
             survey.last = survey.last.max(named.sequence.saturating_sub(1));
-            survey.look(&named.path, after)?;
+            survey.look(&named, after)?;
         }
         Ok(survey)
     }
 
-    fn look(&mut self, path: &Path, after: u64) -> io::Result<()> {
-        let mut input = BufReader::new(File::open(path)?);
+    fn look(&mut self, segment: &Named, after: u64) -> io::Result<()> {
+        let file = File::open(&segment.path)?;
+        let bytes = file.metadata()?.len();
+        let mut input = BufReader::new(file);
         let mut sector = [0; SECTOR];
         let mut begun: Option<(Head, Vec<u8>)> = None;
         let mut is_opening = true;
@@ -44,7 +46,9 @@ impl Survey {
                 continue;
             }
             begun = match (sector::read(&sector), begun) {
-                (Sector::Good { first: true, content, .. }, _) => Head::read(content).map(|head| (head, content.to_vec())),
+                (Sector::Good { first: true, content, .. }, _) => {
+                    Head::read(content).filter(|head| head.fits(segment.sequence, bytes)).map(|head| (head, content.to_vec()))
+                }
                 (Sector::Good { first: false, low, content }, Some((head, mut found))) if low == low_bits(head.sequence) => {
                     found.extend_from_slice(content);
                     Some((head, found))
@@ -52,7 +56,7 @@ impl Survey {
                 _ => None,
             };
             if let Some((head, found)) = &begun {
-                self.last = self.last.max(head.sequence).max(head.synced);
+                self.last = self.last.max(head.sequence);
                 let bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
                 if found.len() == sectors(bytes).saturating_mul(ROOM) && head.sequence > after {
                     let frame = found.get(HEAD..bytes).and_then(|parts| Frame::of(*head, parts));

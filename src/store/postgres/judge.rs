@@ -10,6 +10,8 @@ use tokio_postgres::{
 pub(super) enum Verdict {
     /// Nothing was written, and others were in the way.
     Again,
+    /// Nothing was written, and another transaction held a row for as long as one is waited for.
+    Locked,
     /// Nothing was written.
     Refused,
     /// It may have been written.
@@ -22,6 +24,7 @@ pub(super) fn judge(error: &Error) -> Verdict {
         // The server ended in the middle of it, and finds out itself when it comes back what of it is on disk.
         Some(_) if error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Panic)) => Verdict::Unknown,
         Some(code) if is_race(code) => Verdict::Again,
+        Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => Verdict::Locked,
         Some(code) if is_end(code) => Verdict::Unknown,
         Some(_) => Verdict::Refused,
         None => Verdict::Unknown,
@@ -30,13 +33,15 @@ pub(super) fn judge(error: &Error) -> Verdict {
 
 /// Whether what changes nothing may be asked again, over another connection.
 pub(super) fn passes(error: &Error) -> bool {
-    error.code().is_none_or(|code| is_race(code) || is_end(code) || code.code().starts_with("57P") || code.code().starts_with("25"))
+    let passes = |code: &SqlState| {
+        is_race(code) || is_end(code) || *code == SqlState::LOCK_NOT_AVAILABLE || ["57P", "25"].iter().any(|class| code.code().starts_with(class))
+    };
+    error.code().is_none_or(passes)
 }
 
-/// Others were in the way: a row that they put first, a lock, a cycle of them.
+/// Others were in the way: a row that they put first, a cycle of locks.
 fn is_race(code: &SqlState) -> bool {
-    [SqlState::UNIQUE_VIOLATION, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED, SqlState::LOCK_NOT_AVAILABLE]
-        .contains(code)
+    [SqlState::UNIQUE_VIOLATION, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
 }
 
 /// The connection ends, or whoever stands between does not know how it ended.

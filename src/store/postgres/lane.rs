@@ -12,7 +12,7 @@ use super::{
     call::{self, Call},
     error::OpenError,
     judge::{Verdict, judge, told},
-    open::connect,
+    open::{LOCK_TIMEOUT, connect},
     pending::{Outcome, Taken},
     shared::Shared,
 };
@@ -22,6 +22,8 @@ use crate::store::{Batch, Durability, StoreError};
 pub(super) const SENT: Duration = Duration::from_secs(8);
 /// Tries while others are in the way.
 const TRIES: u32 = 32;
+/// Longest that a commit waits for a row once those that were sent with it have waited for one in vain. All of them fit into [`SENT`].
+const LOCKED_ALONE: &str = "SET lock_timeout = '50ms'";
 /// Waits before a connection is tried again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 /// Parts that sizes are counted in.
@@ -57,16 +59,56 @@ pub(super) async fn run(shared: Arc<Shared>, durability: Durability) {
 
 /// Sends commits, and answers them; gives the connection back if it is still of use.
 async fn send(shared: &Shared, writer: Writer, taken: Taken<'_>) -> Option<Writer> {
-    let batches = taken.batches();
-    let sent = timeout(SENT, writer.commit(shared, &batches, taken.durability)).await;
+    let (batches, until) = (taken.batches(), Instant::now() + SENT);
     let count = batches.len();
-    let (outcomes, writer) = match sent {
-        Ok(Ok(outcomes)) => (outcomes, Some(writer)),
-        Ok(Err(Stopped { error, reusable })) => (vec![Err(error); count], reusable.then_some(writer)),
-        Err(_) => (vec![Err(StoreError::Unknown(format!("no answer within {} s", SENT.as_secs()))); count], None),
+    let (outcomes, writer) = match writer.commit(shared, &batches, taken.durability, until).await {
+        Ok(outcomes) => (outcomes, Some(writer)),
+        Err(Stopped { error: StoreError::LockTimeout(_), .. }) if count > 1 => {
+            each_alone(shared, writer, &batches, taken.durability, until).await
+        }
+        Err(Stopped { error, reusable }) => {
+            let writer = writer.counting_elsewhere_after(&error);
+            (vec![Err(error); count], reusable.then_some(writer))
+        }
     };
     taken.answer(outcomes);
     writer
+}
+
+/// Sends commits one after the other, after a row of one of them was locked for too long: each ends on its own.
+async fn each_alone(
+    shared: &Shared,
+    writer: Writer,
+    batches: &[&Batch],
+    durability: Durability,
+    until: Instant,
+) -> (Vec<Outcome>, Option<Writer>) {
+    let mut writer = writer.waiting(LOCKED_ALONE).await;
+    let mut outcomes = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let Some(open) = writer.take() else {
+            outcomes.push(Err(StoreError::Away("the connection was lost before the commit was sent again".to_owned())));
+            continue;
+        };
+        if Instant::now() >= until {
+            outcomes.push(Err(StoreError::LockTimeout("the commits before it took too long".to_owned())));
+            writer = Some(open);
+            continue;
+        }
+        let (outcome, reusable) = match open.commit(shared, &[*batch], durability, until).await {
+            Ok(mut outcomes) => {
+                (outcomes.pop().unwrap_or_else(|| Err(StoreError::Unknown("the database said nothing of it".to_owned()))), true)
+            }
+            Err(Stopped { error, reusable }) => (Err(error), reusable),
+        };
+        outcomes.push(outcome);
+        writer = reusable.then_some(open);
+    }
+    let writer = match writer {
+        Some(open) => open.counting_elsewhere().waiting(LOCK_TIMEOUT).await,
+        None => None,
+    };
+    (outcomes, writer)
 }
 
 /// A connection that writes.
@@ -95,8 +137,38 @@ impl Writer {
         Ok(Self { client, commit, part: i16::from(key[0] % PARTS), key })
     }
 
-    /// Sends commits as one transaction, and again while others are in the way.
-    async fn commit(&self, shared: &Shared, batches: &[&Batch], durability: Durability) -> Result<Vec<Outcome>, Stopped> {
+    /// Sets how long a row is waited for. `None` where the connection is of no use any more.
+    async fn waiting(self, lock_timeout: &str) -> Option<Self> {
+        timeout(SENT, self.client.batch_execute(lock_timeout)).await.ok()?.ok()?;
+        Some(self)
+    }
+
+    /// Counts in another part: it may be the row of the sizes that is locked.
+    fn counting_elsewhere(mut self) -> Self {
+        self.part = i16::from(u8::try_from(chance(PARTS.into())).unwrap_or_default());
+        self
+    }
+
+    fn counting_elsewhere_after(self, error: &StoreError) -> Self {
+        if matches!(error, StoreError::LockTimeout(_)) { self.counting_elsewhere() } else { self }
+    }
+
+    /// Sends commits as one transaction, and again while others are in the way, until they have an answer or it is too late for one.
+    async fn commit(
+        &self,
+        shared: &Shared,
+        batches: &[&Batch],
+        durability: Durability,
+        until: Instant,
+    ) -> Result<Vec<Outcome>, Stopped> {
+        let left = until.saturating_duration_since(Instant::now());
+        match timeout(left, self.try_to_commit(shared, batches, durability)).await {
+            Ok(ended) => ended,
+            Err(_) => Err(Stopped { error: StoreError::Unknown(format!("no answer within {} s", SENT.as_secs())), reusable: false }),
+        }
+    }
+
+    async fn try_to_commit(&self, shared: &Shared, batches: &[&Batch], durability: Durability) -> Result<Vec<Outcome>, Stopped> {
         let call = Call::of(batches, (durability == Durability::Durable).then_some(&self.key[..]));
         let begun = Instant::now();
         for attempt in 1..=TRIES {
@@ -114,11 +186,12 @@ impl Writer {
                     tokio::time::sleep(Duration::from_micros(chance(500 * u64::from(attempt)))).await;
                 }
                 Verdict::Again => break,
+                Verdict::Locked => return Err(Stopped { error: StoreError::LockTimeout(told(&error)), reusable: true }),
                 Verdict::Refused => return Err(Stopped { error: StoreError::Away(told(&error)), reusable: false }),
                 Verdict::Unknown => return Err(Stopped { error: StoreError::Unknown(told(&error)), reusable: false }),
             }
         }
-        Err(Stopped { error: StoreError::Conflict, reusable: true })
+        Err(Stopped { error: StoreError::LockTimeout("other processes were first at every try".to_owned()), reusable: true })
     }
 }
 

@@ -26,8 +26,10 @@ const OPENING: Duration = Duration::from_secs(3 * CONNECT_WALL.as_secs());
 const TRIES: u32 = 50;
 
 /// How every connection behaves. What is sent as one is answered, or undone, within this time.
-const BOUNDS: &str = "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; SET lock_timeout = '2s'; \
+const BOUNDS: &str = "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; \
                       SET default_transaction_isolation = 'read committed'";
+/// How long a statement waits for a row that another transaction holds.
+pub(super) const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
 
 /// Plans are made once, on tables that were empty then: they are to go by the key all the same. Databases that speak as PostgreSQL does
 /// may not know them.
@@ -44,6 +46,7 @@ pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError
             }
         });
         client.batch_execute(BOUNDS).await?;
+        client.batch_execute(LOCK_TIMEOUT).await?;
         if let Err(error) = client.batch_execute(HINTS).await {
             tracing::debug!(error = told(&error), "the database takes no hints about plans");
         }

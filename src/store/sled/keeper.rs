@@ -197,7 +197,7 @@ impl Kept {
             Ok(())
         };
         if let Err(error) = read() {
-            tracing::error!(%error, "the store's checkpoint or its journal is damaged; another checkpoint is made");
+            self.standing.damaged(&error);
             if let Err(error) = self.checkpoint(ended) {
                 tracing::error!(%error, "the store could not make another checkpoint");
             }
@@ -256,6 +256,7 @@ impl Kept {
         // What the tree has not on disk by now is no longer in the journal.
         self.moment.tree().flush().map_err(away)?;
         self.let_go(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
+        self.standing.is_whole_again(start.sequence);
         Ok(Some(start.sequence))
     }
 

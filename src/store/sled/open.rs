@@ -31,6 +31,9 @@ use crate::{
     },
 };
 
+/// Bytes of a checkpoint that is read to its end before the store is open.
+const READ_AT_ONCE: u64 = 16 * 1024 * 1024;
+
 /// A store that is open.
 pub(super) struct Opened {
     pub(super) disk: Disk,
@@ -44,7 +47,7 @@ pub(super) struct Opened {
 /// Opens or makes the store in a folder.
 pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
-    fs::create_dir_all(store).map_err(io)?;
+    folder::make_private(store).map_err(io)?;
     let lock = tree::lock(store, config)?;
     clear_unfinished(store).map_err(io)?;
     let segments = Named::all(store, Kind::Segment).map_err(io)?;
@@ -64,10 +67,22 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     }
     let moment = Arc::new(Moment::new(db, position));
     let counts = journal.counts();
-    let standing = Arc::default();
+    let standing = Arc::<Standing>::default();
+    look_at_checkpoint(store, &standing);
     let disk = Disk::new(Arc::clone(&moment), journal, Arc::clone(&standing));
     let disk = disk.map_err(|error| corrupt(store, error.to_string()))?;
     Ok(Opened { disk, moment, counts, standing, left, lock })
+}
+
+/// Reads the checkpoint, where that takes no time, so that the start names what is damaged. A large one is read while the host serves.
+fn look_at_checkpoint(store: &Path, standing: &Standing) {
+    let newest = Named::all(store, Kind::Checkpoint).ok().and_then(|mut all| all.pop());
+    let bytes = newest.and_then(|newest| fs::metadata(newest.path).ok()).map_or(0, |about| about.len());
+    if bytes <= READ_AT_ONCE
+        && let Err(error) = look::checkpoint(store)
+    {
+        standing.damaged(&error);
+    }
 }
 
 /// Removes what was not finished under its name.

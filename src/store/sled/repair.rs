@@ -56,6 +56,9 @@ pub fn check(store: &Path, config: &SledConfig) -> Result<Checked, OpenError> {
     Ok(checked)
 }
 
+/// Dropped frames that are listed one by one. [`Repair::dropped_frames`] counts all.
+pub const MAX_LISTED: usize = 10_000;
+
 /// What a repair would do.
 #[derive(Debug)]
 pub struct Repair {
@@ -71,7 +74,7 @@ pub struct Repair {
     pub kept: u64,
     /// The last frame that there was.
     pub last: u64,
-    /// Frames that are dropped, and the table and key of each row in them, where they can be read.
+    /// The first [`MAX_LISTED`] frames that are dropped, and the table and key of each row in them, where they can be read.
     pub dropped: Vec<(u64, Option<Vec<String>>)>,
     from: From,
 }
@@ -102,7 +105,7 @@ pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let survey = Survey::behind(store, kept).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
     let last = damages.iter().filter_map(|damage| damage.sequences).map(|(_, to)| to).fold(survey.last, u64::max);
     let mut rows = survey.rows;
-    let dropped = (kept + 1..=last).map(|frame| (frame, rows.remove(&frame))).collect();
+    let dropped = (kept.saturating_add(1)..=last).take(MAX_LISTED).map(|frame| (frame, rows.remove(&frame))).collect();
     let from = match tree.filter(|(_, position)| position.sequence == kept) {
         Some(tree) => From::Tree(Box::new(tree)),
         None => From::Journal,
@@ -111,6 +114,12 @@ pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
 }
 
 impl Repair {
+    /// How many frames are dropped.
+    #[must_use]
+    pub fn dropped_frames(&self) -> u64 {
+        self.last.saturating_sub(self.kept)
+    }
+
     /// Does it: a checkpoint of what is kept, and a new journal behind it. Answers where the damaged files are.
     ///
     /// # Errors
@@ -132,7 +141,7 @@ impl Repair {
         fs::create_dir(&beside).map_err(io)?;
         archive(store, position.sequence).map_err(|error| damaged(store, error))?;
         // Numbers are not given out twice. That of the checkpoint stands for all that was mended.
-        let sequence = self.last + 1;
+        let sequence = self.last.saturating_add(1);
         dump(store, &db, sequence, &position).map_err(|error| corrupt(store, error.to_string()))?;
         set_aside(store, &beside, sequence).map_err(io)?;
         drop(Writer::begin(writer_settings(store, &self.config), sequence, position.link).map_err(io)?);

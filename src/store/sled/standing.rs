@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::store::StoreError;
+use crate::store::{StoreError, journal::JournalError};
 
 /// Why commits are refused, if they are, and why the tree grows, if it does.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(super) struct Standing {
     full: Mutex<Option<String>>,
     /// Why a tree that is much larger than what it holds could not be renewed, until it could.
     grows: Mutex<Option<String>>,
+    /// A checkpoint or frames that the store can do without as long as its tree is right.
+    damage: Mutex<Option<String>>,
 }
 
 impl Standing {
@@ -44,6 +46,31 @@ impl Standing {
     pub(super) fn clear(&self) {
         if locked(&self.full).take().is_some() {
             tracing::info!("the store has room again and takes commits");
+        }
+    }
+
+    /// What is damaged of what nothing is read from.
+    pub(super) fn damage(&self) -> Option<String> {
+        locked(&self.damage).clone()
+    }
+
+    /// Says that a checkpoint, or frames behind it, are damaged, with what becomes of it.
+    pub(super) fn damaged(&self, error: &JournalError) {
+        let told = error.to_string();
+        if locked(&self.damage).replace(told.clone()).is_none_or(|before| before != told) {
+            tracing::warn!(
+                damage = told,
+                remedy = "the host makes another checkpoint from its tree, which is right; look at the disk, and run `tollhouse store check` \
+                          once the host is stopped",
+                "the store's checkpoint, or its journal, is damaged: there is one copy of its rows less"
+            );
+        }
+    }
+
+    /// Says that a new checkpoint has taken the place of what was damaged.
+    pub(super) fn is_whole_again(&self, frame: u64) {
+        if locked(&self.damage).take().is_some() {
+            tracing::info!(frame, "the store made a checkpoint in place of the damaged one");
         }
     }
 

@@ -1,0 +1,144 @@
+//! Jumps of a wall clock, noticed by the clock that nobody sets.
+//!
+//! A machine's clock may be days ahead for a moment: a dead battery, a wrong time server, a hand. What goes by its age would be gone by then
+//! for good. So nothing is to be removed for its age while a jump is new.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::clock::{Clock, Timestamp};
+
+/// By how much a wall clock may go ahead of the other, or stay behind it, between two looks.
+const TOLERANCE: Duration = Duration::from_secs(60);
+
+/// How long a clock has to go on from where it jumped to before that counts as the time.
+const BELIEVED_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// A wall clock, and whether it goes as time does. It has to be looked at more often than once in an hour.
+#[derive(Debug)]
+pub struct Steadiness {
+    clock: Clock,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The last look at which it went as it did before.
+    steady: Look,
+    /// Since when it goes on from elsewhere: the first look, and the last.
+    jumped: Option<(Look, Look)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    wall: Timestamp,
+    at: Instant,
+}
+
+impl Look {
+    fn leads_to(self, next: Self) -> bool {
+        let went = u64::try_from((next.at - self.at).as_millis()).unwrap_or(u64::MAX);
+        u128::from(self.wall.plus_millis(went).0.abs_diff(next.wall.0)) <= TOLERANCE.as_millis()
+    }
+}
+
+impl Steadiness {
+    /// Of this clock, which is right now.
+    #[must_use]
+    pub fn of(clock: Clock) -> Self {
+        let steady = Look { wall: clock.now(), at: Instant::now() };
+        Self { clock, state: Mutex::new(State { steady, jumped: None }) }
+    }
+
+    /// Looks at the clock: whether it goes on from where it was, or has gone on from where it jumped to for an hour.
+    pub fn is_steady(&self) -> bool {
+        let now = Look { wall: self.clock.now(), at: Instant::now() };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.steady.leads_to(now) {
+            if state.jumped.take().is_some() {
+                tracing::info!("this machine's clock is where it was before it jumped");
+            }
+            state.steady = now;
+            return true;
+        }
+        match state.jumped {
+            Some((first, last)) if last.leads_to(now) => {
+                if now.at - first.at >= BELIEVED_AFTER {
+                    *state = State { steady: now, jumped: None };
+                    return true;
+                }
+                state.jumped = Some((first, now));
+            }
+            _ => {
+                tracing::warn!(
+                    before = %state.steady.wall,
+                    now = %now.wall,
+                    "this machine's clock has jumped: nothing is removed for its age until it is back, or has gone on from there for an hour"
+                );
+                state.jumped = Some((now, now));
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_800_000_000_000);
+    const DAY: u64 = 24 * 60 * 60;
+
+    /// A steady clock, and what has time go by, for both clocks.
+    async fn pass(clock: &Clock, secs: u64) {
+        tokio::time::advance(Duration::from_secs(secs)).await;
+        clock.set(clock.now().plus_millis(secs * 1_000));
+    }
+
+    fn jump(clock: &Clock, secs: i64) {
+        clock.set(Timestamp(clock.now().0.saturating_add_signed(secs * 1_000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clock_that_jumps_for_a_moment_is_not_believed() {
+        let clock = Clock::fixed(NOW);
+        let steadiness = Steadiness::of(clock.clone());
+        for _ in 0..100 {
+            pass(&clock, 5).await;
+            jump(&clock, 1);
+            assert!(steadiness.is_steady(), "time servers slew it");
+        }
+        jump(&clock, 8 * DAY as i64);
+        for _ in 0..2 {
+            assert!(!steadiness.is_steady());
+            pass(&clock, 5).await;
+        }
+        jump(&clock, -8 * DAY as i64);
+        assert!(steadiness.is_steady(), "it is back");
+        jump(&clock, -(DAY as i64));
+        assert!(!steadiness.is_steady(), "behind as well as ahead");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clock_that_is_put_right_is_believed_after_an_hour() {
+        let clock = Clock::fixed(NOW);
+        let steadiness = Steadiness::of(clock.clone());
+        jump(&clock, 30 * DAY as i64);
+        let mut minutes = 0;
+        while !steadiness.is_steady() {
+            pass(&clock, 60).await;
+            minutes += 1;
+            assert!(minutes <= 60);
+        }
+        assert_eq!(minutes, 60);
+        jump(&clock, DAY as i64);
+        assert!(!steadiness.is_steady());
+        pass(&clock, 3_000).await;
+        assert!(!steadiness.is_steady());
+        jump(&clock, DAY as i64);
+        pass(&clock, 3_000).await;
+        assert!(!steadiness.is_steady(), "another jump begins another hour");
+    }
+}

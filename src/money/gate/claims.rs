@@ -1,0 +1,43 @@
+//! Reservations that a call of this process holds. One that no call holds buys nothing any more, and is released.
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use super::record::Record;
+
+/// The reservations whose calls run here, by their holders.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Claims(Arc<Mutex<HashSet<String>>>);
+
+impl Claims {
+    /// Claims the reservation of this record until the answer is dropped. Called before the record is written.
+    pub(super) fn claim(&self, record: &Record) -> Claim {
+        let holder = record.holder().to_owned();
+        self.holders().insert(holder.clone());
+        Claim { claims: self.clone(), holder }
+    }
+
+    /// Whether a call holds the reservation of this record.
+    pub(super) fn has(&self, record: &Record) -> bool {
+        self.holders().contains(record.holder())
+    }
+
+    fn holders(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A reservation that a call holds.
+#[derive(Debug)]
+pub(super) struct Claim {
+    claims: Claims,
+    holder: String,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.claims.holders().remove(&self.holder);
+    }
+}
