@@ -4,6 +4,7 @@ pub mod admin;
 pub mod audit;
 pub mod builder;
 pub mod credential;
+pub mod first_key;
 pub mod registration;
 mod seen;
 pub mod session;

@@ -32,7 +32,7 @@ use self::{
     stores::{is_free, is_here, make_folder, open_database, open_movable, store_of},
 };
 use crate::{
-    account::{admin::AdminToken, audit::Audit, builder::Builders, session::Sessions},
+    account::{admin::AdminToken, audit::Audit, builder::Builders, first_key::FirstKeys, session::Sessions},
     base::{clock::Clock, share::Shares},
     call::{
         CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind,
@@ -165,7 +165,9 @@ impl App {
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
-        let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone()));
+        let keys_of = Arc::clone(&secrets);
+        let first_keys = FirstKeys::from(Box::new(move || keys_of.derived("first keys of builders")));
+        let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), first_keys));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
         let mcp = Arc::new(Mcp::new(&settings.mcp, settings.listen, &base_url));
         let parts = CatalogParts {
@@ -207,6 +209,7 @@ impl App {
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
+            builders: Arc::clone(&builders),
             quotes,
             runner,
             write_behind: Arc::clone(&write_behind),

@@ -72,6 +72,7 @@ use self::{
     run::{Produced, Tally, Task},
 };
 use crate::{
+    account::builder::Builders,
     base::{
         aside::still_asked,
         clock::Clock,
@@ -94,6 +95,7 @@ pub type CodeOf = fn(&CallError) -> &'static str;
 pub struct Calls {
     catalog: Arc<Catalog>,
     gate: Arc<Gate>,
+    builders: Arc<Builders>,
     quotes: Arc<Quotes>,
     runner: Runner,
     write_behind: Arc<WriteBehind>,
@@ -114,6 +116,8 @@ pub struct CallParts {
     pub catalog: Arc<Catalog>,
     /// Where payments are admitted and settled.
     pub gate: Arc<Gate>,
+    /// Who registers.
+    pub builders: Arc<Builders>,
     /// Whose prices hold for a while.
     pub quotes: Arc<Quotes>,
     /// What runs handlers.
@@ -142,10 +146,11 @@ impl Calls {
     /// The pipeline of these parts.
     #[must_use]
     pub fn new(parts: CallParts) -> Arc<Self> {
-        let CallParts { catalog, gate, quotes, runner, write_behind, fee, shares, clock, code, replica } = parts;
+        let CallParts { catalog, gate, builders, quotes, runner, write_behind, fee, shares, clock, code, replica } = parts;
         Arc::new(Self {
             catalog,
             gate,
+            builders,
             quotes,
             runner,
             write_behind,

@@ -6,7 +6,7 @@ mod profile;
 mod public;
 mod told;
 
-use std::{error::Error, path::PathBuf};
+use std::{collections::BTreeSet, error::Error, path::PathBuf};
 
 use serde_json::json;
 use tollhouse::{
@@ -118,5 +118,11 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
         };
         finding.of(network)
     };
-    app::reach(&settings).await.into_iter().map(told).collect()
+    let mut found: Vec<_> = app::reach(&settings).await.into_iter().map(told).collect();
+    let receivers: BTreeSet<_> = settings.networks.iter().flat_map(|network| &network.accepted).map(|accepted| &*accepted.pay_to).collect();
+    // Nothing on a chain says which stores take payments at an address.
+    found.extend(receivers.into_iter().map(|address| {
+        Finding::ok("payTo", format!("payments go to {address}: no other store may take payments at this address, or one payment buys at both"))
+    }));
+    found
 }

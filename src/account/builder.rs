@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollhouse_protocol::Tier;
 
+pub use super::first_key::KEY_PREFIX;
 use crate::{
     account::{
         credential::{self, SecretHash},
+        first_key::{FirstKeys, key_of},
         seen::Seen,
     },
     base::{
@@ -24,9 +26,6 @@ use crate::{
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
 crate::store::json_values!(Builder);
-
-/// What every builder key starts with; scanners for leaked secrets know it by that.
-pub const KEY_PREFIX: &str = "bk_";
 
 /// Longest name, in characters.
 const MAX_NAME: usize = 120;
@@ -125,12 +124,12 @@ pub enum BuilderError {
 }
 
 impl Builder {
-    /// A builder who is not stored yet, and the key, which nobody can show again.
+    /// A builder who is not stored yet, and their first key, of which only a hash is kept.
     ///
     /// # Errors
     ///
-    /// A name or contact that cannot be, or no randomness.
-    pub fn new(name: &str, contact: Option<&str>, now: Timestamp) -> Result<(Self, String), BuilderError> {
+    /// A name or contact that cannot be.
+    pub fn new(name: &str, contact: Option<&str>, now: Timestamp, keys: &FirstKeys) -> Result<(Self, String), BuilderError> {
         let field = |pointer, message| BuilderError::Field { pointer, message };
         if name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
             return Err(field("/name", format!("a name has 1 to {MAX_NAME} characters, none of them a control character")));
@@ -139,7 +138,7 @@ impl Builder {
             return Err(field("/contact", format!("a contact has at most {MAX_CONTACT} characters, none of them a control character")));
         }
         let id = BuilderId::generate();
-        let (key, key_sha256) = new_key(&id)?;
+        let (key, key_sha256) = keys.make(&id);
         let contact = contact.map(str::to_owned);
         Ok((
             Self {
@@ -186,7 +185,7 @@ impl Builder {
 
 fn new_key(id: &BuilderId) -> Result<(String, SecretHash), BuilderError> {
     let secret = credential::random_secret().map_err(|error| BuilderError::Random(error.to_string()))?;
-    Ok((credential::token(KEY_PREFIX, id.as_str(), &secret), SecretHash::of(&secret)))
+    Ok(key_of(id, &secret))
 }
 
 /// All builders of a host.
@@ -194,6 +193,7 @@ pub struct Builders {
     store: Arc<dyn Store>,
     clock: Clock,
     seen: Seen,
+    first_keys: FirstKeys,
     /// Those that were asked for: nobody's changes.
     names: Mutex<HashMap<BuilderId, Arc<str>>>,
 }
@@ -207,8 +207,14 @@ impl fmt::Debug for Builders {
 impl Builders {
     /// Builders of this store.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
-        Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock, names: Mutex::default() }
+    pub fn new(store: Arc<dyn Store>, clock: Clock, first_keys: FirstKeys) -> Self {
+        Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Mutex::default() }
+    }
+
+    /// What first keys are derived from.
+    #[must_use]
+    pub fn first_keys(&self) -> &FirstKeys {
+        &self.first_keys
     }
 
     /// Who is another since this change.
@@ -256,23 +262,30 @@ impl Builders {
         noting.await
     }
 
-    /// Gives a builder a new key whose first one nobody has used, and writes what tells of it; `None` where somebody has. Nobody
-    /// but who paid for the registration may ask.
+    /// Gives the first key of a builder again, which nobody has used, and writes what tells of it; `None` where somebody has. Nobody
+    /// but who paid for the registration may ask. A key that cannot be derived any more gives way to another: the master key was rotated,
+    /// or an earlier version made it.
     ///
     /// # Errors
     ///
-    /// As [`Builders::rotate`].
-    pub async fn complete(&self, id: &BuilderId, event: Batch) -> Result<Option<String>, BuilderError> {
-        let (key, hash) = new_key(id)?;
-        let (key, hash, event) = (&key, &hash, &event);
+    /// The store's.
+    pub async fn complete(&self, id: &BuilderId, told: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, BuilderError> {
+        let told = &told;
         let completing = update(&*self.store, Durability::Durable, |mut tx| async move {
             let Some(row) = tx.row(&BUILDERS, id).await?.filter(|row| row.value.key_unused) else {
                 return tx.answer::<_, BuilderError>(None);
             };
-            let builder = Builder { key_sha256: hash.clone(), key_created_at: self.clock.now(), ..row.value.clone() };
-            tx.replace(&BUILDERS, &row, &builder);
-            tx.append(event.clone());
-            tx.answer(Some(key.clone()))
+            let key = match self.first_keys.find(id, |hash| *hash == row.value.key_sha256) {
+                Some(key) => key,
+                None => {
+                    let (key, hash) = self.first_keys.make(id);
+                    let builder = Builder { key_sha256: hash, key_created_at: self.clock.now(), ..row.value.clone() };
+                    tx.replace(&BUILDERS, &row, &builder);
+                    key
+                }
+            };
+            tx.append(told(self.clock.now()));
+            tx.answer(Some(key))
         });
         completing.await
     }

@@ -1,6 +1,6 @@
 //! What a call that was answered came to.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::{error::CallError, run::Produced};
 use crate::money::{PaymentId, StoredAnswer, receipt};
@@ -17,24 +17,8 @@ pub struct Done {
     pub payment: Option<PaymentId>,
     /// False when the tool itself answered with an error status: then nothing was charged and there is no receipt.
     pub success: bool,
-    /// Of a registration that has ended just now; `None` of what is stored, and of calls.
-    pub key: Option<Key>,
-}
-
-/// A new builder's key, for one of those who wait for the end of the registration: the first who takes it.
-#[derive(Debug, Clone)]
-pub struct Key(Arc<Mutex<Option<String>>>);
-
-impl Key {
-    pub(super) fn new(key: String) -> Self {
-        Self(Arc::new(Mutex::new(Some(key))))
-    }
-
-    /// The key, unless somebody else has it.
-    #[must_use]
-    pub fn take(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
+    /// Whether this request made what it is answered, as far as that is a registration: not where it joined another, or asked again.
+    pub first: bool,
 }
 
 impl Done {
@@ -44,11 +28,11 @@ impl Done {
         let Produced { status, headers, body, .. } = produced;
         let receipt_id = if success { draft.receipt_id.to_string() } else { String::new() };
         let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
-        Self { answer: Arc::new(answer), payment: None, success, key: None }
+        Self { answer: Arc::new(answer), payment: None, success, first: false }
     }
 
     /// A call that `payment` was taken for, with its one answer.
     pub(super) fn paid(payment: PaymentId, answer: StoredAnswer) -> Self {
-        Self { answer: Arc::new(answer), payment: Some(payment), success: true, key: None }
+        Self { answer: Arc::new(answer), payment: Some(payment), success: true, first: false }
     }
 }

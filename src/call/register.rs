@@ -1,7 +1,8 @@
 //! Becoming a builder: paid through the same gate as a call, under the same invariant.
 //!
-//! The builder is written in the commit of the receipt. Their key is in no stored answer: it goes to one of those who wait for
-//! the registration when it ends. Where that was lost, the same payment is given a new key, as long as nobody has used one.
+//! The builder is written in the commit of the receipt. Their key is in no stored answer: it is
+//! [derived](crate::account::first_key), for the request that registered, and for those that show the payment again with what only its payer
+//! knows, as long as nobody has used it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     CallError, Calls, Closing, Done, ReceiptFinisher,
-    done::{Key, Shared},
+    done::Shared,
     json_bytes,
 };
 use crate::{
@@ -122,10 +123,9 @@ impl Calls {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();
                 let registered = match self.make(&quoted, &applicant, hash) {
-                    Ok(Joining { closing, answer, key }) => {
+                    Ok(Joining { closing, answer }) => {
                         let settled = self.gate.settle(admission, answer, &ReceiptFinisher::encode(&closing)).await;
-                        let done = settled.map(|answer| Done { key: Some(Key::new(key)), ..Done::paid(payment, answer) });
-                        done.map_err(|error| self.unsettled(terms, Way::Post, error))
+                        settled.map(|answer| Done::paid(payment, answer)).map_err(|error| self.unsettled(terms, Way::Post, error))
                     }
                     Err(error) => {
                         admission.release().await;
@@ -134,26 +134,27 @@ impl Calls {
                 };
                 let registered = registered.map_err(Arc::new);
                 tracked.end(registered.clone());
-                registered
+                registered.map(|done| Done { first: true, ..done })
             }
         }
     }
 
     async fn register_free(&self, joining: Joining) -> Result<Done, StoreError> {
-        let Joining { closing, mut answer, key } = joining;
+        let Joining { closing, mut answer } = joining;
         answer.receipt_id = closing.receipt.receipt_id.to_string();
         self.write_behind.durably(closing.registered.as_ref().map(Registrant::stored).unwrap_or_default()).await?;
         if let Err(error) = self.write_behind.succeeded(closing).await {
             tracing::error!(%error, "a builder was registered, and the receipt of it is lost");
         }
-        Ok(Done { answer: Arc::new(answer), payment: None, success: true, key: Some(Key::new(key)) })
+        Ok(Done { answer: Arc::new(answer), payment: None, success: true, first: true })
     }
 
     /// A builder who is not stored yet, and all that the commit which stores them says.
     fn make(&self, quoted: &Quoted, applicant: &Applicant, request_hash: String) -> Result<Joining, CallError> {
         let terms = &quoted.terms;
         let now = self.clock.now();
-        let (builder, key) = Builder::new(&applicant.name, applicant.contact.as_deref(), now).map_err(refused)?;
+        let keys = self.builders.first_keys();
+        let (builder, _) = Builder::new(&applicant.name, applicant.contact.as_deref(), now, keys).map_err(refused)?;
         let body = told(&builder);
         let closing = Closing {
             receipt: draft(quoted, request_hash, &body, now),
@@ -163,7 +164,7 @@ impl Calls {
             registered: Some(applicant.registrant(builder, now)),
         };
         let answer = StoredAnswer { status: 200, headers: vec![], body: json_bytes(&body), receipt_id: String::new(), settlement: None };
-        Ok(Joining { closing, answer, key })
+        Ok(Joining { closing, answer })
     }
 }
 
@@ -171,7 +172,6 @@ impl Calls {
 struct Joining {
     closing: Closing,
     answer: StoredAnswer,
-    key: String,
 }
 
 /// What is told of a new builder, each time.
@@ -180,7 +180,7 @@ fn told(builder: &Builder) -> Value {
         "ok": true,
         "builderId": builder.id,
         "builder": builder.own(),
-        "note": "The key is kept nowhere. Until it is first used, the payment that registered, shown again, is given a new one in its place; later, an admin gives one: POST /ai/builders/keys?builderId=…",
+        "note": "Only a hash of the key is kept. Until the key is first used, the same request gets it again if its payment carries what no chain shows: x402's `payment-identifier`, the `replay-token` of the challenge, or a credit's `Idempotency-Key`. Later, an admin makes a new one: POST /ai/builders/keys?builderId=…",
     })
 }
 

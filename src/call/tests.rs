@@ -15,7 +15,7 @@ use tollhouse_pool::{Pool, PoolConfig};
 
 use super::*;
 use crate::{
-    account::builder::Builders,
+    account::{builder::Builders, first_key::FirstKeys},
     base::{
         clock::Timestamp,
         id::{BuilderId, PaymentId},
@@ -160,13 +160,14 @@ impl Bench {
         let (logs, others) = (LogSettings::default(), Arc::clone(&replica));
         let kept = Arc::clone(&objects);
         let services = CapabilityServices::new(Arc::clone(&any), clock.clone(), guard.clone(), kept, logs, secrets, others);
+        let builders = Arc::new(Builders::new(Arc::clone(&any), clock.clone(), FirstKeys::of_tests()));
         let parts = CatalogParts {
             clock: clock.clone(),
             pool: pool.clone(),
             services: Arc::clone(&services),
             events: Arc::clone(&events),
             scanner: Arc::new(Scanner::new(&Default::default())),
-            builders: Arc::new(Builders::new(Arc::clone(&any), clock.clone())),
+            builders: Arc::clone(&builders),
             base_url: "https://tools.example".to_owned(),
             payment: config.clone(),
             make_form: Box::new(|_| None),
@@ -188,6 +189,7 @@ impl Bench {
         let calls = Calls::new(CallParts {
             catalog: Arc::clone(&catalog),
             gate: Arc::clone(&gate),
+            builders,
             quotes: Arc::new(Quotes::new(Box::new(|| vec![QuoteKey::new([7; 32].into())]), QUOTE, clock.clone())),
             runner: Runner::new(pool, Arc::clone(&services), ReadinessClient::new(guard, "https://tools.example").unwrap()),
             write_behind: Arc::clone(&write_behind),

@@ -10,6 +10,7 @@ use tollhouse_pool::PoolConfig;
 
 use super::*;
 use crate::{
+    account::first_key::FirstKeys,
     base::{clock::Timestamp, id::BuilderId},
     capability::{Guard, GuardSettings, LogSettings, secret::Secrets},
     event::EventSettings,
@@ -76,7 +77,7 @@ async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: Cat
         services: CapabilityServices::new(Arc::clone(&store), clock.clone(), guard, of_files, logs, secrets, others),
         events: Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default())),
         scanner: Arc::new(Scanner::new(&Default::default())),
-        builders: Arc::new(Builders::new(Arc::clone(&store), clock.clone())),
+        builders: Arc::new(Builders::new(Arc::clone(&store), clock.clone(), FirstKeys::of_tests())),
         base_url: "https://tools.example".to_owned(),
         payment: PaymentConfig::for_network("eip155:84532", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C").unwrap(),
         make_form: Box::new(|_| None),

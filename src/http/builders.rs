@@ -24,11 +24,15 @@ use crate::{
         builder::{BuilderError, Verdict},
         registration,
     },
-    base::id::{BuilderId, RequestId},
+    base::{
+        clock::Timestamp,
+        id::{BuilderId, RequestId},
+    },
     call::{CallError, Registration},
     event::{Events, Kind},
     front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered, quote},
     money::{Offered, Way, sale::Detail},
+    store::Batch,
     tool::{EndpointState, Mismatch, Owner},
 };
 
@@ -71,7 +75,8 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// The key is kept nowhere.
+/// Only a hash of the key is kept. It is answered to the request that registered, and again to who shows its payment with what only its
+/// payer knows: the rest of a payment can be read on its chain.
 async fn register(
     _: Everyone,
     State(http): State<Http>,
@@ -81,6 +86,7 @@ async fn register(
     let accounts = &http.accounts;
     let offered = accounts.shared.limits.observed(peer.ip(), offered(request.headers()));
     let quote = quote(request.headers());
+    let is_private = offered.is_private();
     if matches!(offered, Offered::Nothing) {
         accounts.calls.check_unpaid(&accounts.registration, Way::Post, quote.as_deref())?;
     }
@@ -94,9 +100,10 @@ async fn register(
         other => other.into(),
     })?;
     let mut body: Value = serde_json::from_slice(&done.answer.body).unwrap_or_default();
-    let key = match &done.key {
-        Some(key) => key.take(),
-        None => completed(accounts, &body, request_id).await?,
+    let key = match (done.first, is_private) {
+        (true, _) => given(accounts, &body, |_| Batch::new()).await?,
+        (false, true) => completed(accounts, &body, request_id).await?,
+        (false, false) => None,
     };
     if let (Some(body), Some(key)) = (body.as_object_mut(), key) {
         body.insert("builderKey".to_owned(), json!(key));
@@ -106,15 +113,19 @@ async fn register(
     Ok(response)
 }
 
-/// A key for who shows the payment of a registration again, and may not have got the first one; `None` once a key was used.
+/// The first key of who registered so, unless it was used; writes what tells of it.
+async fn given(accounts: &Accounts, registered: &Value, told: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, Fault> {
+    match registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) {
+        Some(id) => Ok(accounts.builders.complete(&id, told).await?),
+        None => Ok(None),
+    }
+}
+
+/// The same for who shows the payment of a registration again, and may not have got the key.
 async fn completed(accounts: &Accounts, registered: &Value, request: RequestId) -> Result<Option<String>, Fault> {
     let Some(id) = registered["builderId"].as_str().and_then(|id| id.parse::<BuilderId>().ok()) else { return Ok(None) };
-    let owner = Owner::Builder(id.clone());
-    let event = accounts.events.event(Kind::BuilderKeyRotated, None, json!({}));
-    let told = Events::stored(&owner, &event).and(registration::completed(&id, request, event.at));
-    let key = accounts.builders.complete(&id, told).await?;
+    let key = given(accounts, registered, |now| registration::completed(&id, request.clone(), now)).await?;
     if key.is_some() {
-        accounts.events.announce(&owner, event);
         tracing::info!(builder.id = %id, "a registration was completed by its payment");
     }
     Ok(key)

@@ -223,7 +223,7 @@ impl Tasks {
         };
         Ok(match ended {
             Ended::Answer(answer) => {
-                let done = Done { answer: Arc::new(answer), payment: record.payment.clone(), success: true, key: None };
+                let done = Done { answer: Arc::new(answer), payment: record.payment.clone(), success: true, first: false };
                 // Who asks is of the revision that has tasks; how they paid is not remembered.
                 let dialect = Dialect { era: Era::Modern, wire: None, dotted: false };
                 Some(completed(answer::done(&done, &self.base_url, dialect)))

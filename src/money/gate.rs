@@ -6,6 +6,7 @@ mod ask;
 mod asked;
 mod bind;
 mod claims;
+mod elsewhere;
 pub(super) mod record;
 mod recovery;
 mod retry;

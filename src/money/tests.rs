@@ -12,6 +12,7 @@ mod fuzz;
 mod gate;
 mod keep;
 mod large;
+mod left;
 mod ledger;
 mod networks;
 mod node;
@@ -350,6 +351,17 @@ impl Bench {
     }
 
     fn assemble(store: Arc<dyn Store>, clock: Clock, signer: Arc<Signer>, folder: Arc<tempfile::TempDir>) -> Self {
+        let replica = Replica::new(Arc::clone(&store));
+        Self::assemble_as(replica, store, clock, signer, folder)
+    }
+
+    fn assemble_as(
+        replica: Arc<Replica>,
+        store: Arc<dyn Store>,
+        clock: Clock,
+        signer: Arc<Signer>,
+        folder: Arc<tempfile::TempDir>,
+    ) -> Self {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), config().first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
@@ -362,7 +374,6 @@ impl Bench {
             deaf: Mutex::default(),
         });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
-        let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
         let finisher = Arc::new(finisher.among(&replica));
         let bucket = Bucket::at(&Place::Folder(folder.path().join("objects"))).unwrap();

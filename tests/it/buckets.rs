@@ -72,3 +72,25 @@ async fn a_bucket_that_cannot_be_read_is_told_at_the_start() {
     let said = Host::builder().env("TOLLHOUSE_OBJECTS", "tolls").fails().await;
     assert!(said.contains("`TOLLHOUSE_OBJECTS`: `tolls` is not the address of a bucket"), "{said}");
 }
+
+/// Answers everything as S3 does where it has no such bucket.
+async fn without_buckets() -> String {
+    let said = "<?xml version=\"1.0\"?><Error><Code>NoSuchBucket</Code><Message>The specified bucket does not exist</Message></Error>";
+    let app = axum::Router::new().fallback(move || async move { (axum::http::StatusCode::NOT_FOUND, said) });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    url
+}
+
+#[tokio::test]
+async fn bucket_that_is_missing_and_address_that_is_no_url_stop_the_start_with_a_sentence() {
+    let s3 = S3::start().await;
+    let said = Host::builder().with_objects_in(&s3).env("AWS_ENDPOINT", without_buckets().await).fails().await;
+    assert!(said.contains("the bucket does not exist"), "{said}");
+    let bare = s3.url.strip_prefix("http://").unwrap();
+    for (address, name) in [(bare, "AWS_ENDPOINT"), ("minio", "AWS_ENDPOINT_URL"), ("ftp://minio", "AWS_ENDPOINT_URL_S3")] {
+        let said = Host::builder().with_objects_in(&s3).env(name, address).fails().await;
+        assert!(said.contains(&format!("`{address}`, which is not a URL")) && !said.contains("panicked"), "{name}: {said}");
+    }
+}

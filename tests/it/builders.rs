@@ -58,10 +58,12 @@ async fn one_payment_makes_one_builder_with_one_key() {
         let body = applicant();
         let mut answers = join_all((0..8).map(|_| pay(&host, payment, &body))).await;
         assert!(answers.iter().any(|answer| key_in(answer).is_some()), "none of them has a key: {answers:?}");
-        // Which of them is lost, nobody knows: the last one is the key.
         answers.push(pay(&host, payment, &body).await);
         let keys: Vec<_> = answers.iter().filter_map(key_in).collect();
-        let key = keys.last().unwrap();
+        // On the wire of v1 nothing comes with a payment that the chain does not show: who registered has the key, and nobody else.
+        assert_eq!(keys.len(), if count == 0 { answers.len() } else { 1 });
+        let key = &keys[0];
+        assert!(keys.iter().all(|other| other == key), "one registration has one key: {keys:?}");
         for answer in &answers {
             assert_eq!((answer.status, &answer.json()["builderId"]), (200, &answers[0].json()["builderId"]));
             assert_eq!(answer.receipt_id(), answers[0].receipt_id());
@@ -69,9 +71,6 @@ async fn one_payment_makes_one_builder_with_one_key() {
         let receipt = host.receipt(&answers[0].receipt_id()).await;
         assert_eq!((&receipt["slug"], &receipt["priceUsd"]), (&json!("builder-registration"), &json!(1)));
         host.verify_receipt(&receipt).unwrap();
-        for earlier in &keys[..keys.len() - 1] {
-            me(&host, earlier).await.fails(401, "unauthorized", "caller");
-        }
         let own = me(&host, key).await.is(200).json();
         answers.push(pay(&host, payment, &body).await);
         assert_eq!(key_in(answers.last().unwrap()), None, "a key was used");
@@ -95,7 +94,7 @@ async fn credit_registers_and_an_idempotency_key_makes_it_once() {
     };
     let (first, again) = (register().await.is(200), register().await.is(200));
     assert_eq!(first.json()["builderId"], again.json()["builderId"]);
-    me(&host, &key_in(&first).unwrap()).await.fails(401, "unauthorized", "caller");
+    assert_eq!(key_in(&first), key_in(&again));
     me(&host, &key_in(&again).unwrap()).await.is(200);
     assert_eq!(key_in(&register().await.is(200)), None, "it was used");
     assert_eq!((host.credit_balance(&credit).await, builders(&host).await), (1_500_000, 1));
@@ -119,7 +118,7 @@ async fn a_paid_registration_whose_answer_is_lost_is_completed_by_its_payment() 
     pay(&host, &payment, &json!({ "name": "Toolsmith" })).await.fails(409, "payment_reused", "caller");
     let forged = payment.altered("/payload/signature", json!(format!("0x{}1b", "11".repeat(64))));
     assert_eq!(pay(&host, &forged, &applicant()).await.is(402).json()["error"], "invalid_exact_evm_nonce_already_used");
-    me(&host, &key_in(&lost).unwrap()).await.fails(401, "unauthorized", "caller");
+    assert_eq!(key_in(&lost).as_ref(), Some(&key), "the key is the same each time");
     me(&host, &key).await.is(200);
     // From its first use on, the key is the builder's alone: also after a restart, and where they have a new one.
     host.restart().await;
@@ -128,6 +127,36 @@ async fn a_paid_registration_whose_answer_is_lost_is_completed_by_its_payment() 
     assert_eq!(key_in(&pay(&host, &payment, &applicant()).await.is(200)), None);
     me(&host, rotated["builderKey"].as_str().unwrap()).await.is(200);
     assert_eq!((builders(&host).await, host.balance(&payer.address).await), (1, 9_000_000));
+}
+
+/// What is signed can be read on the chain by everyone once it has settled, and a name is guessed.
+#[tokio::test]
+async fn payment_that_is_read_from_the_chain_gives_no_key_of_its_registration() {
+    let host = Host::start().await;
+    let payer = Payer::funded(&host, 10.0).await;
+    let challenge = host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required");
+    let payment = payer.pay(&challenge);
+    let key = key_in(&pay(&host, &payment, &applicant()).await.is(200)).unwrap();
+    // The thief has a challenge of its own.
+    let token = host.post(REGISTER, &applicant()).await.is(402).decoded("payment-required")["extensions"]["replay-token"].clone();
+    for extensions in [Value::Null, json!({}), json!({ "replay-token": token })] {
+        let rebuilt = payment.altered("/extensions", extensions);
+        assert_eq!(pay(&host, &rebuilt, &applicant()).await.is(402).json()["error"], "invalid_exact_evm_nonce_already_used");
+    }
+    let signed = &payment.payload["payload"];
+    let v1 = json!({ "x402Version": 1, "scheme": "exact", "network": "base-sepolia", "payload": signed });
+    let mut rebuilt = payment.clone();
+    (rebuilt.header, rebuilt.payload) = ("X-PAYMENT", v1);
+    assert_eq!(pay(&host, &rebuilt, &applicant()).await.is(402).json()["error"], "invalid_exact_evm_nonce_already_used");
+    // Of one that came with nothing else, the answer is given again, and no key.
+    let bare = payer.pay(&json!({ "accepts": challenge["accepts"], "resource": challenge["resource"] }));
+    let registered = pay(&host, &bare, &applicant()).await.is(200);
+    let other = key_in(&registered).unwrap();
+    let again = pay(&host, &bare, &applicant()).await.is(200);
+    assert_eq!((key_in(&again), &again.json()["builderId"]), (None, &registered.json()["builderId"]));
+    for key in [key, other] {
+        me(&host, &key).await.is(200);
+    }
 }
 
 #[tokio::test]

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use tollhouse::store::Space;
+
 use crate::harness::{Host, Payer, eventually, js, postgres::Postgres, tollhouse};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,4 +77,44 @@ async fn doctor_tells_whether_the_database_keeps_what_it_is_told_and_who_serves_
     server.run();
     let (is_well, told, error) = doctor(&server);
     assert!(!is_well && told.contains("\nfail  database: fsync is off → ") && error.ends_with("database\n"), "{told}{error}");
+}
+
+/// As a synchronous standby that hangs keeps the rows of a commit locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn payment_whose_release_met_a_locked_row_buys_again_once_the_row_is_free() {
+    let server = Postgres::start();
+    let host = Host::builder().env("TOLLHOUSE_STORE", server.url()).start().await;
+    let source = "export default async (req, ctx) => {
+        const runs = (await ctx.kv.get('runs') ?? 0) + 1;
+        await ctx.kv.set('runs', runs);
+        if (runs > 1) return { runs };
+        await new Promise((done) => setTimeout(done, 5_000));
+        throw new Error('the first one fails');
+    };";
+    host.publish(&js("second", 0.001, source)).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let payment = payer.pay(&host.challenge("second").await);
+    let first = async { host.call_paid("second", &json!({}), &payment).await };
+    let locked = async {
+        let rows = format!("FROM tollhouse_row WHERE space = {}", Space::Payments as i16);
+        eventually("the payment is reserved", Duration::from_secs(30), async || {
+            server.count(&format!("SELECT count(*) {rows}")).await.filter(|count| *count > 0)
+        })
+        .await;
+        let (client, connection) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(&format!("BEGIN; SELECT key {rows} FOR UPDATE")).await.unwrap();
+        client
+    };
+    let (first, session) = tokio::join!(first, locked);
+    first.fails(502, "handler_failed", "tool");
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "reserved", "its row is locked");
+    session.batch_execute("ROLLBACK").await.unwrap();
+    let released = eventually("it is released", Duration::from_secs(60), async || {
+        let state = host.payment(&payment.id()).await.unwrap()["state"].clone();
+        (state != "reserved").then_some(state)
+    });
+    assert_eq!(released.await, "released");
+    assert_eq!(host.call_paid("second", &json!({}), &payment).await.is(200).json(), json!({ "runs": 2 }));
+    assert_eq!(host.balance(&payer.address).await, 1_000_000 - 1_000);
 }

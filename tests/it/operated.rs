@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Output, Stdio},
     sync::Arc,
@@ -437,4 +438,13 @@ async fn a_backup_copies_a_content_once_and_again_where_it_has_been_damaged_ther
     fs::write(&copy, "damaged").unwrap();
     backed_up("1 copied, 0 there already").await;
     assert_eq!(fs::read_to_string(&copy).unwrap(), "the content");
+}
+
+#[tokio::test]
+async fn data_folder_that_a_host_makes_is_for_its_owner_alone() {
+    let host = Host::start().await;
+    for folder in ["data", "data/store", "data/files"] {
+        let mode = fs::metadata(host.folder().join(folder)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{folder}");
+    }
 }

@@ -11,6 +11,7 @@ mod tasks;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use clap::{Args as _, Command, FromArgMatches as _};
+use futures_util::future::join_all;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -147,6 +148,30 @@ async fn one_payment_that_both_hosts_are_shown_at_once_buys_one_run() {
     }
     let balance = hosts.request(1, Method::GET, &format!("/dev/faucet?address={}", payer.address));
     assert_eq!(micros(&Host::try_send(balance).await.unwrap().is(200).json()["balanceUsd"]), 3_000_000);
+    hosts.end().await;
+}
+
+#[tokio::test]
+async fn one_registration_has_one_key_whichever_hosts_are_shown_its_payment() {
+    let hosts = Hosts::start().await;
+    let payer = Payer::new();
+    let funds = hosts.request(0, Method::POST, "/dev/faucet").json(&json!({ "address": payer.address, "amountUsd": 5 }));
+    Host::try_send(funds).await.unwrap().is(200);
+    let (path, body) = ("/ai/builders/register", json!({ "name": "Toolsmith" }));
+    let challenge = Host::try_send(hosts.request(0, Method::POST, path).json(&body)).await.unwrap().is(402);
+    let payment = payer.pay(&challenge.decoded("payment-required"));
+    let shown = |at| Host::try_send(hosts.request(at, Method::POST, path).header(payment.header, payment.encoded()).json(&body));
+    let answers = join_all((0..8).map(|n| shown(n % 2))).await;
+    let mut answers: Vec<_> = answers.into_iter().map(|answer| answer.unwrap().is(200).json()).collect();
+    answers.push(shown(1).await.unwrap().is(200).json());
+    let key = answers[0]["builderKey"].as_str().unwrap();
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    for at in [0, 1] {
+        Host::try_send(hosts.request(at, Method::GET, "/ai/builders/me").header("x-builder-key", key)).await.unwrap().is(200);
+    }
+    assert_eq!(shown(0).await.unwrap().is(200).json()["builderKey"], Value::Null, "it was used");
+    let builders = hosts.manage(0, Method::GET, "/ai/admin/builders", &Value::Null).await.is(200).json();
+    assert_eq!(builders["builders"].as_array().unwrap().len(), 1);
     hosts.end().await;
 }
 

@@ -322,6 +322,39 @@ async fn a_repair_goes_by_no_number_that_its_segment_has_no_room_for() {
     assert_eq!(receipts(&folder).await, 2);
 }
 
+/// The tree has all of it: the host starts, says so, and makes another one.
+#[tokio::test]
+async fn damaged_checkpoint_is_named_at_the_start_and_gives_way_to_another() {
+    let folder = folder();
+    six(&folder).await;
+    let path = folder.path().join("store");
+    let store = open(&folder);
+    fill(&store, 200).await;
+    store.compact().await.unwrap();
+    let rows = (all(&store, Space::Receipts).await, all(&store, Space::Kv).await);
+    assert_eq!(store.sizes().damage, None);
+    drop(store);
+    for harm in [Harm::Flip, Harm::Cut, Harm::Zeros] {
+        let checkpoints = files_of(&path.join("checkpoint"));
+        let [checkpoint] = &checkpoints[..] else { panic!("{checkpoints:?}") };
+        let mut bytes = std::fs::read(checkpoint).unwrap();
+        let middle = bytes.len() / 1_024 * 512;
+        match harm {
+            Harm::Cut => bytes.truncate(middle),
+            Harm::Zeros => bytes[middle..middle + 512].fill(0),
+            Harm::Flip | Harm::Misdirected => bytes[middle + 100] ^= 1,
+        }
+        std::fs::write(checkpoint, bytes).unwrap();
+        let store = open(&folder);
+        let told = store.sizes().damage.unwrap_or_else(|| panic!("{harm:?}: nothing is told of it"));
+        assert!(told.contains(&checkpoint.display().to_string()), "{told}");
+        until(|| store.sizes().damage.is_none()).await;
+        assert!((all(&store, Space::Receipts).await, all(&store, Space::Kv).await) == rows, "{harm:?}");
+        drop(store);
+        assert_eq!(check(&path, &SledConfig::default()).unwrap().damages, []);
+    }
+}
+
 /// Six commits of a receipt each, in frames 1 to 6.
 async fn six(folder: &TempDir) {
     let store = open(folder);

@@ -10,6 +10,7 @@ mod damage;
 mod disk;
 mod harness;
 mod history;
+mod locked;
 mod lost;
 mod opened;
 mod parts;

@@ -128,7 +128,7 @@ async fn a_policy_is_not_lost_past_the_revision_that_its_writer_has_seen() {
 #[tokio::test]
 async fn a_builder_who_is_suspended_on_one_host_sells_nothing_on_another() {
     let (one, other, _folders) = two().await;
-    let (builder, _) = Builder::new("Ann", None, one.clock.now()).unwrap();
+    let (builder, _) = Builder::new("Ann", None, one.clock.now(), &FirstKeys::of_tests()).unwrap();
     builder.stored().commit(&*one.store, Durability::Buffered).await.unwrap();
     one.create(draft("tool"), Owner::Builder(builder.id.clone()), By::Builder).await.unwrap();
     let judge = async |decision: &str| {

@@ -379,8 +379,18 @@ mod tests {
     }
 
     #[test]
+    fn call_that_was_charged_and_host_that_takes_none_say_which_it_is() {
+        let payment = PaymentId::of(&["credit", "key"]);
+        let expired = Fault::from(&CallError::AnswerExpired(payment));
+        assert_eq!((expired.code(), expired.code().row().status.as_u16()), (Code::AnswerExpired, 410));
+        let not_ready = Fault::from(&CallError::NotReady("its clock is wrong".to_owned()));
+        assert_eq!((not_ready.code(), not_ready.retry_after_secs()), (Code::NotReady, Some(1)));
+    }
+
+    #[test]
     fn what_the_store_did_not_do_is_the_hosts_fault_whoever_asked_it() {
-        for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict, StoreError::Contended] {
+        let locked = StoreError::LockTimeout("a planned fault".to_owned());
+        for store in [away(), StoreError::Unknown("a planned fault".to_owned()), StoreError::Conflict, StoreError::Contended, locked] {
             for fault in [
                 Fault::from(store.clone()),
                 CallError::Store(store.clone()).into(),

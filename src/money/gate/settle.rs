@@ -6,6 +6,7 @@ use super::{
     Admission, Gate, Means, PAYMENTS,
     answer::{self, Bought},
     asked::asked,
+    elsewhere,
     retry::Retry,
 };
 use crate::{
@@ -197,6 +198,7 @@ impl Gate {
             // Who has taken it up asks too, and may have moved the money. That it moved is true whoever says so.
             return Err(unknown());
         }
+        elsewhere::note(id, outcome, record.settler.as_ref().and_then(|settler| settler.transaction.as_deref()));
         (record.settler, record.replica) = (None, None);
         record.updated_ms = self.clock.now().0;
         let text = |json: &str, pointer: &str| Some(serde_json::from_str::<Value>(json).ok()?.pointer(pointer)?.as_str()?.to_owned());

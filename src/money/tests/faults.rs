@@ -8,7 +8,7 @@ use crate::store::{
     sled::{SledConfig, SledStore},
 };
 
-const MODES: [Fault; 3] = [Fault::Before, Fault::After, Fault::Lost];
+const MODES: [Fault; 4] = [Fault::Before, Fault::After, Fault::Lost, Fault::Locked];
 
 /// What holds after any history, at any moment at which nobody settles.
 async fn check(bench: &Bench, story: &str) {

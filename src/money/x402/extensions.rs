@@ -3,6 +3,7 @@
 //! A client echoes what it was told, and may add to it: nothing of an echo is signed, and nothing follows from it but that it is
 //! [held](check_echo) against what was told.
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
 use super::bazaar::{self, BAZAAR, Detail};
@@ -11,9 +12,10 @@ use crate::money::{Refusal, Terms, Way};
 /// Names of the extensions.
 pub(in crate::money) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
 pub(in crate::money) const OFFER_RECEIPT: &str = "offer-receipt";
+pub(in crate::money) const REPLAY_TOKEN: &str = "replay-token";
 
 /// All extensions that a challenge has.
-pub(in crate::money) const ALL: [&str; 3] = [PAYMENT_IDENTIFIER, OFFER_RECEIPT, BAZAAR];
+pub(in crate::money) const ALL: [&str; 4] = [PAYMENT_IDENTIFIER, REPLAY_TOKEN, OFFER_RECEIPT, BAZAAR];
 
 /// How much a challenge says: the most that fits in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,10 +41,13 @@ impl Cut {
     pub(super) const MORE: [Self; 5] = [Self::FIRST, Self::Schemas, Self::Directories, Self::Description, Self::Offers];
 }
 
-/// The extensions of a challenge, with its signed offers, if there are any.
-pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], cut: Cut) -> Value {
+/// The extensions of a challenge, with its signed offers, if there are any, and a token that no other challenge has.
+pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], token: Option<&str>, cut: Cut) -> Value {
     let mut told = Map::new();
     told.insert(PAYMENT_IDENTIFIER.to_owned(), payment_identifier());
+    if let Some(token) = token {
+        told.insert(REPLAY_TOKEN.to_owned(), json!({ "info": { "token": token }, "schema": token_schema() }));
+    }
     if !offers.is_empty() && cut < Cut::Offers {
         told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": offers_schema() }));
     }
@@ -57,6 +62,19 @@ pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], cut: Cut) -> Value
     Value::Object(told)
 }
 
+/// A token for a challenge: 128 random bits, in base64url. `None` where the system has no randomness.
+pub(super) fn new_token() -> Option<String> {
+    let mut random = [0_u8; 16];
+    getrandom::fill(&mut random).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(random))
+}
+
+/// The token of a challenge that came back with a payment for it. Whoever paid has it, and no chain does.
+pub(super) fn token_of(payload: &Value) -> Option<&str> {
+    let token = payload["extensions"][REPLAY_TOKEN]["info"]["token"].as_str()?;
+    ((16..=128).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))).then_some(token)
+}
+
 /// What was told of an extension must stand in what came back of it. Offers are signed anew all the time: which of them came back
 /// says nothing.
 pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
@@ -67,6 +85,9 @@ pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
     let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
     if !echoed[PAYMENT_IDENTIFIER].is_null() && !kept(PAYMENT_IDENTIFIER, &payment_identifier()) {
         return Err(changed(PAYMENT_IDENTIFIER));
+    }
+    if !echoed[REPLAY_TOKEN].is_null() && token_of(&json!({ "extensions": echoed })).is_none() {
+        return Err(changed(REPLAY_TOKEN));
     }
     if !echoed[OFFER_RECEIPT].is_null() && !echoed[OFFER_RECEIPT]["info"]["offers"].is_array() {
         return Err(changed(OFFER_RECEIPT));
@@ -92,6 +113,15 @@ fn payment_identifier() -> Value {
             },
             "required": ["required"],
         },
+    })
+}
+
+fn token_schema() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": { "token": { "type": "string" } },
+        "required": ["token"],
     })
 }
 

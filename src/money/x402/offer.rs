@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     eip3009::Transfer,
-    extensions::{self, PAYMENT_IDENTIFIER},
+    extensions::{self, PAYMENT_IDENTIFIER, REPLAY_TOKEN},
     permit2::{Permit, PermitAuthorization, UPTO_PROXY},
     signed::{Signed, malformed},
     svm::Transaction,
@@ -85,16 +85,23 @@ impl Shown {
     }
 
     /// What the payment is known by, and that it is held by who signed it and, where it has one, gave it its name; `None` where it cannot
-    /// be one. Once it is settled everyone can read on the chain what was signed, and its name nowhere: who has named a payment is alone
-    /// in showing it again.
+    /// be one. Once it is settled everyone can read on the chain what was signed, and nowhere its name, or the token of the challenge that it
+    /// answers: who has sent one of them is alone in showing the payment again.
     pub(in crate::money) fn known(&self) -> Option<(PaymentId, String)> {
         let exact = self.exact.as_ref().ok()?;
         let digest = exact.signed.digest();
-        let digest = match &self.client_id {
-            Some(name) => named_digest(&digest, name),
-            None => digest,
+        let digest = match (&self.client_id, extensions::token_of(&self.payload)) {
+            (Some(name), _) => named_digest(&digest, name),
+            // No name has a colon.
+            (None, Some(token)) => named_digest(&digest, &format!("{REPLAY_TOKEN}:{token}")),
+            (None, None) => digest,
         };
         Some((exact.signed.id(exact.asset), digest))
+    }
+
+    /// Whether its payer has sent with it what no chain shows.
+    pub(in crate::money) fn is_private(&self) -> bool {
+        self.client_id.is_some() || extensions::token_of(&self.payload).is_some()
     }
 
     /// The payment, if it is one of those that `accepts` asks for: the entries of the challenge for `terms`, in its version of the wire.

@@ -50,13 +50,14 @@ impl Challenge {
     pub(in crate::money) fn new(question: &Question<'_>, error: &str) -> Self {
         let Question { accepts: [accepts_v1, accepts_v2], offers, terms, way } = question;
         let (terms, way, error) = (*terms, *way, short(error));
+        let token = extensions::new_token();
         let told = |cut| {
             let v2 = json!({
                 "x402Version": 2,
                 "error": error,
                 "resource": resource(terms, way, cut),
                 "accepts": accepts_v2,
-                "extensions": extensions::told(terms, way, offers, cut),
+                "extensions": extensions::told(terms, way, offers, token.as_deref(), cut),
             });
             let header = STANDARD.encode(v2.to_string());
             (v2, header)

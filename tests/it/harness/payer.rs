@@ -55,13 +55,18 @@ impl Payer {
         payer
     }
 
-    /// A payment for what a v2 challenge asks, on the v2 wire.
+    /// A payment for what a v2 challenge asks, on the v2 wire. The challenge's token comes back with it, as stock clients echo it.
     pub fn pay(&self, challenge: &Value) -> Payment {
         let accepted = &challenge["accepts"][0];
         let exact = self.authorize(accepted, accepted["amount"].as_str().unwrap(), 84_532);
+        let mut payload = json!({ "x402Version": 2, "resource": challenge["resource"], "accepted": accepted, "payload": exact });
+        let token = &challenge["extensions"]["replay-token"];
+        if token.is_object() {
+            payload["extensions"] = json!({ "replay-token": token });
+        }
         Payment {
             header: "PAYMENT-SIGNATURE",
-            payload: json!({ "x402Version": 2, "resource": challenge["resource"], "accepted": accepted, "payload": exact }),
+            payload,
             network: accepted["network"].as_str().unwrap().to_owned(),
             asset: accepted["asset"].as_str().unwrap().to_owned(),
         }

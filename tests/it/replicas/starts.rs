@@ -2,6 +2,8 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use reqwest::{Client, Method};
+use serde_json::{Value, json};
 use tollhouse::{
     app::App,
     base::{
@@ -11,8 +13,8 @@ use tollhouse::{
     store::{Direction, KeyRange, Space, Store, memory::MemoryStore},
 };
 
-use super::{BASE_URL, settings};
-use crate::harness::eventually;
+use super::{BASE_URL, serve, settings};
+use crate::harness::{Host, eventually, js};
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
@@ -85,4 +87,40 @@ async fn a_host_whose_clock_is_a_day_ahead_removes_nothing_for_its_age() {
     let app = start(Arc::clone(&right), one.path()).await.unwrap();
     eventually("the jobs are done", Duration::from_secs(30), async || (done(&right).await == [true; 3]).then_some(())).await;
     app.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn host_whose_clock_is_not_the_stores_takes_no_calls_and_goes_by_the_stores() {
+    let behind = Timestamp(Clock::default().now().0 - DAY_MS - 1);
+    let data = tempfile::tempdir().unwrap();
+    for (clock, is_right) in [(Clock::fixed(behind), false), (Clock::default(), true)] {
+        let (app, url) = serve(Arc::new(MemoryStore::shared(clock.clone())), data.path()).await;
+        let client = Client::builder().no_proxy().build().unwrap();
+        let admin = std::fs::read_to_string(data.path().join("admin-token")).unwrap().trim().to_owned();
+        let manage = |path: &str, body: Value| {
+            Host::try_send(client.request(Method::POST, format!("{url}{path}")).header("x-admin-token", &admin).json(&body))
+        };
+        manage("/ai/endpoints/create", js("free", 0.0, "export default () => ({});")).await.unwrap().is(200);
+        let minted = manage("/ai/credits", json!({ "amountUsd": 1 })).await.unwrap().is(200).json();
+        let credit = minted["credit"].as_str().unwrap();
+        let midnight = || json!(Timestamp((clock.now().0 / DAY_MS + 1) * DAY_MS));
+        let before = midnight();
+        let asked = client.request(Method::GET, format!("{url}/ai/credits")).header("x-developer-credit", credit);
+        let told = Host::try_send(asked).await.unwrap().is(200).json()["today"]["resetsAt"].clone();
+        assert!([before, midnight()].contains(&told), "days are the store's: {told}");
+        let call = Host::try_send(client.request(Method::POST, format!("{url}/tools/free")).json(&json!({}))).await.unwrap();
+        let register = client.request(Method::POST, format!("{url}/ai/builders/register")).json(&json!({ "name": "Toolsmith" }));
+        let register = Host::try_send(register.header("x-developer-credit", credit)).await.unwrap();
+        let ready = Host::try_send(client.request(Method::GET, format!("{url}/health/ready"))).await.unwrap();
+        if is_right {
+            call.is(200);
+            register.is(200);
+            ready.is(200);
+        } else {
+            call.fails(503, "not_ready", "host");
+            register.fails(503, "not_ready", "host");
+            ready.is(503);
+        }
+        app.shutdown(Duration::from_secs(5)).await;
+    }
 }

@@ -1,0 +1,83 @@
+//! First keys: those that registrations give. Each is derived from a secret of the host and the builder's id, so that every host of a store
+//! gives the same one as often as it is asked, and none keeps it.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::credential::{self, SecretHash};
+use crate::base::id::BuilderId;
+
+/// What every builder key starts with; scanners for leaked secrets know it by that.
+pub const KEY_PREFIX: &str = "bk_";
+
+/// Secrets that are used for nothing else, the one in force first.
+type Secrets = Box<dyn Fn() -> Vec<Zeroizing<[u8; 32]>> + Send + Sync>;
+
+/// Derives first keys of builders.
+pub struct FirstKeys(Secrets);
+
+impl fmt::Debug for FirstKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FirstKeys")
+    }
+}
+
+impl FirstKeys {
+    /// Derives keys from `secrets`: at least one, that in force first.
+    #[must_use]
+    pub fn from(secrets: Secrets) -> Self {
+        Self(secrets)
+    }
+
+    /// Derives keys from a secret that everybody knows.
+    #[cfg(test)]
+    pub(crate) fn of_tests() -> Self {
+        Self(Box::new(|| vec![Zeroizing::new([7; 32])]))
+    }
+
+    /// The first key of a builder who registers now, and what is kept of it.
+    ///
+    /// # Panics
+    ///
+    /// Where there is no secret.
+    pub(super) fn make(&self, id: &BuilderId) -> (String, SecretHash) {
+        let secrets = (self.0)();
+        derive(secrets.first().expect("a host has a secret"), id)
+    }
+
+    /// The first key of a builder of which `is_kept` knows the hash.
+    pub(super) fn find(&self, id: &BuilderId, is_kept: impl Fn(&SecretHash) -> bool) -> Option<String> {
+        (self.0)().iter().map(|secret| derive(secret, id)).find(|(_, hash)| is_kept(hash)).map(|(key, _)| key)
+    }
+}
+
+/// The key with this secret, and what is kept of it.
+pub(super) fn key_of(id: &BuilderId, secret: &str) -> (String, SecretHash) {
+    (credential::token(KEY_PREFIX, id.as_str(), secret), SecretHash::of(secret))
+}
+
+fn derive(secret: &[u8; 32], id: &BuilderId) -> (String, SecretHash) {
+    let mac = Hmac::<Sha256>::new_from_slice(secret).expect("HMAC takes a key of any length").chain_update(id.as_str());
+    key_of(id, &URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_key_is_the_same_at_every_host_and_another_for_every_builder() {
+        let keys = |bytes: &'static [u8]| FirstKeys::from(Box::new(|| bytes.iter().map(|byte| Zeroizing::new([*byte; 32])).collect()));
+        let (one, other) = (BuilderId::generate(), BuilderId::generate());
+        let (key, hash) = keys(&[1]).make(&one);
+        assert_eq!(keys(&[1]).make(&one).0, key);
+        assert_ne!(keys(&[1]).make(&other).0.rsplit_once('_'), key.rsplit_once('_'));
+        assert_ne!(keys(&[2]).make(&one).0, key);
+        assert_eq!(keys(&[2, 1]).find(&one, |kept| *kept == hash), Some(key), "also once the secret was rotated");
+        assert_eq!(keys(&[2]).find(&one, |kept| *kept == hash), None);
+    }
+}

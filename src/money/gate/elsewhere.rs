@@ -1,0 +1,61 @@
+//! Payments that somebody else has settled. Two stores with one `payTo` both take a payment that is shown to both, and one transfer pays for
+//! two runs: each store knows of its own alone. What gives it away is an authorization that was used before this host used it.
+
+use crate::money::{PaymentId, SettleOutcome};
+
+/// Logs an outcome that another host with the same `payTo` may have brought about. `prepared` is the transaction that was to be sent, where
+/// that was known beforehand.
+pub(super) fn note(id: &PaymentId, outcome: &SettleOutcome, prepared: Option<&str>) {
+    if may_be_elsewhere(outcome, prepared) {
+        tracing::warn!(
+            payment.id = %id,
+            outcome = outcome.name(),
+            prepared,
+            "an authorization was used before this host used it: its payer, somebody who sent it again, or another host with the same `payTo` \
+             has settled it. Give each store a `payTo` of its own, and look whether two receipts name one transaction"
+        );
+    }
+}
+
+/// Whether a payment was spent, or settled by another transaction than this host had prepared.
+fn may_be_elsewhere(outcome: &SettleOutcome, prepared: Option<&str>) -> bool {
+    match outcome {
+        SettleOutcome::Refused { reason, .. } => reason.contains("nonce_already_used"),
+        SettleOutcome::Settled(settlement) => prepared.is_some_and(|prepared| !prepared.eq_ignore_ascii_case(&settlement.transaction)),
+        SettleOutcome::Unsent(_) | SettleOutcome::Unknown(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::money::{Settlement, SettlementKind};
+
+    #[test]
+    fn authorization_that_was_used_by_another_transaction_is_told_apart() {
+        let settled = |transaction: &str| {
+            let text = String::new;
+            SettleOutcome::Settled(Settlement {
+                kind: SettlementKind::X402,
+                transaction: transaction.to_owned(),
+                network: text(),
+                asset: text(),
+                amount: text(),
+                payer: text(),
+                scheme: text(),
+                version: None,
+            })
+        };
+        let refused = |reason: &str| SettleOutcome::Refused { reason: reason.to_owned(), message: String::new() };
+        for (outcome, prepared, elsewhere) in [
+            (settled("0xAb"), Some("0xab"), false),
+            (settled("0xab"), None, false),
+            (settled("0xcd"), Some("0xab"), true),
+            (refused("invalid_exact_evm_nonce_already_used"), None, true),
+            (refused("insufficient_funds"), Some("0xab"), false),
+            (SettleOutcome::Unknown(String::new()), Some("0xab"), false),
+        ] {
+            assert_eq!(may_be_elsewhere(&outcome, prepared), elsewhere, "{outcome:?}");
+        }
+    }
+}

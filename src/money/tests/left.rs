@@ -1,0 +1,83 @@
+//! Reservations that no call holds any more, and records that a wrong clock would forget.
+
+use super::*;
+use crate::store::faulty::{Fault, FaultyStore};
+
+const DAY: u64 = 24 * 60 * 60 * 1_000;
+
+/// A bench on a store that fails as it is told.
+async fn faulty() -> (Bench, Arc<FaultyStore<MemoryStore>>) {
+    let store = Arc::new(FaultyStore::new(MemoryStore::new()));
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let signer = Arc::new(Signer::open(folder.path()).unwrap());
+    let bench = Bench::assemble(Arc::clone(&store) as _, Clock::fixed(NOW), signer, folder);
+    bench.fund().await;
+    (bench, store)
+}
+
+#[tokio::test]
+async fn reservation_whose_call_is_gone_is_released_by_its_own_host() {
+    let bench = Bench::new().await;
+    let running = bench.run(Payer::new(1).pays(1)).await;
+    let gone = bench.run(Payer::new(2).pays(1)).await;
+    let (held, left) = (running.id().clone(), gone.id().clone());
+    gone.vanish();
+    assert_eq!(bench.state(&left).await, Some(State::Reserved));
+    bench.gate.tick().await.unwrap();
+    assert_eq!((bench.state(&held).await, bench.state(&left).await), (Some(State::Reserved), Some(State::Released)));
+    bench.settle(running).await.unwrap();
+    bench.buy(Payer::new(2).pays(1)).await;
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (2 * PRICE.0, 2));
+}
+
+#[tokio::test]
+async fn release_that_meets_a_locked_row_is_done_later_and_nothing_else_is_read_from_it() {
+    let (bench, store) = faulty().await;
+    let admission = bench.run(Payer::new(1).pays(1)).await;
+    let id = admission.id().clone();
+    store.fail_all(Fault::Locked);
+    admission.fail().await;
+    bench.gate.tick().await.ok();
+    assert_eq!(bench.state(&id).await, Some(State::Reserved));
+    store.heal();
+    bench.gate.tick().await.unwrap();
+    assert_eq!(bench.state(&id).await, Some(State::Released));
+    bench.buy(Payer::new(1).pays(1)).await;
+    assert_eq!((bench.earned().await, bench.receipts().await.len()), (PRICE.0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn clock_that_is_days_ahead_for_a_moment_forgets_no_payment() {
+    let (clock, store) = (Clock::fixed(NOW), Arc::new(MemoryStore::new()) as Arc<dyn Store>);
+    let folder = Arc::new(tempfile::tempdir().unwrap());
+    let signer = Arc::new(Signer::open(folder.path()).unwrap());
+    let replica = Replica::with_clock(Arc::clone(&store), clock.clone());
+    let bench = Bench::assemble_as(replica, store, clock, signer, folder);
+    bench.fund().await;
+    let (credit, token) = bench.gate.credits().mint(MicroUsd(1_000_000), "test", None).await.map(|minted| (minted.credit, minted.token)).unwrap();
+    let calls = || Offered::Credit(CreditOffer { token: token.clone().unwrap(), idempotency_key: Some("one".to_owned()), observer: None });
+    let first = bench.buy(calls()).await;
+    bench.clock.set(NOW.plus_millis(8 * DAY));
+    for _ in 0..3 {
+        bench.gate.tick().await.unwrap();
+        tokio::time::advance(Duration::from_secs(3)).await;
+    }
+    bench.clock.set(NOW.plus_millis(9_000));
+    bench.gate.tick().await.unwrap();
+    assert_eq!(stored(bench.admit(calls()).await), first, "the key still names the call");
+    assert_eq!(bench.gate.credits().get(&credit.id).await.unwrap().unwrap().balance, MicroUsd(1_000_000 - PRICE.0));
+}
+
+#[tokio::test]
+async fn call_on_credit_whose_answer_is_no_longer_kept_says_so() {
+    let bench = Bench::new().await;
+    let minted = bench.gate.credits().mint(MicroUsd(1_000_000), "test", None).await.unwrap();
+    let token = minted.token.unwrap();
+    let calls = || Offered::Credit(CreditOffer { token: token.clone(), idempotency_key: Some("one".to_owned()), observer: None });
+    bench.buy(calls()).await;
+    bench.clock.set(NOW.plus_millis(DAY + 1));
+    bench.gate.tick().await.unwrap();
+    for refused in [bench.admit(calls()).await.map(drop), bench.gate.earlier(&calls(), REQUEST).await.map(drop)] {
+        assert!(matches!(refused, Err(Refusal::AnswerExpired(_))), "{refused:?}");
+    }
+}
