@@ -405,6 +405,7 @@ fn sites<'a>(money: &'a MoneySettings, strangers: &'a FacilitatorAccess) -> Vec<
         url: of.url.as_deref(),
         access: if of.known { &money.access } else { strangers },
         rpc_url: of.rpc_url.as_ref().map(Hidden::expose),
+        confirmations: of.confirmations,
     };
     money.networks.iter().map(site).collect()
 }

@@ -28,6 +28,7 @@ mod payouts;
 mod plan;
 mod policy;
 mod pull;
+mod reconcile;
 mod revenue;
 mod reviews;
 mod secrets;
@@ -111,6 +112,8 @@ pub(crate) enum Command {
     Secrets(Secrets),
     /// What own endpoints earned; `--host` for admins.
     Revenue(revenue::Args),
+    /// Compare the ledger with the transfers on the chain (admins); exit code 1 where they differ.
+    Reconcile(reconcile::Args),
     /// Where revenue goes, and what was made into packets.
     #[command(args_conflicts_with_subcommands = true)]
     Payouts {
@@ -224,6 +227,7 @@ impl Command {
             Self::Events(args) => logs::events(&session, args).await,
             Self::Secrets(command) => secrets::run(&session, command).await,
             Self::Revenue(args) => revenue::run(&session, args).await,
+            Self::Reconcile(args) => reconcile::run(&session, args).await,
             Self::Payouts { back, command } => payouts::run(&session, back, command).await,
             Self::Credits { back, command } => credits::run(&session, back, command).await,
             Self::Reviews { back, command } => reviews::run(&session, back, command).await,

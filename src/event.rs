@@ -96,6 +96,9 @@ pub enum Kind {
     /// An admin gave back what a call cost, or a part of it.
     #[serde(rename = "payment.refunded")]
     PaymentRefunded,
+    /// A reorganization of the chain took a settlement back, or its transaction is in a block again.
+    #[serde(rename = "payment.reorganized")]
+    PaymentReorganized,
     /// A secret was set or replaced.
     #[serde(rename = "secret.set")]
     SecretSet,

@@ -27,6 +27,7 @@ mod page;
 mod payouts;
 mod quotes;
 mod receipts;
+mod reconciliation;
 mod refunds;
 mod reply;
 mod revenue;
@@ -106,6 +107,7 @@ fn management() -> Vec<Subject> {
         ("credits", credits::routes()),
         ("administration", admin::routes()),
         ("administration", ledger::routes()),
+        ("administration", reconciliation::routes()),
         ("administration", refunds::routes()),
         ("administration", audit::routes()),
         ("administration", runtime::routes()),

@@ -33,12 +33,14 @@ mod quote;
 pub mod receipt;
 pub mod refund;
 mod refusal;
+mod reorganized;
 mod route;
 pub mod sale;
 mod settlement;
 mod terms;
 #[cfg(test)]
 mod tests;
+mod transactions;
 mod x402;
 
 pub use self::{
@@ -51,7 +53,7 @@ pub use self::{
         MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
     },
     facilitator::{
-        Facilitator, SettleOutcome, Unprepared, Verdict,
+        ChainReader, Facilitator, SettleOutcome, Unprepared, Verdict,
         by_network::Facilitators,
         kind::{
             FacilitatorAccess, FacilitatorKind, Means, Reached, Site,
@@ -60,7 +62,7 @@ pub use self::{
     },
     finisher::{Finished, Finisher, News},
     gate::{
-        Admission, Admit, Gate, Seen,
+        Admission, Admit, BlockRange, Gate, ReconcileError, Reconciliation, Seen,
         answer::{Ended, object_of},
         check_payments,
         record::{PaymentState, SettlementNotice, State, StoredAnswer},
@@ -70,8 +72,9 @@ pub use self::{
     offered::{CredentialObserver, CreditOffer, Offered, WireVersion},
     quote::{Quote, QuoteDocument, QuoteKey, QuoteKeys, QuoteRefusal, Quoted, Quotes},
     refusal::{Refusal, SettleError},
+    reorganized::{ReorganizedSettlement, count_reorganized},
     route::{Due, RemoteRoutes, Route, RouteError, RouteProvider, Start, TableRoutes, nearest},
-    settlement::{Settlement, SettlementKind},
+    settlement::{Evidence, Settlement, SettlementKind},
     terms::{SignedOffers, Terms, Way},
     x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},
 };

@@ -33,6 +33,12 @@ macro_rules! ids {
                 Self(format!(concat!($prefix, "{}"), ordered(at)))
             }
 
+            /// The first id that can be made at `at`, for ranges.
+            #[must_use]
+            pub fn first_of(at: Timestamp) -> Self {
+                Self(format!(concat!($prefix, "{}"), Ulid::from_parts(at.0, 0)))
+            }
+
             /// When it was made.
             #[must_use]
             pub fn made_at(&self) -> Timestamp {

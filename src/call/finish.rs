@@ -10,7 +10,7 @@ use crate::{
     base::{clock::Timestamp, id::CallId},
     event::{Event, Events, Kind},
     money::{
-        Finished, Finisher, News, Settlement, SettlementKind, StoredAnswer, WireVersion,
+        Finished, Finisher, News, ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer, WireVersion,
         ledger::Sold,
         receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
         sale::{Sale, Sales, Totals, Unpaid},
@@ -139,6 +139,18 @@ impl Finisher for ReceiptFinisher {
         let row = self.sales.row(&closing.sale(Totals::FAILED), &closing.owner, closing.receipt.issued_at, closing.call.as_str());
         let stored = events.iter().map(|event| Events::stored(&closing.owner, event));
         (stored.fold(row, Batch::and), News { owner: closing.owner, events })
+    }
+
+    fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News) {
+        let data = json!({
+            "receiptId": settlement.receipt_id(),
+            "network": settlement.network(),
+            "transaction": settlement.transaction(),
+            "state": if taken_back { "reorganized" } else { "settled" },
+        });
+        let event = self.events.event(Kind::PaymentReorganized, settlement.slug(), data);
+        let owner = settlement.owner().clone();
+        (Events::stored(&owner, &event), News { owner, events: vec![event] })
     }
 
     fn announce(&self, news: News) {

@@ -74,13 +74,14 @@ impl Facilitator for Told {
         }
         SettleOutcome::Settled(Settlement {
             kind: SettlementKind::X402,
-            transaction: "0x402".to_owned(),
+            transaction: format!("0x402 of {}", payment.id()),
             network: "eip155:84532".to_owned(),
             asset: "the asset".to_owned(),
             amount: payment.amount(),
             payer: payment.signed.sender().to_owned(),
             scheme: "exact".to_owned(),
             version: Some(payment.version),
+            evidence: None,
         })
     }
 

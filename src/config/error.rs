@@ -55,6 +55,8 @@ pub enum SettingsError {
     BaseUrl(String),
     #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
     Fee(u16),
+    #[error("`{text}` confirmations: set a number of blocks from 1 to {most}")]
+    Confirmations { text: String, most: u64 },
     #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
     ConformanceInPublic(SocketAddr),
     #[error("`{flag}` is {given}; it is {least} at least, and {most} at most")]

@@ -20,6 +20,12 @@ const DEFAULT_NETWORK: &str = "eip155:84532";
 /// What the host keeps of each sale when nothing else is set, in basis points.
 const DEFAULT_FEE_BPS: u16 = 500;
 
+/// Blocks that a settlement needs, its own among them, when nothing else is set.
+const DEFAULT_CONFIRMATIONS: u64 = 1;
+
+/// Most that can be set: a call waits for them for at most a minute.
+const MOST_CONFIRMATIONS: u64 = 64;
+
 /// How long a quote holds when nothing else is set, in milliseconds.
 const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
 
@@ -66,6 +72,12 @@ pub struct MoneyFlags {
     /// The same for other EVM networks, each as `NETWORK=URL`
     #[arg(long, env = "TOLLHOUSE_NETWORK_RPC_URLS", hide_env_values = true, value_delimiter = ',')]
     pub network_rpc_url: Vec<Hidden>,
+    /// Blocks that a settlement needs before it counts, its own among them, where a node is set [default: 1]
+    #[arg(long, env = "TOLLHOUSE_CONFIRMATIONS", value_parser = clap::value_parser!(u64).range(1..=MOST_CONFIRMATIONS))]
+    pub confirmations: Option<u64>,
+    /// The same for single networks, each as `NETWORK=BLOCKS`
+    #[arg(long, env = "TOLLHOUSE_NETWORK_CONFIRMATIONS", value_delimiter = ',')]
+    pub network_confirmations: Vec<String>,
     /// Key of the account that pays the gas, for `evm`: 32 bytes in hex
     #[arg(long, env = "TOLLHOUSE_GAS_KEY", hide_env_values = true)]
     pub gas_key: Option<Hidden>,
@@ -129,6 +141,8 @@ pub struct NetworkSettings {
     pub known: bool,
     /// A node of the network, to look settlements up at.
     pub rpc_url: Option<Hidden>,
+    /// Blocks that a settlement needs before it counts, its own among them. Default: 1.
+    pub confirmations: u64,
 }
 
 impl MoneyFlags {
@@ -196,6 +210,7 @@ impl MoneyFlags {
         let kinds = pairs("network-facilitator", self.network_facilitator.iter().map(String::as_str), &networks)?;
         let assets = pairs("asset", self.asset.iter().map(String::as_str), &networks)?;
         let nodes = pairs("network-rpc-url", self.network_rpc_url.iter().map(Hidden::expose), &networks)?;
+        let depths = pairs("network-confirmations", self.network_confirmations.iter().map(String::as_str), &networks)?;
         let first_evm = networks.iter().find(|network| network.chain_id().is_some());
         networks
             .iter()
@@ -205,7 +220,16 @@ impl MoneyFlags {
                 };
                 let first = self.rpc_url.as_ref().filter(|_| first_evm == Some(network)).cloned();
                 let rpc_url = of(&nodes).pop().or(first).map(Hidden::from);
-                self.on(network, of(&kinds).pop(), &of(&assets), rpc_url)
+                let confirmations = match of(&depths).pop() {
+                    None => self.confirmations.unwrap_or(DEFAULT_CONFIRMATIONS),
+                    Some(text) => text.parse().map_err(|_| SettingsError::Confirmations { text, most: MOST_CONFIRMATIONS })?,
+                };
+                if !(1..=MOST_CONFIRMATIONS).contains(&confirmations) {
+                    let text = confirmations.to_string();
+                    return Err(SettingsError::Confirmations { text, most: MOST_CONFIRMATIONS });
+                }
+                let on = self.on(network, of(&kinds).pop(), &of(&assets), rpc_url)?;
+                Ok(NetworkSettings { confirmations, ..on })
             })
             .collect()
     }
@@ -247,7 +271,7 @@ impl MoneyFlags {
             [] => vec![Accepted::new(network.caip2, None, pay_to)?],
             named => named.iter().map(|asset| Accepted::new(network.caip2, Some(asset), pay_to)).collect::<Result<_, _>>()?,
         };
-        Ok(NetworkSettings { network, accepted, facilitator, url, known, rpc_url })
+        Ok(NetworkSettings { network, accepted, facilitator, url, known, rpc_url, confirmations: DEFAULT_CONFIRMATIONS })
     }
 }
 

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     front::{Code, Fault},
+    money,
     store::{Batch, Durability, Size, Space, Store, StoreError},
 };
 
@@ -19,6 +20,9 @@ const COMMITS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long the store may take to say who else serves it.
 const SEEN_WITHIN: Duration = Duration::from_secs(1);
+
+/// Settlements that a reorganization took back and that are counted.
+const MOST_COUNTED: usize = 10_000;
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {
@@ -64,6 +68,7 @@ async fn takes_commits(store: &dyn Store, within: Duration) -> Result<(), Fault>
 /// What is in force: the sandbox's jail and numbers, who settles. What there is: in the store by kind, and on the disk.
 async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
     let replicas = tokio::time::timeout(SEEN_WITHIN, operating.replica.seen()).await;
+    let reorganized = tokio::time::timeout(SEEN_WITHIN, money::count_reorganized(&*operating.store, MOST_COUNTED)).await;
     Json(json!({
         "ok": true,
         "version": env!("CARGO_PKG_VERSION"),
@@ -76,6 +81,8 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         "facilitator": operating.gate.facilitator_status(),
         "facilitators": operating.gate.facilitator_statuses(),
         "openSettlements": operating.gate.open_intents(),
+        // Null while the store is away.
+        "reorganizedSettlements": reorganized.ok().and_then(Result::ok),
         "stored": stored(&operating).await,
         "disk": operating.disk.usage(),
         "intake": operating.shared.intake.status(),

@@ -44,6 +44,9 @@ async fn receipt(State(proving): State<Arc<Proving>>, PathParams(id): PathParams
         answer["refunds"] = refunded.refunds.iter().map(Refund::public).collect();
         answer["refundedUsd"] = json!(refunded.sum());
     }
+    if let Some(reorganized) = proving.gate.reorganized(&id).await? {
+        answer["settlement"] = json!({ "state": "reorganized", "transaction": reorganized.transaction(), "since": reorganized.at });
+    }
     Ok(Json(answer))
 }
 

@@ -11,6 +11,7 @@ mod upto;
 use async_trait::async_trait;
 use serde_json::Value;
 
+pub use self::chain::reader::ChainReader;
 use super::{Begun, Network, Payment, Settlement, settlement::SettlementKind};
 
 /// What a facilitator says of a payment before the work.
@@ -45,6 +46,9 @@ pub enum SettleOutcome {
     Unsent(String),
     /// No clear answer, for the log: money may have moved. Ask again with [`Facilitator::resolve`].
     Unknown(String),
+    /// As unknown, but no node has the transaction that was prepared, for the reason told to the log: another one may be
+    /// [prepared](Facilitator::prepare) for the same payment, recorded and sent. Money moves for it at most once.
+    Lost(String),
 }
 
 /// Why a settlement cannot begin. Nothing was taken, and nobody was asked to.
@@ -117,6 +121,11 @@ pub trait Facilitator: Send + Sync + 'static {
         None
     }
 
+    /// The chain that its settlements are on, where a node can be asked.
+    fn chain(&self) -> Option<ChainReader> {
+        None
+    }
+
     /// How it fares, for operators.
     fn status(&self) -> Option<Value> {
         None
@@ -139,6 +148,7 @@ pub(super) fn settlement(payment: &Payment, transaction: String) -> Settlement {
         payer: payment.signed.sender().to_owned(),
         scheme: payment.requirements["scheme"].as_str().unwrap_or("exact").to_owned(),
         version: Some(payment.version),
+        evidence: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{gate::record::StoredAnswer, settlement::Settlement};
+use super::{gate::record::StoredAnswer, reorganized::ReorganizedSettlement, settlement::Settlement};
 use crate::{base::clock::Timestamp, event::Event, store::Batch, tool::Owner};
 
 /// A receipt and the answer it belongs to, ready to be stored in the commit that ends a payment.
@@ -37,6 +37,9 @@ pub trait Finisher: Send + Sync + 'static {
 
     /// What is written when the payment is refused after all.
     fn refuse(&self, draft: &[u8], reason: &str) -> (Batch, News);
+
+    /// What is written when the chain has taken a settlement back, or, where it is not `taken_back`, has it again.
+    fn reorganized(&self, settlement: &ReorganizedSettlement, taken_back: bool) -> (Batch, News);
 
     /// Tells those who follow live.
     fn announce(&self, news: News);

@@ -7,11 +7,13 @@ mod asked;
 mod bind;
 mod claims;
 mod elsewhere;
+mod reconcile;
 pub(super) mod record;
 mod recovery;
 mod retry;
 mod settle;
 pub(super) mod slow;
+mod watch;
 
 use std::{
     collections::HashMap,
@@ -22,7 +24,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub use self::agrees::check_payments;
+pub use self::{
+    agrees::check_payments,
+    reconcile::{BlockRange, ReconcileError, Reconciliation},
+};
 use super::{
     Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
     PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, Way, WireVersion,

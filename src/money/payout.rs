@@ -47,6 +47,7 @@ use super::{
     ledger::{Cause, Dollars, Posting, unpaid},
     receipt::Signer,
     sale::{UNPAID, Unpaid},
+    transactions,
 };
 use crate::{
     base::{
@@ -203,7 +204,12 @@ impl Payouts {
             let row = tx.row(&PAYOUTS, &key(builder, id)).await?.ok_or(PayoutError::Unknown)?;
             let mut packet = row.value.clone();
             packet.decide(verdict, self.clock.now())?;
-            let event = self.event(verdict.kind(), &packet);
+            let mut event = self.event(verdict.kind(), &packet);
+            if let Some(transaction) = packet.transaction.as_ref().filter(|_| packet.status == Status::Paid)
+                && let Some(other) = transactions::sent_for(&mut tx, transaction, id.as_str()).await?
+            {
+                event.data["transactionAlsoFor"] = json!(other);
+            }
             comes_to(&mut tx, Some(row.value.status), &packet).await?;
             tx.replace(&PAYOUTS, &row, &packet).append(Events::stored(owner, &event));
             if packet.status == Status::Paid {

@@ -23,6 +23,22 @@ pub struct Settlement {
     pub scheme: String,
     /// Wire version that it was paid in; `None` for credit.
     pub version: Option<WireVersion>,
+    /// What the chain says of it; `None` where only a facilitator's word is known.
+    #[serde(skip)]
+    pub evidence: Option<Evidence>,
+}
+
+/// What the chain says of a settlement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// Number of the block that the transaction was seen in.
+    pub block: u64,
+    /// Its hash, where the node told it.
+    pub block_hash: Option<String>,
+    /// Whether the transaction is known to have spent this payment's nonce: then it pays for no other payment by the same transfer.
+    pub spends_nonce: bool,
+    /// Whether the block stays but for a fault of the network.
+    pub is_final: bool,
 }
 
 /// What a settlement moved.

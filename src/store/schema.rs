@@ -120,6 +120,12 @@ tables! {
     OPEN_INTENTS: OpenIntents "pmt_", PaymentId => "()", With("the payment, while it is open"), of: PAYMENTS;
     /// Which payment has something to forget, and when.
     PAYMENT_EXPIRY: PaymentExpiry "", (Timestamp, String) => "()", Until("then");
+    /// Which receipts a transaction pays for: network, `/`, hash.
+    TRANSACTIONS: Payments "tx/", String => "PaidBy", Forever;
+    /// Settlements whose block may still be replaced: network, `/`, block, `/`, receipt.
+    WATCHED_SETTLEMENTS: Payments "watched/", String => "WatchedSettlement", Until("its block is safe");
+    /// Settlements whose transaction is in no block any more.
+    REORGANIZED_SETTLEMENTS: Payments "reorganized/", ReceiptId => "ReorganizedSettlement", Until("its transaction is in a block again");
     /// Developer credits.
     CREDITS: Credits "", CreditId => "Holder", Forever;
     /// What moved a developer credit, by number; behind the last its balance, so that one scan sees both.
@@ -136,6 +142,8 @@ tables! {
     REFUNDS: Refunds "receipt\0", ReceiptId => "Refunded", Forever;
     /// What was given back under an idempotency key.
     REFUND_KEYS: Refunds "key\0", String => "Done", Forever;
+    /// What outgoing transactions are recorded for, by hash: refunds of receipts, and payouts.
+    SENT_TRANSACTIONS: Refunds "tx\0", String => "SentFor", Forever;
     /// What was given back of a builder's sales, and is in no payout packet yet.
     REFUNDS_OWED: Refunds "owed\0", BuilderId => "a sum of micro-dollars", Forever;
     /// What was minted under an idempotency key.

@@ -279,7 +279,7 @@ pub static REMOVED: Counts<1, 10> = Counts::new(
     ],
 );
 /// Turns of jobs.
-pub static JOBS: Jobs<13> = Jobs::new([
+pub static JOBS: Jobs<14> = Jobs::new([
     "audit",
     "call-metrics",
     "calls",
@@ -289,6 +289,7 @@ pub static JOBS: Jobs<13> = Jobs::new([
     "logs",
     "nonces",
     "payouts",
+    "reorganizations",
     "sales",
     "sellers",
     "sessions",

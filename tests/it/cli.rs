@@ -16,6 +16,7 @@ mod hostile;
 mod json;
 mod key;
 mod profiles;
+mod reconciled;
 mod recorded;
 mod since;
 mod terminal;

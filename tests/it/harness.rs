@@ -8,6 +8,7 @@ mod earlier;
 mod erratic;
 mod examples;
 mod facilitator;
+mod gateway;
 mod host;
 mod lossy;
 mod mcp;
@@ -31,6 +32,7 @@ pub use self::{
     chain::Chain,
     erratic::Erratic,
     facilitator::{Facilitator, Said, Settles},
+    gateway::{Gateway, Odd},
     host::{Host, HostBuilder, PAY_TO, micros, tollhouse, within},
     lossy::{Loses, Lossy},
     mcp::{Mcp, Replied},

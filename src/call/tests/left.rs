@@ -21,8 +21,8 @@ async fn a_paid_call_is_charged_and_tells_its_owner_so() {
     assert!(record["durationMs"].as_f64().is_some_and(|ms| ms < 10_000.0) && record["owner"].is_null(), "{record}");
     let settled = &bench.events(Kind::PaymentSettled).await[0].data;
     assert_eq!(
-        (&settled["transaction"], &settled["network"], &settled["asset"]),
-        (&json!("0x402"), &json!("eip155:84532"), &json!("the asset"))
+        (&settled["transaction"].as_str().unwrap()[..5], &settled["network"], &settled["asset"]),
+        ("0x402", &json!("eip155:84532"), &json!("the asset"))
     );
     assert_eq!((&settled["amount"], &settled["feeUsd"]), (&json!("10000"), &json!(0.0005)));
     let mut told = vec![];
@@ -34,7 +34,7 @@ async fn a_paid_call_is_charged_and_tells_its_owner_so() {
     }
     assert_eq!(told, [Kind::CallSucceeded, Kind::PaymentSettled], "whoever follows is told");
     let receipt = bench.receipts.find(&done.answer.receipt_id).await.unwrap().unwrap();
-    assert_eq!((&receipt["x402Version"], &receipt["transaction"]), (&json!(1), &json!("0x402")), "{receipt}");
+    assert_eq!((&receipt["x402Version"], &receipt["transaction"]), (&json!(1), &settled["transaction"]), "{receipt}");
 }
 
 #[tokio::test]

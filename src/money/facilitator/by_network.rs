@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Facilitator, SettleOutcome, Verdict};
+use super::{ChainReader, Facilitator, SettleOutcome, Verdict};
 use crate::money::{Begun, Network, Payment, network::NETWORKS};
 
 /// Who settles on which network: one to each.
@@ -36,6 +36,11 @@ impl Facilitators {
     /// That of a network. Where there is none it is one that admits nothing, and leaves open what is.
     pub(in crate::money) fn of(&self, network: &Network) -> &dyn Facilitator {
         self.0.iter().find(|(known, _)| *known == network).map_or(&Nobody, |(_, facilitator)| &**facilitator)
+    }
+
+    /// The networks whose chain can be asked.
+    pub(in crate::money) fn chains(&self) -> impl Iterator<Item = (&'static Network, ChainReader)> {
+        self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.chain()?)))
     }
 
     /// Whether the money is play money: on one network, and then on all.

@@ -4,4 +4,7 @@ pub(in crate::money) mod events;
 pub(in crate::money) mod judge;
 pub(in crate::money) mod node;
 mod permit;
+mod proof;
+pub(in crate::money) mod reader;
 mod search;
+pub(in crate::money) mod sending;

@@ -57,6 +57,8 @@ pub struct Site<'a> {
     pub access: &'a FacilitatorAccess,
     /// A node of the network, to look settlements up at.
     pub rpc_url: Option<&'a str>,
+    /// Blocks that a settlement needs before it counts, its own among them.
+    pub confirmations: u64,
 }
 
 /// What facilitators are made with.
@@ -98,7 +100,7 @@ impl Site<'_> {
                 Arc::new(http.asked_about(self.network))
             }
             (FacilitatorKind::Evm, _) => {
-                let node = Node::introduced(self.rpc_url.unwrap_or_default(), self.network)?;
+                let node = Node::introduced(self.rpc_url.unwrap_or_default(), self.network, self.confirmations)?;
                 Arc::new(EvmFacilitator::new(node, with.gas_key.unwrap_or_default(), with.store, clock, Patience::default())?)
             }
         })
@@ -108,7 +110,7 @@ impl Site<'_> {
     fn node(&self) -> Result<Option<Arc<Node>>, ConfigError> {
         let network = self.network.caip2;
         match (self.network.family, self.rpc_url) {
-            (Family::Evm { .. }, Some(url)) => return Node::introduced(url, self.network).map(Some),
+            (Family::Evm { .. }, Some(url)) => return Node::introduced(url, self.network, self.confirmations).map(Some),
             (Family::Evm { .. }, None) => tracing::warn!(
                 network,
                 "no node is named in `TOLLHOUSE_RPC_URL` or `TOLLHOUSE_NETWORK_RPC_URLS`: a settlement whose end the facilitator does not \

@@ -10,10 +10,15 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Gate, PAYMENTS, asked::asked, record::Record, retry::Retry};
+use super::{
+    Gate, PAYMENTS,
+    asked::asked,
+    record::{Record, Settler},
+    retry::Retry,
+};
 use crate::{
     money::{Payment, PaymentId, SettleError, SettleOutcome, State},
-    store::StoreError,
+    store::{Batch, Durability, StoreError},
 };
 
 /// Age at which a settlement of ours that nobody awaits counts as open, of a call whose task died: above every facilitator's own time-out.
@@ -119,6 +124,10 @@ impl Gate {
             true => asked("resolve", facilitator.resolve(&payment, &begun), SettleOutcome::name).await,
             false => asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name).await,
         };
+        let outcome = match outcome {
+            SettleOutcome::Lost(why) => self.settle_again(id, record, &payment, why).await,
+            outcome => outcome,
+        };
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;
         if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {
@@ -128,6 +137,33 @@ impl Gate {
             Ok(_) => tracing::info!(payment.id = %id, "an open settlement was found settled"),
             Err(SettleError::Refused { reason, .. }) => tracing::info!(payment.id = %id, reason, "an open settlement was found refused"),
             Err(_) => {}
+        }
+    }
+
+    /// Settles by another transaction, since no node has the one before. The record names the new one before it is sent, so that whoever
+    /// asks next looks for that one and does not send a third.
+    async fn settle_again(&self, id: &PaymentId, record: &Record, payment: &Payment, why: String) -> SettleOutcome {
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let transaction = match facilitator.prepare(payment).await {
+            Ok(Some(transaction)) => transaction,
+            Ok(None) => return SettleOutcome::Unknown(why),
+            Err(more) => return SettleOutcome::Unknown(format!("{why}; it could not be sent again: {more:?}")),
+        };
+        let settler = Settler { facilitator: facilitator.identity(), transaction: Some(transaction.clone()) };
+        let mut renewed = record.clone();
+        renewed.settler = Some(settler);
+        let mut batch = Batch::new();
+        batch.replace(&PAYMENTS, &PAYMENTS.own(id.clone(), record.clone()), &renewed);
+        if let Err(error) = batch.commit(&*self.store, Durability::Durable).await {
+            facilitator.abandon(&transaction);
+            return SettleOutcome::Unknown(format!("{why}; it was not sent again: {error}"));
+        }
+        tracing::info!(payment.id = %id, transaction, why, "an open settlement is sent again by another transaction");
+        match asked("settle", facilitator.settle(payment, &renewed.begun()), SettleOutcome::name).await {
+            // What was sent before may still be in somebody's pool.
+            SettleOutcome::Unsent(why) | SettleOutcome::Lost(why) => SettleOutcome::Unknown(why),
+            SettleOutcome::Refused { reason, .. } => SettleOutcome::Unknown(format!("the second transaction was refused: {reason}")),
+            outcome => outcome,
         }
     }
 

@@ -34,7 +34,7 @@ impl SettleOutcome {
             Self::Settled(_) => "settled",
             Self::Refused { .. } => "refused",
             Self::Unsent(_) => "unsent",
-            Self::Unknown(_) => "unknown",
+            Self::Unknown(_) | Self::Lost(_) => "unknown",
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::{
         Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
         Unprepared,
         gate::record::{Intent, Kept, Record, SettlementNotice, Settler},
+        reorganized, transactions,
         x402::wire,
     },
     store::{Batch, Decided, Durability, StoreError, Tx, update},
@@ -212,6 +213,14 @@ impl Gate {
                     None => answer::of_intent(tx.store(), id, &mut intent).await?,
                 };
                 let mut finished = self.finisher.finish(&intent.draft, settlement, answer);
+                let receipt_id = &finished.answer.receipt_id;
+                if let Some(other) = transactions::claim(&mut tx, id, receipt_id, settlement, self.clock.now()).await? {
+                    let transaction = &settlement.transaction;
+                    tracing::warn!(payment.id = %id, transaction, receipt.id = other, "a transaction pays for another receipt already");
+                    return Err(unknown());
+                }
+                let slug = finished.news.events.iter().find_map(|event| event.endpoint_slug.as_ref());
+                tx.append(reorganized::watch(id, receipt_id, settlement, &finished.news.owner, slug));
                 let network = network.as_deref().unwrap_or(&settlement.network);
                 let body = wire::settle_response(settlement, intent.version, network, finished.extensions.as_ref());
                 finished.answer.settlement = Some(SettlementNotice { version: intent.version, body: body.to_string() });
@@ -246,7 +255,7 @@ impl Gate {
                 tx.append(rows);
                 (Err(SettleError::Refused { reason: reason.clone(), message: message.clone(), notice }), news)
             }
-            SettleOutcome::Unknown(why) => {
+            SettleOutcome::Unknown(why) | SettleOutcome::Lost(why) => {
                 tracing::warn!(payment.id = %id, why, "the facilitator did not say how a settlement ended");
                 return Err(unknown());
             }
@@ -277,6 +286,7 @@ impl Gate {
             payer: hold.id.to_string(),
             scheme: "credit".to_owned(),
             version: None,
+            evidence: None,
         };
         let finished = self.finisher.finish(draft, &settlement, answer);
         let laid = if admission.reserved { self.lay(&finished.answer).await.into_apart() } else { None };

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     base::{clock::Timestamp, id::CreditId},
-    money::credit::number::BALANCE,
+    money::{credit::number::BALANCE, reorganized::REORGANIZED},
     store::{Row, Store, StoreError, Written},
 };
 
@@ -89,7 +89,21 @@ impl<'a> Check<'a> {
         self.unpaid().await?;
         self.packets().await?;
         self.refunds().await?;
+        self.reorganized().await?;
         self.balances().await
+    }
+
+    /// Lists the settlements that a reorganization of the chain took back.
+    async fn reorganized(&mut self) -> Result<(), StoreError> {
+        let mut range = REORGANIZED.all();
+        while let Some(page) = REORGANIZED.next(self.store, &mut range, PAGE).await? {
+            for row in page {
+                let Some(Row { key: receipt, value: settlement, .. }) = self.sound(row) else { continue };
+                let why = format!("its transaction {} is in no block of {} any more", settlement.transaction(), settlement.network());
+                self.found.wrong(format!("receipt {receipt}"), why);
+            }
+        }
+        Ok(())
     }
 
     /// What was found.

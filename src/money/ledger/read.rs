@@ -15,7 +15,7 @@ use super::{
 use crate::{
     base::{
         clock::Timestamp,
-        id::{BuilderId, CreditId},
+        id::{BuilderId, CreditId, ReceiptId},
     },
     money::{
         credit::{
@@ -23,6 +23,7 @@ use crate::{
             line::{LINES, Line},
         },
         refund::REFUNDS_OWED,
+        reorganized::{ReorganizedSettlement, list_reorganized},
         sale::UNPAID,
     },
     store::{Direction, Ended, Store, StoreError, Sum, Table},
@@ -34,6 +35,9 @@ const ROWS: Table<String, Sum> = ACCOUNTS.rows();
 /// Rows that one reading adds up for the accounts that it tells of; what would take more is not looked at. As many accounts it adds up by
 /// their units; of more only those that it tells of are read.
 const LOOKED_AT: usize = 50_000;
+
+/// Settlements that were taken back and are listed.
+const MOST_REORGANIZED: usize = 100;
 
 /// What all accounts of dollars count.
 const DOLLARS: &str = "micro-USD";
@@ -51,8 +55,25 @@ pub struct Reading {
     /// The place to go on from, while there are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
-    /// Whether all that was looked at agrees.
+    /// Whether all that was looked at agrees, and no settlement was taken back.
     pub agrees: bool,
+    /// The newest settlements that a reorganization of the chain took back.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reorganized: Vec<ReorganizedLine>,
+}
+
+/// A settlement that a reorganization of the chain took back.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReorganizedLine {
+    /// What it paid for.
+    pub receipt_id: ReceiptId,
+    /// CAIP-2.
+    pub network: String,
+    /// The transaction that is in no block any more.
+    pub transaction: String,
+    /// When that was noticed.
+    pub since: Timestamp,
 }
 
 /// What all accounts of a unit come to.
@@ -123,9 +144,23 @@ async fn read_most(store: &dyn Store, limit: usize, cursor: Option<&str>, most: 
         next_cursor = reader.lines.last().filter(|_| reader.lines.len() == limit).map(|line| line.account.clone());
     }
     let accounts = reader.lines;
-    let agrees = units.values().all(|sum| *sum == 0) && accounts.iter().all(|line| line.agrees != Some(false));
+    let reorganized = list_reorganized(store, MOST_REORGANIZED).await?;
+    let sums_agree = units.values().all(|sum| *sum == 0) && accounts.iter().all(|line| line.agrees != Some(false));
+    let agrees = sums_agree && reorganized.is_empty();
+    let reorganized = reorganized.into_iter().map(ReorganizedLine::of).collect();
     let units = units.into_iter().map(|(unit, sum)| UnitLine { unit, sum: sum.to_string() }).collect();
-    Ok(Reading { opened_at, units, accounts, next_cursor, agrees })
+    Ok(Reading { opened_at, units, accounts, next_cursor, agrees, reorganized })
+}
+
+impl ReorganizedLine {
+    fn of(settlement: ReorganizedSettlement) -> Self {
+        Self {
+            receipt_id: settlement.receipt_id().clone(),
+            network: settlement.network().to_owned(),
+            transaction: settlement.transaction().to_owned(),
+            since: settlement.at,
+        }
+    }
 }
 
 /// What the names of credits' accounts start with.

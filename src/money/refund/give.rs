@@ -16,6 +16,7 @@ use crate::{
         ledger::{Cause, POSTINGS, Paid, Returned},
         receipt::{self, Record},
         sale::{Sale, Totals},
+        transactions,
     },
     store::{Decided, Durability, Limit, Store, StoreError, Table, Tx, schema, update},
     tool::{MicroUsd, Owner},
@@ -54,6 +55,8 @@ pub struct Given {
     pub refund: Refund,
     /// With that.
     pub refunded: MicroUsd,
+    /// Another receipt or payout that its transaction is recorded for.
+    pub also_for: Option<String>,
 }
 
 /// What a receipt paid, in whole.
@@ -73,6 +76,9 @@ impl Given {
         refund["receiptId"] = json!(self.receipt);
         if let Some(reason) = &self.refund.reason {
             refund["reason"] = json!(reason);
+        }
+        if let Some(other) = &self.also_for {
+            refund["warning"] = json!(format!("the transaction is recorded for `{other}` as well: look whether it sent both back"));
         }
         refund
     }
@@ -120,10 +126,14 @@ impl Refunds {
             if asked.amount.is_some_and(|amount| amount != entered.amount) {
                 return Err(RefundError::OtherAmount(entered.amount));
             }
-            let given = Given { receipt: receipt.clone(), refund: entered.clone(), refunded: before.sum() };
+            let given = Given { receipt: receipt.clone(), refund: entered.clone(), refunded: before.sum(), also_for: None };
             return tx.answer((given, None));
         }
         let amount = asked.amount_of(&paid, &before)?;
+        let also_for = match &transaction {
+            Some(transaction) => transactions::sent_for(&mut tx, transaction, receipt.as_str()).await?,
+            None => None,
+        };
         let at = self.clock.now();
         let refund = Refund { number: number::next(at), amount, at, transaction, reason: asked.reason.clone() };
         let returned = paid.returned(receipt, refund.number, at, before.sum(), amount);
@@ -139,7 +149,7 @@ impl Refunds {
         tx.append(returned.posting.stored()).append(self.sale(&record, &refund, &returned, &owner)).append(Events::stored(&owner, &event));
         let mut after = before;
         after.refunds.push(refund.clone());
-        let given = Given { receipt: receipt.clone(), refunded: after.sum(), refund };
+        let given = Given { receipt: receipt.clone(), refunded: after.sum(), refund, also_for };
         tx.put(&REFUNDS, receipt, &after);
         if let Some(Once { key, request }) = once {
             tx.put(&REFUND_KEYS, key, &Done { request: request.clone(), receipt: receipt.clone(), number: given.refund.number });
@@ -156,7 +166,7 @@ impl Refunds {
         }
         let refunded = self.of(&done.receipt).await?;
         let refund = refunded.refunds.iter().find(|refund| refund.number == done.number).cloned().ok_or_else(|| damaged(&done.receipt))?;
-        Ok(Some(Given { receipt: done.receipt, refund, refunded: refunded.sum() }))
+        Ok(Some(Given { receipt: done.receipt, refund, refunded: refunded.sum(), also_for: None }))
     }
 
     fn event(&self, record: &Record, refund: &Refund, returned: &Returned) -> Event {

@@ -36,7 +36,7 @@ impl Facilitator for Willing {
         if self.unsure {
             return SettleOutcome::Unknown("a test".to_owned());
         }
-        SettleOutcome::Settled(super::super::facilitator::settlement(payment, "moved".to_owned()))
+        SettleOutcome::Settled(super::super::facilitator::settlement(payment, format!("moved by {}", payment.id())))
     }
 
     async fn resolve(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {

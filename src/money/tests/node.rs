@@ -1,7 +1,7 @@
 //! A node of a chain that does as it is told, on a real socket.
 
 use alloy_primitives::B256;
-use axum::{Json, Router, extract::State as Shared, response::IntoResponse as _, response::Response, routing::post};
+use axum::{Json, Router, extract::State as Shared, http::StatusCode, response::IntoResponse as _, response::Response, routing::post};
 use tokio::sync::watch;
 
 use super::*;
@@ -63,6 +63,17 @@ pub(super) struct Chain {
     pub(super) mined_in: u64,
     /// Whether it was reverted there.
     pub(super) reverts: bool,
+    /// The answer to a transaction that is sent, whatever becomes of it.
+    pub(super) sending: Option<Sending>,
+}
+
+/// The answer of a gateway to a transaction.
+#[derive(Clone)]
+pub(super) struct Sending {
+    /// Whether it goes to the pool.
+    pub(super) keeps: bool,
+    pub(super) status: u16,
+    pub(super) body: String,
 }
 
 impl Chain {
@@ -90,6 +101,7 @@ impl Chain {
             mined: None,
             mined_in: 100_051,
             reverts: false,
+            sending: None,
         }
     }
 
@@ -147,11 +159,15 @@ impl Chain {
                 let within = self.spent.iter().filter(|(block, _)| (from.max(self.kept_from)..=to).contains(block));
                 json!(within.flat_map(|(_, logs)| logs.iter().filter(asked)).collect::<Vec<_>>())
             }
+            "eth_blockNumber" => json!(format!("{:#x}", self.safe + 50)),
             "eth_getTransactionCount" if params[1] == "pending" => json!(format!("{:#x}", self.used + self.left)),
             "eth_getTransactionCount" => json!(format!("{:#x}", self.used)),
             "eth_maxPriorityFeePerGas" | "eth_gasPrice" => json!("0x64"),
             "eth_getBalance" => json!(format!("{:#x}", self.wei)),
             "eth_estimateGas" => json!("0xea60"),
+            "eth_getTransactionByHash" if self.pool.iter().any(|raw| params[0] == json!(alloy_primitives::keccak256(raw))) => {
+                json!({ "hash": params[0], "nonce": format!("{:#x}", self.used) })
+            }
             "eth_getTransactionByHash" => match &self.called {
                 Some(called) if params[0] == TRANSACTION => {
                     json!({ "hash": TRANSACTION, "to": called["to"], "input": called["input"], "nonce": "0x1" })
@@ -163,6 +179,9 @@ impl Chain {
             }
             "eth_sendRawTransaction" => {
                 let raw: Bytes = params[0].as_str().unwrap().parse::<alloy_primitives::Bytes>().unwrap().0;
+                if self.pool.contains(&raw) {
+                    return Err(json!({ "code": -32000, "message": "already known" }));
+                }
                 self.pool.push(raw.clone());
                 json!(alloy_primitives::keccak256(raw))
             }
@@ -220,6 +239,13 @@ impl Node {
 async fn answer(Shared(node): Shared<Arc<Node>>, Json(question): Json<Value>) -> Response {
     node.asked.lock().unwrap().push(question.clone());
     node.held.subscribe().wait_for(|held| held.is_none_or(|held| question["method"] != held)).await.unwrap();
+    let sending = node.chain.lock().unwrap().sending.clone().filter(|_| question["method"] == "eth_sendRawTransaction");
+    if let Some(Sending { keeps, status, body }) = sending {
+        if keeps {
+            _ = node.chain.lock().unwrap().answer("eth_sendRawTransaction", &question["params"]);
+        }
+        return (StatusCode::from_u16(status).unwrap(), body).into_response();
+    }
     let answer = {
         let mut chain = node.chain.lock().unwrap();
         chain.answer(question["method"].as_str().unwrap(), &question["params"])

@@ -210,7 +210,7 @@ async fn a_facilitator_is_asked_to_settle_what_was_charged() {
     async fn answer(Shared(asked): Shared<Asked>, Json(question): Json<Value>) -> Json<Value> {
         let network = question["paymentRequirements"]["network"].clone();
         asked.lock().unwrap().push(question);
-        Json(json!({ "isValid": true, "success": true, "transaction": "0x402", "network": network }))
+        Json(json!({ "isValid": true, "success": true, "transaction": format!("0x{:064x}", 402), "network": network }))
     }
     let asked = Asked::default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -123,6 +123,9 @@ fn keys_are_where_they_always_were() {
     let payment = PaymentId::of(&["a"]);
     assert_eq!(stored(PAYMENTS, payment.clone()), payment.as_str());
     assert_eq!(stored(PAYMENT_NAMES, text("0xa/name")), "cid/0xa/name");
+    assert_eq!(stored(TRANSACTIONS, text("eip155:8453/0xa")), "tx/eip155:8453/0xa");
+    assert_eq!(stored(REORGANIZED_SETTLEMENTS, receipt.clone()), format!("reorganized/rcpt_{ULID}"));
+    assert_eq!(stored(WATCHED_SETTLEMENTS, text("eip155:8453/07/rcpt_a")), "watched/eip155:8453/07/rcpt_a");
     assert_eq!(stored(PAYMENT_ANSWERS, payment.clone()), payment.as_str());
     assert_eq!(stored(OPEN_INTENTS, payment.clone()), payment.as_str());
     assert_eq!(stored(PAYMENT_EXPIRY, (at, text("pmt_0a"))), format!("{time}pmt_0a"));
@@ -131,6 +134,7 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(CREDIT_MOVEMENTS, (credit, 0x0102)), format!("crd_{ULID}{time}"));
     assert_eq!(stored(REFUNDS, receipt.clone()), format!(r"receipt\x00rcpt_{ULID}"));
     assert_eq!(stored(REFUND_KEYS, text("text")), r"key\x00text");
+    assert_eq!(stored(SENT_TRANSACTIONS, text("0xa")), r"tx\x000xa");
     assert_eq!(stored(REFUNDS_OWED, builder.clone()), format!(r"owed\x00bld_{ULID}"));
     assert_eq!(stored(LEDGER_EXPIRY, (at, text("text"))), format!("{time}text"));
     assert_eq!(stored(KV, (Counted(endpoint.clone()), text("key"))), format!("{counted}key"));

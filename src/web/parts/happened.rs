@@ -12,12 +12,13 @@ use super::{
 };
 
 /// What each kind of event tells of, in words, and the state that it ends in, where it has one.
-pub(in crate::web) const KINDS: [(&str, &str, &str); 23] = [
+pub(in crate::web) const KINDS: [(&str, &str, &str); 24] = [
     ("call.succeeded", "a call succeeded", "succeeded"),
     ("call.failed", "a call failed", "failed"),
     ("payment.settled", "a payment was taken", "settled"),
     ("payment.refused", "a payment was refused", "refused"),
     ("payment.refunded", "a payment was given back", ""),
+    ("payment.reorganized", "the chain took a payment back, or has it again", ""),
     ("endpoint.created", "a tool was published", ""),
     ("endpoint.updated", "a tool was changed", ""),
     ("endpoint.paused", "a tool was paused", "paused"),

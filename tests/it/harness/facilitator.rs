@@ -13,6 +13,7 @@ use axum::{
     routing::post,
 };
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
 /// How settlements end.
@@ -90,7 +91,11 @@ async fn settle(State(told): State<Arc<Told>>, Json(question): Json<Value>) -> R
     };
     match settles {
         Settles::Hangs => unreachable!("it was told something else"),
-        Settles::Well => Json(json!({ "success": true, "transaction": format!("0x{:064x}", 402), "network": network })).into_response(),
+        Settles::Well => {
+            let payload = &question["paymentPayload"]["payload"];
+            let transaction = format!("0x{}", hex::encode(Sha256::digest(payload.to_string())));
+            Json(json!({ "success": true, "transaction": transaction, "network": network })).into_response()
+        }
         Settles::Refused(reason) => {
             Json(json!({ "success": false, "errorReason": reason, "transaction": "", "network": network })).into_response()
         }

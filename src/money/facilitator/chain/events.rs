@@ -20,6 +20,8 @@ pub(in crate::money) struct Log {
     data: Bytes,
     log_index: U64,
     pub(in crate::money) transaction_hash: B256,
+    #[serde(default)]
+    block_number: Option<U64>,
     /// Of a block that was replaced.
     #[serde(default)]
     removed: bool,
@@ -33,6 +35,8 @@ pub(in crate::money) struct Receipt {
     /// 1 when it was not reverted.
     pub(in crate::money) status: U64,
     pub(in crate::money) block_number: U64,
+    #[serde(default)]
+    pub(in crate::money) block_hash: Option<B256>,
     pub(in crate::money) logs: Vec<Log>,
 }
 
@@ -42,6 +46,23 @@ impl Log {
         let [topic, from, nonce] = self.topics[..] else { return false };
         let of_token = asset.address.parse() == Ok(self.address);
         of_token && !self.removed && [USED, CANCELED].contains(&topic) && from == transfer.from.into_word() && nonce == transfer.nonce
+    }
+
+    /// Who sent how much of the token to `to`, if it says so.
+    pub(in crate::money) fn moved_to(&self, to: Address, asset: &Asset) -> Option<(Address, U256)> {
+        let [MOVED, from, receiver] = self.topics[..] else { return None };
+        let told = asset.address.parse() == Ok(self.address) && !self.removed && receiver == to.into_word() && self.data.len() == 32;
+        told.then(|| (Address::from_word(from), U256::from_be_slice(&self.data)))
+    }
+
+    /// The number of its block.
+    pub(in crate::money) fn block(&self) -> Option<u64> {
+        self.block_number.map(|number| number.to())
+    }
+
+    /// Its place among the events of the block.
+    pub(in crate::money) fn index(&self) -> u64 {
+        self.log_index.to()
     }
 
     /// Whether it says that the token moved so much, from the first to the second.

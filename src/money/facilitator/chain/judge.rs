@@ -29,7 +29,7 @@ sol! {
 const EARLIER_SECS: u64 = 60 * 60;
 
 /// Whose nonce a payment spends: the token keeps those of transfers, Permit2 those of permits.
-enum Spends {
+pub(super) enum Spends {
     Transfer(Transfer),
     Permit(Permit),
 }
@@ -70,7 +70,7 @@ impl Node {
         }
         let receipt = self.receipt_of(&event, safe).await?;
         Ok(match receipt.made(transfer, asset) {
-            true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string())),
+            true => SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)),
             false => refused("invalid_exact_evm_nonce_already_used"),
         })
     }
@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// The nonce that a payment spends, where the node is one of its network.
-    fn spends(&self, payment: &Payment) -> Result<Spends, Undecided> {
+    pub(super) fn spends(&self, payment: &Payment) -> Result<Spends, Undecided> {
         let (of, own) = (payment.asset.network, self.network());
         if of != own {
             return Err(Undecided::Says(format!("the payment is of {}, the node of {}", of.caip2, own.caip2)));

@@ -10,7 +10,7 @@ use std::{
 };
 
 use alloy_primitives::{B256, Bytes, U64, U256};
-use reqwest::{Url, header::HeaderMap};
+use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -35,6 +35,8 @@ pub(in crate::money) struct Node {
     network: &'static Network,
     /// Whether it has told its chain since it was last away: it may be another one then.
     proven: AtomicBool,
+    /// How many blocks a settlement needs, its own among them, before it counts.
+    confirmations: u64,
 }
 
 /// Why a question has no answer.
@@ -49,9 +51,12 @@ pub(in crate::money) enum RpcError {
     /// It answered more than is read.
     #[error("the node's {0}")]
     TooLarge(String),
-    /// It answered an error, or what it cannot be.
+    /// It answered an error of JSON-RPC.
     #[error("{method}: {message}")]
-    Said { method: &'static str, message: String, data: Option<Bytes> },
+    Said { method: &'static str, status: StatusCode, code: i64, message: String, data: Option<Bytes> },
+    /// It answered JSON that is neither an error nor a result of JSON-RPC, as gateways do before a node.
+    #[error("{method}: answered {status}: {message}")]
+    Unclear { method: &'static str, status: StatusCode, message: String },
     /// It is a node of another network.
     #[error("the node is of chain {0}, and payments are made on {1}")]
     WrongChain(U256, &'static str),
@@ -96,12 +101,12 @@ impl Node {
     /// A node of `network` at `url`. Nothing is asked yet.
     pub(in crate::money) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
         let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
-        Ok(Self { poster: Poster::new()?, url, network, proven: AtomicBool::new(false) })
+        Ok(Self { poster: Poster::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
     }
 
     /// The same, and whether it is of that network is asked in the background and told to the log.
-    pub(in crate::money) fn introduced(url: &str, network: &'static Network) -> Result<Arc<Self>, ConfigError> {
-        let node = Arc::new(Self::new(url, network)?);
+    pub(in crate::money) fn introduced(url: &str, network: &'static Network, confirmations: u64) -> Result<Arc<Self>, ConfigError> {
+        let node = Arc::new(Self::new(url, network)?.with_confirmations(confirmations));
         let asked = Arc::clone(&node);
         tokio::spawn(async move {
             match asked.prove().await {
@@ -110,6 +115,16 @@ impl Node {
             }
         });
         Ok(node)
+    }
+
+    /// Counts settlements once they have so many blocks, their own among them.
+    pub(in crate::money) fn with_confirmations(self, confirmations: u64) -> Self {
+        Self { confirmations: confirmations.max(1), ..self }
+    }
+
+    /// How many blocks a settlement needs.
+    pub(in crate::money) fn confirmations(&self) -> u64 {
+        self.confirmations
     }
 
     /// The network that it has to be of.
@@ -130,10 +145,16 @@ impl Node {
 
     /// The result of a method, of a node that is known to be of the right chain.
     pub(in crate::money) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
-        if !self.proven.load(Ordering::Relaxed) {
-            self.prove().await?;
-        }
+        self.proven().await?;
         self.question(method, params).await
+    }
+
+    /// Asks it which chain it is of, unless that is known.
+    pub(in crate::money) async fn proven(&self) -> Result<(), RpcError> {
+        match self.proven.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => self.prove().await,
+        }
     }
 
     /// A block.
@@ -160,19 +181,26 @@ impl Node {
 
     async fn question<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         let question = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let said = |message: String, data| RpcError::Said { method, message: cut(&message, MAX_MESSAGE), data };
-        let mut body = match self.poster.post(self.url.as_str(), HeaderMap::new(), &question, PATIENCE).await {
-            Answer::Json(_, body) => body,
+        let (status, mut body) = match self.poster.post(self.url.as_str(), HeaderMap::new(), &question, PATIENCE).await {
+            Answer::Json(status, body) => (status, body),
             Answer::Unsent(why) => return Err(self.away(RpcError::Unsent(why))),
             Answer::Nothing(why) => return Err(self.away(RpcError::Silent(why))),
             Answer::TooLarge(why) => return Err(RpcError::TooLarge(why)),
         };
+        let unclear = |text: &str| RpcError::Unclear { method, status, message: cut(text, MAX_MESSAGE) };
         if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
-            let data = error["data"].as_str().and_then(|data| data.parse().ok());
-            return Err(said(error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned), data));
+            return Err(match (error["code"].as_i64(), error["message"].as_str()) {
+                (Some(code), Some(message)) => {
+                    let data = error["data"].as_str().and_then(|data| data.parse().ok());
+                    RpcError::Said { method, status, code, message: cut(message, MAX_MESSAGE), data }
+                }
+                _ => unclear(&error.to_string()),
+            });
         }
-        let result = body.get_mut("result").map(Value::take).unwrap_or_default();
-        serde_json::from_value(result).map_err(|_| said("the result is not what it has to be".to_owned(), None))
+        let Some(result) = body.get_mut("result").map(Value::take).filter(|_| status.is_success()) else {
+            return Err(unclear(body["message"].as_str().unwrap_or("neither a result nor an error")));
+        };
+        serde_json::from_value(result).map_err(|_| unclear("the result is not what it has to be"))
     }
 
     fn away(&self, error: RpcError) -> RpcError {

@@ -130,7 +130,8 @@ impl Node {
             return Ok(None);
         }
         let Some(taking) = Taking::read(&called.input).filter(|taking| taking.spends(permit)) else { return Ok(None) };
-        if self.receipt_of(event, safe).await?.status != U64::ONE {
+        let receipt = self.receipt_of(event, safe).await?;
+        if receipt.status != U64::ONE {
             return Err(Undecided::Says("the event is of a transaction that was reverted".to_owned()));
         }
         if !taking.takes(permit) {
@@ -138,9 +139,17 @@ impl Node {
             return Ok(Some(refused("permit2_invalid_nonce")));
         }
         match taking.amount == charged && event.moves(permit.from, permit.to, charged, payment.asset) {
-            true => Ok(Some(SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string())))),
+            true => Ok(Some(SettleOutcome::Settled(settlement(payment, event.transaction_hash.to_string()).seen_in(&receipt, true)))),
             false => Err(Undecided::Says(format!("`{}` took {} of the permit, and {charged} was charged", called.hash, taking.amount))),
         }
+    }
+
+    /// Whether a transaction took what was charged of a permit, as far as what it called says; `None` where it went another way than x402's
+    /// proxy.
+    pub(super) async fn took(&self, permit: &Permit, charged: U256, hash: B256) -> Result<Option<bool>, Undecided> {
+        let called: Option<Called> = self.ask("eth_getTransactionByHash", json!([hash])).await?;
+        let called = called.filter(|called| called.hash == hash && called.to == Some(UPTO_PROXY));
+        Ok(called.and_then(|called| Taking::read(&called.input)).map(|taking| taking.takes(permit) && taking.amount == charged))
     }
 
     /// Whether the node knows what the token and Permit2 did in a block, as far as can be seen: one that has forgotten it says nothing.

@@ -54,13 +54,20 @@ impl<'a> Walk<'a> {
                     return Ok(Some(logs));
                 }
                 // It may be more than the node looks through at once.
-                Err(RpcError::Said { .. }) if self.span > LEAST_SPAN => self.span = (self.span / 4).max(LEAST_SPAN),
+                Err(RpcError::Said { .. } | RpcError::Unclear { .. }) if self.span > LEAST_SPAN => {
+                    self.span = (self.span / 4).max(LEAST_SPAN)
+                }
                 // So many events may lie in a few blocks.
                 Err(RpcError::TooLarge(_)) if self.span > 1 => self.span = (self.span / 4).max(1),
                 Err(error) => return Err(error),
             }
         }
         Ok(None)
+    }
+
+    /// The last block that was looked through; the one before the first where none was.
+    pub(super) fn looked_to(&self) -> u64 {
+        self.from.min(self.last + 1).saturating_sub(1)
     }
 
     /// None of the events so far says how a nonce was spent that is.

@@ -37,6 +37,7 @@ use crate::{
     money::{
         Asset, Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Unprepared, Verdict,
         facilitator::{
+            ChainReader,
             chain::{
                 events::Receipt,
                 node::{At, Node, RpcError},
@@ -193,7 +194,7 @@ impl EvmFacilitator {
     /// Sends what was signed, and says what came of it.
     async fn sent(&self, payment: &Payment, begun: &Begun, hash: B256) -> SettleOutcome {
         match tokio::time::timeout(self.patience.settle, self.desk.send(hash)).await {
-            Ok(Ended::Mined(receipt)) => self.mined(payment, begun, &receipt).await,
+            Ok(Ended::Mined(receipt)) => self.mined(payment, begun, &receipt, self.patience.settle).await,
             Ok(Ended::Unsent(why)) => {
                 self.gas.look_again();
                 SettleOutcome::Unsent(why)
@@ -203,12 +204,22 @@ impl EvmFacilitator {
         }
     }
 
-    async fn mined(&self, payment: &Payment, begun: &Begun, receipt: &Receipt) -> SettleOutcome {
+    async fn mined(&self, payment: &Payment, begun: &Begun, receipt: &Receipt, patience: Duration) -> SettleOutcome {
         let Ok(order) = Order::of(payment) else {
             return SettleOutcome::Unknown("the authorization does not read".to_owned());
         };
         if order.made_by(receipt, payment.asset) {
-            return SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()));
+            let settled = |receipt: &Receipt| {
+                SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()).seen_in(receipt, false))
+            };
+            if self.node.confirmations() <= 1 {
+                return settled(receipt);
+            }
+            return match self.node.confirmed(receipt.transaction_hash, patience).await {
+                Ok(receipt) if order.made_by(&receipt, payment.asset) => settled(&receipt),
+                Ok(_) => SettleOutcome::Unknown("its block was replaced, and it was reverted".to_owned()),
+                Err(why) => SettleOutcome::Unknown(why),
+            };
         }
         // Reverted, it moved nothing; somebody else may have sent the authorisation to the token before.
         match (self.node.spent_lately(payment).await, self.node.block(At::Safe).await) {
@@ -227,7 +238,7 @@ impl EvmFacilitator {
     async fn found(&self, payment: &Payment, begun: &Begun, hash: B256) -> Result<Option<SettleOutcome>, RpcError> {
         let receipt: Option<Receipt> = self.node.ask("eth_getTransactionReceipt", json!([hash])).await?;
         if let Some(receipt) = receipt {
-            return Ok(Some(self.mined(payment, begun, &receipt).await));
+            return Ok(Some(self.mined(payment, begun, &receipt, Duration::ZERO).await));
         }
         let pending: Option<Pending> = self.node.ask("eth_getTransactionByHash", json!([hash])).await?;
         let Some(Pending { nonce }) = pending else { return Ok(None) };
@@ -283,30 +294,28 @@ impl Facilitator for EvmFacilitator {
         if let Some(hash) = begun.transaction.as_deref().and_then(|hash| hash.parse().ok()) {
             match self.found(payment, begun, hash).await {
                 Ok(Some(outcome)) => return outcome,
+                Ok(None) if self.desk.has(hash).await => {
+                    return SettleOutcome::Unknown(format!("`{hash}` is in no block yet, and is sent again"));
+                }
                 Ok(None) => {}
                 Err(error) => return SettleOutcome::Unknown(error.to_string()),
             }
         }
         let judged = self.node.judge(payment, begun.at).await;
-        let unsettled = matches!(judged, SettleOutcome::Unknown(_)) && self.node.spent_lately(payment).await == Ok(false);
-        if !unsettled || payment.valid_before_secs().is_none_or(|until| self.clock.now().as_secs() >= until) {
-            return judged;
-        }
-        // Nobody has the transaction, and the nonce is not spent: it is sent anew. Money moves for it once at most, and the chain tells by
-        // which transaction.
-        let hash = match self.signed(payment).await {
-            Ok(Some(hash)) => hash,
-            Ok(None) => return judged,
-            Err(why) => return SettleOutcome::Unknown(format!("it could not be sent anew: {why:?}")),
-        };
-        match self.sent(payment, begun, hash).await {
-            SettleOutcome::Unsent(why) => SettleOutcome::Unknown(why),
-            outcome => outcome,
+        let SettleOutcome::Unknown(why) = &judged else { return judged };
+        let expired = payment.valid_before_secs().is_none_or(|until| self.clock.now().as_secs() >= until);
+        match self.node.spent_lately(payment).await {
+            Ok(false) if !expired => SettleOutcome::Lost(format!("no node has the transaction: {why}")),
+            _ => judged,
         }
     }
 
     async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         self.node.look_up(payment, begun).await
+    }
+
+    fn chain(&self) -> Option<ChainReader> {
+        Some(ChainReader::new(Arc::clone(&self.node)))
     }
 
     fn name(&self) -> &'static str {

@@ -32,12 +32,12 @@ use self::{
 use crate::{
     base::clock::Clock,
     money::{
-        Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Verdict, WireVersion,
+        Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Settlement, Verdict, WireVersion,
         facilitator::{
-            NOT_SERVED,
+            ChainReader, NOT_SERVED,
             chain::node::Node,
             post::Answer,
-            reason::{Told, logged},
+            reason::{Found, Told, logged},
             settlement,
         },
     },
@@ -123,7 +123,7 @@ impl HttpFacilitator {
     }
 
     async fn settle_once(&self, payment: &Payment) -> Said {
-        settle_said(self.ask("/settle", payment, self.patience.settle).await)
+        settle_said(self.ask("/settle", payment, self.patience.settle).await, payment.asset.network)
     }
 
     /// What the chain knows of a settlement that the facilitator does not speak clearly of.
@@ -137,22 +137,41 @@ impl HttpFacilitator {
         }
     }
 
-    /// What is made of a "no" to the first question. One that only a run of the transfer gave is not trusted: that fails likewise where
-    /// the nonce is spent, by whoever sent the authorisation to the token.
-    async fn refused(&self, payment: &Payment, begun: &Begun, reason: &str) -> SettleOutcome {
-        let told = Told::of(reason);
-        let refused = SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() };
-        tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
-        let simulated = reason.contains("simulation") || reason == "permit2_invalid_nonce";
-        // Nobody but the facilitator that it names can have sent it: where the chain is not asked, that is believed.
-        let bound = payment.transfer().is_none() && self.judge_of(payment).is_none();
-        if bound || !simulated && (Told::knows(reason) || self.node.is_none()) {
-            return refused;
+    /// What is made of a "yes": where a node can be asked, the transaction has to have made the transfer.
+    async fn proven(&self, payment: &Payment, begun: &Begun, transaction: String) -> SettleOutcome {
+        let settlement = settlement(payment, transaction);
+        let Some(node) = self.judge_of(payment) else { return SettleOutcome::Settled(settlement) };
+        let Ok(hash) = settlement.transaction.parse() else {
+            return SettleOutcome::Unknown(format!("`{}` is not a transaction", logged(&settlement.transaction)));
+        };
+        match node.proof(payment, hash, self.patience.settle).await {
+            Ok(evidence) => SettleOutcome::Settled(Settlement { evidence: Some(evidence), ..settlement }),
+            Err(why) => {
+                tracing::warn!(payment.id = %payment.id(), why, "the chain does not confirm what the facilitator said of a settlement");
+                self.doubt(payment, begun, format!("the facilitator says that it settled; {why}")).await
+            }
         }
-        let Some(node) = self.judge_of(payment) else { return self.doubt(payment, begun, reason.to_owned()).await };
+    }
+
+    /// What is made of a "no" to the first question. Where a node can be asked, it counts only while the nonce is unspent; where none
+    /// can, one that only a trial of the transfer gave is not trusted: that fails likewise where the nonce is spent, by whoever sent the
+    /// authorization to the token.
+    async fn refused(&self, payment: &Payment, begun: &Begun, reason: &str, refused: SettleOutcome) -> SettleOutcome {
+        tracing::info!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a settlement");
+        let Some(node) = self.judge_of(payment) else {
+            // Nobody but the facilitator that it names can have sent what is no transfer of EIP-3009.
+            let bound = payment.transfer().is_none();
+            return match Told::found(reason) {
+                Some(Found::Trial) if !bound => self.doubt(payment, begun, logged(reason).to_owned()).await,
+                _ => refused,
+            };
+        };
         match node.spent_lately(payment).await {
             Ok(false) => refused,
-            Ok(true) => self.doubt(payment, begun, reason.to_owned()).await,
+            Ok(true) => {
+                tracing::warn!(payment.id = %payment.id(), reason = logged(reason), "the facilitator refused a payment that is spent");
+                self.doubt(payment, begun, logged(reason).to_owned()).await
+            }
             Err(why) => SettleOutcome::Unknown(format!("{}; {why}", logged(reason))),
         }
     }
@@ -173,14 +192,19 @@ impl Facilitator for HttpFacilitator {
             let why = match said {
                 Said::Settled(transaction) => {
                     self.window.succeeded();
-                    return SettleOutcome::Settled(settlement(payment, transaction));
+                    return self.proven(payment, begun, transaction).await;
                 }
                 Said::NotServed(why) if !heard => {
                     tracing::error!(why, "the facilitator does not settle for this host");
                     let message = "the facilitator does not settle for this host".to_owned();
-                    return SettleOutcome::Refused { reason: NOT_SERVED.to_owned(), message };
+                    let refused = SettleOutcome::Refused { reason: NOT_SERVED.to_owned(), message };
+                    return self.refused(payment, begun, &why, refused).await;
                 }
-                Said::Refused(reason) if !heard => return self.refused(payment, begun, &reason).await,
+                Said::Refused(reason) if !heard => {
+                    let told = Told::of(&reason);
+                    let refused = SettleOutcome::Refused { reason: told.code.to_owned(), message: told.sentence.to_owned() };
+                    return self.refused(payment, begun, &reason, refused).await;
+                }
                 Said::Unsent(why) => why,
                 Said::Doubtful(why) => {
                     heard = true;
@@ -208,7 +232,7 @@ impl Facilitator for HttpFacilitator {
         }
         // The same nonce: the token moves money for it once at most.
         match self.settle_once(payment).await {
-            Said::Settled(transaction) => SettleOutcome::Settled(settlement(payment, transaction)),
+            Said::Settled(transaction) => self.proven(payment, begun, transaction).await,
             Said::Refused(why) | Said::NotServed(why) | Said::Spent(why) | Said::Unsent(why) | Said::Doubtful(why) => {
                 self.doubt(payment, begun, why).await
             }
@@ -220,6 +244,10 @@ impl Facilitator for HttpFacilitator {
             Some(node) => node.look_up(payment, begun).await,
             None => SettleOutcome::Unknown("it was asked of a facilitator that is not in force, and there is no node".to_owned()),
         }
+    }
+
+    fn chain(&self) -> Option<ChainReader> {
+        self.node.clone().map(ChainReader::new)
     }
 
     fn name(&self) -> &'static str {

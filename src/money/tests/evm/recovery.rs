@@ -15,22 +15,14 @@ async fn a_transaction_that_was_reverted_took_nothing_once_its_block_stays() {
 }
 
 #[tokio::test]
-async fn a_settlement_whose_transaction_is_nowhere_is_sent_anew_while_its_nonce_is_unspent() {
+async fn a_settlement_whose_transaction_is_nowhere_may_be_sent_again_while_its_nonce_is_unspent() {
     let node = Node::of(Chain::at(NOW)).await;
     let facilitator = patient(&node);
     let payment = Payer::new(1).payment(1);
     let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
-    let resolving = tokio::spawn({
-        let (facilitator, payment, lost) = (Arc::clone(&facilitator), payment.clone(), lost.clone());
-        async move { facilitator.resolve(&payment, &lost).await }
-    });
-    let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
-    {
-        let mut chain = node.chain.lock().unwrap();
-        chain.mined = Some(keccak256(&sent));
-        chain.safe += 1;
-    }
-    assert!(matches!(resolving.await.unwrap(), SettleOutcome::Settled(_)));
+    let outcome = facilitator.resolve(&payment, &lost).await;
+    assert!(matches!(outcome, SettleOutcome::Lost(_)), "{outcome:?}");
+    assert!(node.chain.lock().unwrap().pool.is_empty(), "not before it is recorded");
     // One that a node still has is waited for, the next one of the signer's too.
     for nonce in [json!(null), json!("0x7")] {
         let pending = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": nonce })));
@@ -93,13 +85,62 @@ async fn a_transaction_that_another_one_took_the_place_of_is_sent_anew_though_th
     let lost = Begun { facilitator: Some("evm".to_owned()), transaction: Some(B256::repeat_byte(9).to_string()), ..begun() };
     let kept = Some(("eth_getTransactionByHash", json!({ "hash": B256::repeat_byte(9), "nonce": "0x6" })));
     let node = Node::of(Chain { instead: kept, used: 7, ..Chain::at(NOW) }).await;
-    let facilitator = patient(&node);
-    let resolving = tokio::spawn(async move { facilitator.resolve(&Payer::new(1).payment(1), &lost).await });
+    let outcome = patient(&node).resolve(&Payer::new(1).payment(1), &lost).await;
+    assert!(matches!(outcome, SettleOutcome::Lost(_)), "{outcome:?}");
+}
+
+/// Each question about an open settlement sent another transaction, which reverted where the one before was in a block.
+#[tokio::test]
+async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
+    let node = Node::of(Chain::at(NOW)).await;
+    let bench = Bench::new().await;
+    let gate = gate(&bench, Arc::clone(&bench.store), patient(&node));
+    let admission = run(gate.admit(&terms(), Payer::new(1).pays(1), REQUEST).await);
+    let id = admission.id().clone();
+    let transaction = async || {
+        let (_, bytes) = bench.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
+        crate::money::gate::record::Record::of_bytes(&bytes).unwrap().begun().transaction
+    };
+    // The host ends between its intent and the node.
+    let settling = tokio::spawn({
+        let gate = Arc::clone(&gate);
+        async move { gate.settle(admission, answer(ANSWER), &draft()).await }
+    });
+    until(|| (node.times("eth_sendRawTransaction") > 0).then_some(())).await;
+    settling.abort();
+    let first = transaction().await;
+    {
+        // The node forgets it, and somebody else uses its nonce.
+        let mut chain = node.chain.lock().unwrap();
+        chain.pool.clear();
+        chain.used = 8;
+    }
+    let next_life = self::gate(&bench, Arc::clone(&bench.store), patient(&node));
+    next_life.recover().await.unwrap();
+    let asking = tokio::spawn({
+        let gate = Arc::clone(&next_life);
+        async move { gate.tick().await }
+    });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
+    assert_eq!(transaction().await, Some(keccak256(&sent).to_string()), "the record has it before the node");
+    assert_ne!(transaction().await, first);
+    asking.abort();
+    // Whoever asks next looks for it.
+    let third_life = self::gate(&bench, Arc::clone(&bench.store), patient(&node));
+    third_life.recover().await.unwrap();
+    third_life.tick().await.unwrap();
+    assert_eq!(node.chain.lock().unwrap().pool, [sent.clone()], "it is not sent a third time");
     {
         let mut chain = node.chain.lock().unwrap();
-        chain.mined = Some(keccak256(&sent));
+        (chain.mined, chain.used) = (Some(keccak256(&sent)), 9);
         chain.safe += 1;
     }
-    assert!(matches!(resolving.await.unwrap(), SettleOutcome::Settled(_)));
+    let settled = async {
+        while bench.state(&id).await != Some(State::Settled) {
+            third_life.recover().await.unwrap();
+            third_life.tick().await.unwrap();
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), settled).await.unwrap();
+    assert_eq!(bench.receipts().await[0].transaction, Some(keccak256(&sent).to_string()));
 }

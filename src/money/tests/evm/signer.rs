@@ -158,11 +158,16 @@ async fn hosts_of_one_store_leave_each_others_transactions_and_count_on_behind_t
     let node = Node::of(Chain { left: 2, ..Chain::at(NOW) }).await;
     let [one, other] = hosts(&node, Duration::from_secs(600));
     let too_low = json!({ "code": -32000, "message": "nonce too low" });
-    node.chain.lock().unwrap().instead = Some(("eth_sendRawTransaction", too_low));
-    assert!(matches!(settle(&one, 1).await, SettleOutcome::Unsent(_)), "9 is a stranger's");
+    let hash = prepared(&one, 1).await;
     {
         let mut chain = node.chain.lock().unwrap();
-        (chain.instead, chain.left) = (None, 5);
+        (chain.instead, chain.used, chain.left) = (Some(("eth_sendRawTransaction", too_low)), 10, 0);
+    }
+    let outcome = sending(&one, 1, hash).await.unwrap();
+    assert!(matches!(outcome, SettleOutcome::Unknown(_)), "9 is a stranger's: {outcome:?}");
+    {
+        let mut chain = node.chain.lock().unwrap();
+        (chain.instead, chain.left) = (None, 2);
     }
     let mut waiting = vec![];
     for (facilitator, nonce) in [(&one, 12), (&other, 13), (&one, 14)] {

@@ -29,13 +29,18 @@ use super::{
     nonces::Nonces,
     transaction::{Call, Fees, Quoted, Signed, Transaction},
 };
-use crate::money::facilitator::chain::node::{Node, RpcError};
+use crate::money::facilitator::chain::{
+    node::{Node, RpcError},
+    sending::Sending,
+};
 
 /// Gas of a transaction that only uses up its nonce.
 const EMPTY_GAS: u64 = 21_000;
 
-/// After how long it is sent again what comes too early for a node that keeps nothing for later.
-const EARLY: Duration = Duration::from_millis(500);
+/// After how long a transaction is sent again that came too early for a node which keeps nothing for later, or that got no clear answer;
+/// in the latter case each time after twice as long, up to [`LONGEST_WAIT`].
+const SEND_AGAIN: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Questions to the signer that may wait.
 const QUEUE: usize = 256;
@@ -46,13 +51,20 @@ enum Ask {
     Send(B256, oneshot::Sender<Ended>),
     GiveBack(B256),
     Mind(u64, B256),
+    Has(B256, oneshot::Sender<bool>),
 }
 
 /// What comes back from the node.
 enum Came {
     Sent {
         nonce: u64,
-        result: Result<B256, RpcError>,
+        hash: B256,
+        sending: Sending,
+    },
+    /// It is time to send it again.
+    Due {
+        nonce: u64,
+        hash: B256,
     },
     /// When so much was sent.
     Looked(Result<(u64, Looked), RpcError>),
@@ -87,6 +99,8 @@ struct Clerk {
     sendings: u64,
     /// The newest block that was searched for all that was sent.
     searched: Option<u64>,
+    /// Whether the next look counts the transactions of the signer: an answer of the node was not clear.
+    count: bool,
 }
 
 impl Desk {
@@ -106,6 +120,7 @@ impl Desk {
             schedule: Schedule::default(),
             sendings: 0,
             searched: None,
+            count: false,
         };
         tokio::spawn(clerk.run(asks));
         Self(sender)
@@ -139,6 +154,12 @@ impl Desk {
         // Whoever asks about its settlement asks again.
         _ = self.0.send(Ask::Mind(nonce, hash)).await;
     }
+
+    /// Whether a transaction that was signed here is on its way still, in this form or in one that pays more.
+    pub(super) async fn has(&self, hash: B256) -> bool {
+        let (reply, has) = oneshot::channel();
+        self.0.send(Ask::Has(hash, reply)).await.is_ok() && has.await.unwrap_or(false)
+    }
 }
 
 impl Clerk {
@@ -169,6 +190,8 @@ impl Clerk {
                 Err(waiter) => _ = waiter.send(Ended::Unsent("it was signed too long ago".to_owned())),
             },
             Ask::GiveBack(hash) => self.flights.give_back(hash),
+            // Whoever asked may have given up.
+            Ask::Has(hash, reply) => _ = reply.send(self.flights.has(hash)),
             Ask::Mind(nonce, hash) => {
                 if let Err(error) = self.mind(nonce, hash).await {
                     tracing::warn!(nonce, error, "a transaction of before could not be looked after");
@@ -202,7 +225,7 @@ impl Clerk {
         let fees = self.fees().await?;
         let nonce = self.nonce().await?;
         let Some(signed) = self.signed(nonce, fees, &call) else {
-            self.flights.refuse(nonce, String::new(), false);
+            self.flights.refuse(nonce, String::new());
             return Err("the key signs nothing".to_owned());
         };
         let hash = signed.hash;
@@ -274,24 +297,28 @@ impl Clerk {
     }
 
     fn send(&mut self, nonce: u64, signed: &Signed) {
-        self.send_in(Duration::ZERO, nonce, signed);
-    }
-
-    fn send_in(&mut self, wait: Duration, nonce: u64, signed: &Signed) {
-        let (node, raw) = (Arc::clone(&self.node), signed.raw.clone());
-        self.work.spawn(async move {
-            tokio::time::sleep(wait).await;
-            Came::Sent { nonce, result: node.ask("eth_sendRawTransaction", json!([raw])).await }
-        });
+        let (node, Signed { raw, hash }) = (Arc::clone(&self.node), signed.clone());
+        self.work.spawn(async move { Came::Sent { nonce, hash, sending: node.send(&raw, hash).await } });
         self.sendings += 1;
         self.searched = None;
         self.schedule.soon(Instant::now());
     }
 
+    fn send_in(&mut self, wait: Duration, nonce: u64, hash: B256) {
+        self.work.spawn(async move {
+            tokio::time::sleep(wait).await;
+            Came::Due { nonce, hash }
+        });
+    }
+
     fn take(&mut self, came: Came) {
         match came {
-            Came::Sent { result: Ok(_), .. } => self.schedule.at_once(Instant::now()),
-            Came::Sent { nonce, result: Err(error) } => self.unsent(nonce, &error),
+            Came::Sent { nonce, hash, sending } => self.answered(nonce, hash, sending),
+            Came::Due { nonce, hash } => {
+                if let Some(signed) = self.flights.newest(nonce, hash).map(|flight| flight.signed.clone()) {
+                    self.send(nonce, &signed);
+                }
+            }
             Came::Looked(looked) => {
                 let counts = match looked {
                     Ok((sendings, looked)) => self.seen(sendings, looked),
@@ -306,31 +333,35 @@ impl Clerk {
         }
     }
 
-    /// What becomes of a transaction that the node did not take. That of a replacement is still there as it was before.
-    fn unsent(&mut self, nonce: u64, error: &RpcError) {
-        let Some(flight) = self.flights.get_mut(nonce) else { return };
-        if !flight.former.is_empty() {
-            tracing::warn!(nonce, %error, "a transaction could not be replaced");
-            return;
+    /// Acts on a node's answer to a transaction. Only one that no node can have is given up: its nonce is the next one's then. Any other
+    /// keeps its nonce until a block has one of that nonce, and is sent again as it is.
+    fn answered(&mut self, nonce: u64, hash: B256, sending: Sending) {
+        if matches!(sending, Sending::Contested(_)) {
+            self.flights.recount();
         }
-        let said = match error {
-            RpcError::Said { message, .. } => message.to_lowercase(),
-            // It may have it: what is sent again is the same.
-            RpcError::Silent(_) | RpcError::TooLarge(_) => return,
-            RpcError::Unsent(_) | RpcError::WrongChain(..) => String::new(),
-        };
-        if said.contains("already known") || said.contains("already imported") || said.contains("known transaction") {
-            return;
+        let Some(flight) = self.flights.newest(nonce, hash) else { return };
+        match sending {
+            Sending::Accepted => {
+                (flight.heard, flight.attempts) = (true, 0);
+                self.schedule.at_once(Instant::now());
+            }
+            Sending::Early(_) => self.send_in(SEND_AGAIN, nonce, hash),
+            Sending::Refused(why) if flight.heard => {
+                tracing::warn!(nonce, why, "a transaction that may be in a pool was refused when it was sent again, or for more");
+            }
+            Sending::Refused(why) => {
+                tracing::warn!(nonce, why, "a transaction was not sent");
+                self.fees = None;
+                self.flights.refuse(nonce, why);
+            }
+            Sending::Contested(why) | Sending::Unclear(why) => {
+                let wait = SEND_AGAIN.saturating_mul(1 << flight.attempts.min(10)).min(LONGEST_WAIT);
+                (flight.heard, flight.attempts, self.count) = (true, flight.attempts + 1, true);
+                tracing::warn!(nonce, why, "it is not known whether a transaction was sent; its nonce is kept and it is sent again");
+                self.send_in(wait, nonce, hash);
+                self.schedule.at_once(Instant::now());
+            }
         }
-        if self.nonces.is_some() && (said.contains("too high") || said.contains("gap")) {
-            // What comes before it is on its way from another host, or is filled in time: some nodes keep none until then.
-            let signed = flight.signed.clone();
-            return self.send_in(EARLY, nonce, &signed);
-        }
-        let taken = said.contains("nonce") || said.contains(if self.nonces.is_some() { "replacement" } else { "underpriced" });
-        tracing::warn!(nonce, %error, "a transaction was not sent");
-        self.fees = None;
-        self.flights.refuse(nonce, error.to_string(), taken);
     }
 
     /// Looks at the newest block, and if it is a new one, for what is on its way.
@@ -338,9 +369,9 @@ impl Clerk {
         let (node, address, sent, before) = (Arc::clone(&self.node), self.address, self.flights.sent(), self.searched);
         // Whether others have used its nonces matters once a transaction takes long.
         let (now, shared) = (Instant::now(), self.nonces.is_some());
-        let count =
+        let waits =
             if shared { self.flights.waiting(now, self.patience).is_some() } else { self.flights.stuck(now, self.patience).is_some() };
-        let counts = Counts { used: count, pending: count && shared };
+        let counts = Counts { used: waits || std::mem::take(&mut self.count), pending: waits };
         self.schedule.looking();
         let sendings = self.sendings;
         self.work.spawn(async move { Came::Looked(looked(&node, address, sent, before, counts).await.map(|seen| (sendings, seen))) });
@@ -364,8 +395,10 @@ impl Clerk {
 
     /// A nonce that nothing has, and that others have waited for for too long.
     fn missing(&mut self, counts: Option<(u64, u64)>, now: Instant) -> Option<u64> {
-        if self.nonces.is_none() {
-            return self.flights.gap(now, self.patience);
+        if self.nonces.is_none()
+            && let Some(gap) = self.flights.gap(now, self.patience)
+        {
+            return Some(gap);
         }
         let nonce = self.flights.left(counts?, now, self.patience)?;
         // A node that did not take it is not asked again at once.
@@ -390,7 +423,12 @@ impl Clerk {
                 self.send(nonce, &signed);
             }
         }
-        let Some((nonce, flight)) = self.flights.stuck(now, self.patience) else { return };
+        let Some((nonce, flight)) = self.flights.stuck(now, self.patience) else {
+            if let Some((nonce, signed)) = self.flights.dropped(now, self.patience) {
+                self.send(nonce, &signed);
+            }
+            return;
+        };
         // It may wait for one of another host, which replaces that.
         if self.nonces.is_some() && counts.is_none_or(|(used, _)| used < nonce) {
             return;

@@ -48,6 +48,10 @@ pub(super) struct Flight {
     /// When it was signed, sent or replaced last.
     pub(super) since: Instant,
     pub(super) sent: bool,
+    /// Whether it may be in a node's pool, in one of its forms. Then nothing that a node says frees its nonce.
+    pub(super) heard: bool,
+    /// How often its newest form was sent without a clear answer.
+    pub(super) attempts: u32,
     pub(super) waiter: Option<Waiter>,
 }
 
@@ -65,7 +69,7 @@ pub(super) struct Flights {
 
 impl Flight {
     pub(super) fn new(call: Call, fees: Fees, signed: Signed, now: Instant) -> Self {
-        Self { call, fees, signed, former: Vec::new(), since: now, sent: false, waiter: None }
+        Self { call, fees, signed, former: Vec::new(), since: now, sent: false, heard: false, attempts: 0, waiter: None }
     }
 
     /// All that it may be found by in a block.
@@ -76,7 +80,7 @@ impl Flight {
     /// Takes its own place, for more.
     pub(super) fn replace(&mut self, fees: Fees, signed: Signed, now: Instant) {
         self.former.push(std::mem::replace(&mut self.signed, signed).hash);
-        (self.fees, self.since) = (fees, now);
+        (self.fees, self.since, self.heard, self.attempts) = (fees, now, true, 0);
     }
 
     fn end(self, ended: Ended) {
@@ -174,21 +178,27 @@ impl Flights {
         }
     }
 
-    /// Ends a transaction that nobody has. Its nonce is free, unless the node says otherwise of it.
-    pub(super) fn refuse(&mut self, nonce: u64, why: String, taken: bool) {
-        let flight = self.flights.remove(&nonce);
-        if taken {
-            // Somebody else uses the key, or did while we were not here.
-            self.next = None;
-            if !self.shared {
-                self.free.clear();
-            }
-        } else {
-            self.free.insert(nonce);
-        }
-        if let Some(flight) = flight {
+    /// Ends a transaction that no node has. Its nonce is free.
+    pub(super) fn refuse(&mut self, nonce: u64, why: String) {
+        self.free.insert(nonce);
+        if let Some(flight) = self.flights.remove(&nonce) {
             flight.end(Ended::Unsent(why));
         }
+    }
+
+    /// Has the node asked for the next nonce: somebody else uses the key, or did while the host was down.
+    pub(super) fn recount(&mut self) {
+        self.next = None;
+    }
+
+    /// Whether a transaction of this hash is on its way, or was replaced by one that is.
+    pub(super) fn has(&self, hash: B256) -> bool {
+        self.flights.values().any(|flight| flight.signed.hash == hash || flight.former.contains(&hash))
+    }
+
+    /// The transaction of this nonce, if this is its newest form.
+    pub(super) fn newest(&mut self, nonce: u64, hash: B256) -> Option<&mut Flight> {
+        self.flights.get_mut(&nonce).filter(|flight| flight.signed.hash == hash)
     }
 
     /// Ends a transaction whose nonce is used.
@@ -223,6 +233,17 @@ impl Flights {
         let (nonce, flight) = self.flights.iter_mut().find(|(_, flight)| flight.sent)?;
         let due = now.duration_since(flight.since) > patience && flight.former.len() < MOST_RAISES as usize;
         due.then_some((*nonce, flight))
+    }
+
+    /// The transaction that all others wait for, where it is replaced no more and was sent longer than `patience` ago: a node may have
+    /// dropped it.
+    pub(super) fn dropped(&mut self, now: Instant, patience: Duration) -> Option<(u64, Signed)> {
+        let (nonce, flight) = self.flights.iter_mut().find(|(_, flight)| flight.sent)?;
+        let due = now.duration_since(flight.since) > patience && flight.former.len() >= MOST_RAISES as usize;
+        due.then(|| {
+            flight.since = now;
+            (*nonce, flight.signed.clone())
+        })
     }
 
     /// A nonce that nothing has, while later ones that wait for it have done so for longer than `patience`.

@@ -3,15 +3,12 @@
 use reqwest::StatusCode;
 
 use crate::money::{
-    Verdict,
+    Network, Verdict,
     facilitator::{
         post::Answer,
-        reason::{Told, logged},
+        reason::{Found, Told, logged},
     },
 };
-
-/// Longest transaction that is taken, in characters.
-const MAX_TRANSACTION: usize = 128;
 
 /// Reasons that are about what is asked for: that a payment repeats it was checked before.
 const ASKED_FOR: &[&str] = &[
@@ -26,6 +23,10 @@ const ASKED_FOR: &[&str] = &[
     "invalid_exact_evm_token_name_mismatch",
     "invalid_exact_evm_token_version_mismatch",
     "invalid_exact_evm_eip3009_not_supported",
+    "chain_id_mismatch",
+    "asset_mismatch",
+    "accepted_requirements_mismatch",
+    "unsupported_chain",
 ];
 
 /// What one question to `/settle` says.
@@ -37,7 +38,7 @@ pub(super) enum Said {
     Refused(String),
     /// It sent nothing, and has nothing against the payment.
     NotServed(String),
-    /// It was not asked, or had no time for it.
+    /// There was no connection: it was not asked.
     Unsent(String),
     /// The nonce is spent, by this payment or by whatever else was signed under it. To ask again is of no use.
     Spent(String),
@@ -78,8 +79,9 @@ pub(super) fn verdict(answer: Answer) -> Verdict {
     }
 }
 
-/// What an answer to `/settle` says.
-pub(super) fn settle_said(answer: Answer) -> Said {
+/// What an answer to `/settle` says of a payment on `network`. A "no" counts only where its code is on the list of those that are found
+/// before anything is sent.
+pub(super) fn settle_said(answer: Answer, network: &Network) -> Said {
     let (status, body) = match answer {
         Answer::Json(status, body) => (status, body),
         Answer::Unsent(why) => return Said::Unsent(why),
@@ -88,19 +90,24 @@ pub(super) fn settle_said(answer: Answer) -> Said {
     let transaction = body["transaction"].as_str().unwrap_or_default();
     let reason = body["errorReason"].as_str().unwrap_or_default();
     match body["success"].as_bool() {
-        Some(true) if (1..=MAX_TRANSACTION).contains(&transaction.len()) => Said::Settled(transaction.to_owned()),
+        Some(true) => match network.checked_transaction(transaction) {
+            Some(transaction) => Said::Settled(transaction),
+            None => Said::Doubtful(format!("success with `{}`, which is not a transaction of {}", logged(transaction), network.caip2)),
+        },
         Some(false) if transaction.is_empty() && is_spent(reason) => Said::Spent(reason.to_owned()),
-        Some(false) if transaction.is_empty() && before_sending(reason) => {
-            let why = format!("it answered {status}: {}", logged(reason));
-            match status {
-                StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT => Said::Unsent(why),
-                _ if refuses_host(status, reason) => Said::NotServed(why),
-                _ => Said::Refused(reason.to_owned()),
-            }
+        Some(false) if transaction.is_empty() && (ASKED_FOR.contains(&reason) || turned_away(status, reason)) => {
+            Said::NotServed(format!("it answered {status}: {}", logged(reason)))
         }
+        Some(false) if transaction.is_empty() && before_sending(reason) => Said::Refused(reason.to_owned()),
         Some(false) => Said::Doubtful(format!("`{}` with transaction `{}`", logged(reason), logged(transaction))),
-        _ => Said::Doubtful("the answer does not say `success` with a transaction".to_owned()),
+        None => Said::Doubtful("the answer does not say `success` with a transaction".to_owned()),
     }
+}
+
+/// Whether it does not serve who asks, whatever is asked: it looks at credentials before anything else.
+fn turned_away(status: StatusCode, reason: &str) -> bool {
+    let by_status = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+    by_status && (before_sending(reason) || ["unauthorized", "forbidden", "invalid_api_key", "authentication_required"].contains(&reason))
 }
 
 /// Whether a facilitator that says no has nothing against the payment: it does not serve this host, it failed
@@ -123,10 +130,7 @@ fn is_spent(reason: &str) -> bool {
     ["nonce_already_used", "authorization_used", "duplicate_settlement"].into_iter().any(|part| reason.contains(part))
 }
 
-/// Whether a facilitator that gives this reason, and no transaction, found it before it sent anything: a code,
-/// and none of those for what went wrong on the way to the chain.
+/// Whether a facilitator that gives this reason, and no transaction, found it before it sent anything.
 fn before_sending(reason: &str) -> bool {
-    let code = (1..=100).contains(&reason.len()) && reason.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    let sent = ["unexpected", "pending", "transaction_failed", "transaction_state", "event_mismatch", "timeout", "timed_out"];
-    code && !sent.iter().any(|part| reason.contains(part))
+    matches!(Told::found(reason), Some(Found::Before | Found::Trial))
 }

@@ -36,7 +36,7 @@ fn no_two_transactions_have_one_nonce() {
 fn the_nonce_of_what_was_not_sent_is_the_next_ones() {
     let now = Instant::now();
     let (mut flights, mut ends) = flying(3, now);
-    flights.refuse(8, "a test".to_owned(), false);
+    flights.refuse(8, "a test".to_owned());
     assert!(matches!(ends[1].try_recv(), Ok(Ended::Unsent(_))));
     assert_eq!((flights.take(), flights.take()), (Some(8), Some(10)), "a hole is filled before more is taken");
     flights.put(10, flight(9, now));
@@ -48,9 +48,10 @@ fn the_nonce_of_what_was_not_sent_is_the_next_ones() {
 
 #[test]
 fn a_nonce_that_another_one_used_has_the_node_asked_again() {
-    let (mut flights, _ends) = flying(3, Instant::now());
-    flights.refuse(7, "nonce too low".to_owned(), true);
+    let (mut flights, mut ends) = flying(3, Instant::now());
+    flights.recount();
     assert!(flights.unsure() && flights.take().is_none());
+    assert!(ends[0].try_recv().is_err() && flights.has(B256::repeat_byte(0)), "it may be what used the nonce");
     flights.begin_at(8);
     assert_eq!(flights.take(), Some(10), "above what is on its way");
 }
@@ -62,7 +63,7 @@ fn a_nonce_that_was_given_back_before_the_node_is_asked_again_is_one_transaction
         let nonce = flights.take().unwrap();
         flights.put(nonce, flight(byte, now));
     }
-    flights.refuse(7, "nonce too low".to_owned(), true);
+    flights.recount();
     flights.give_back(B256::repeat_byte(8));
     flights.give_back(B256::repeat_byte(10));
     flights.begin_at(8);
@@ -105,7 +106,7 @@ fn only_the_transaction_that_all_wait_for_is_replaced_and_not_for_ever() {
 fn a_hole_that_others_wait_for_is_found() {
     let now = Instant::now();
     let (mut flights, _ends) = flying(2, now);
-    flights.refuse(7, "a test".to_owned(), false);
+    flights.refuse(7, "a test".to_owned());
     assert_eq!(flights.gap(now + PATIENCE, PATIENCE), None);
     let later = now + PATIENCE + Duration::from_secs(1);
     assert_eq!((flights.gap(later, PATIENCE), flights.gap(later, PATIENCE)), (Some(7), None));
@@ -157,7 +158,8 @@ fn of_a_key_that_hosts_share_only_what_was_given_back_here_is_free() {
     assert_eq!(flights.sent().len(), 1, "one that is far away is not looked after");
     assert_eq!([flights.take_back(), flights.take_back(), flights.take_back()], [Some((10, 1)), Some((11, 0)), None]);
     flights.give_back(B256::repeat_byte(3));
-    flights.refuse(8, "nonce too low".to_owned(), true);
+    flights.refuse(8, "a test".to_owned());
+    flights.recount();
     assert!(flights.unsure());
     flights.begin_at(9);
     assert_eq!([flights.take_back(), flights.take_back()], [Some((12, 0)), None], "nobody else has it");

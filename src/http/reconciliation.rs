@@ -1,0 +1,82 @@
+//! `/ai/admin/reconciliation`: the chain's transfers to the address that is paid, held against the ledger.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    auth::Admin,
+    page::{When, bad_cursor},
+    route::{Route, get},
+    services::Earning,
+};
+use crate::{
+    front::{Code, Fault, cursor},
+    money::{BlockRange, ReconcileError, Reconciliation},
+};
+
+/// How far back it goes where nothing is said: a day, in milliseconds.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// What its cursors are made for.
+const BY_BLOCK: &[&str] = &["by block"];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wanted {
+    /// The first of the settings where it is absent.
+    network: Option<String>,
+    since: Option<When>,
+    cursor: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer {
+    ok: bool,
+    #[serde(flatten)]
+    page: Reconciliation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// The routes of this file.
+pub(super) fn routes() -> Vec<Route> {
+    let what = "transfers on the chain that no receipt names, and receipts whose transfer is not there";
+    vec![
+        get("/ai/admin/reconciliation", "reconcile", what, reconcile)
+            .answers("Reconciliation")
+            .fails(&[Code::InvalidRequest, Code::FacilitatorUnavailable]),
+    ]
+}
+
+async fn reconcile(Admin(wanted): Admin<Wanted>, State(earning): State<Arc<Earning>>) -> Result<Json<Answer>, Fault> {
+    let network = wanted.network.as_deref();
+    let range = match &wanted.cursor {
+        Some(text) => read_cursor(text).ok_or_else(bad_cursor)?,
+        None => {
+            let now = earning.clock.now();
+            let since = wanted.since.map_or(crate::base::clock::Timestamp(now.0.saturating_sub(DAY_MS)), |since| since.at(now));
+            earning.gate.blocks_since(network, since).await.map_err(fault)?.1
+        }
+    };
+    let page = earning.gate.reconcile(network, range).await.map_err(fault)?;
+    let next_cursor = page.rest.map(|rest| cursor::write(BY_BLOCK, format!("{}-{}", rest.first, rest.last).as_bytes()));
+    Ok(Json(Answer { ok: true, page, next_cursor }))
+}
+
+fn read_cursor(text: &str) -> Option<BlockRange> {
+    let text = String::from_utf8(cursor::read(BY_BLOCK, text)?).ok()?;
+    let (first, last) = text.split_once('-')?;
+    let range = BlockRange { first: first.parse().ok()?, last: last.parse().ok()? };
+    (range.first <= range.last).then_some(range)
+}
+
+fn fault(error: ReconcileError) -> Fault {
+    match error {
+        ReconcileError::UnknownNetwork(_) | ReconcileError::NoNode(_) => Fault::bad_request(error.to_string()),
+        ReconcileError::Node(why) => Fault::from(Code::FacilitatorUnavailable).hint(why),
+        ReconcileError::Store(error) => error.into(),
+    }
+}

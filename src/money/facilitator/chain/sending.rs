@@ -1,0 +1,198 @@
+//! Sending a transaction through a node, and what its answer proves.
+//!
+//! Only a refusal on the list below, from a node that does not have the transaction, means that the transaction was not sent. Any other
+//! answer leaves open whether it is in somebody's pool: a gateway that broadcasts and then answers 504, an internal error, HTML.
+
+use alloy_primitives::{B256, Bytes};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::node::{Node, RpcError};
+
+/// What is known of a transaction after one attempt to send it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::money) enum Sending {
+    /// The node has it.
+    Accepted,
+    /// The node keeps it only once the transactions before it have arrived.
+    Early(String),
+    /// The node did not take it.
+    Refused(String),
+    /// The node has a transaction of this nonce, in its pool or in a block: perhaps this one.
+    Contested(String),
+    /// It may be in a pool.
+    Unclear(String),
+}
+
+/// How a refusal's message is compared, in lower case.
+enum Text {
+    Is(&'static str),
+    Begins(&'static str),
+}
+
+/// Refusals that nodes give before they keep a transaction: the code of JSON-RPC and the message. A nonce that is used and a replacement
+/// that pays too little are missing on purpose: both are also said of a transaction that was taken before.
+const REFUSALS: &[(i64, Text)] = &[
+    // geth, op-geth, nitro; reth and erigon use the same code and most of the texts.
+    (-32000, Text::Begins("insufficient funds for gas")),
+    (-32000, Text::Begins("insufficient funds for transfer")),
+    (-32000, Text::Begins("insufficient funds for l1")),
+    (-32000, Text::Begins("intrinsic gas too low")),
+    (-32000, Text::Begins("gas required exceeds allowance")),
+    (-32000, Text::Begins("floor data gas cost")),
+    (-32000, Text::Begins("insufficient gas for floor data gas cost")),
+    (-32000, Text::Begins("transaction underpriced")),
+    (-32000, Text::Begins("max fee per gas less than block base fee")),
+    (-32000, Text::Begins("max priority fee per gas higher than max fee per gas")),
+    (-32000, Text::Begins("gas tip cap")),
+    (-32000, Text::Begins("exceeds block gas limit")),
+    (-32000, Text::Begins("transaction gas limit too high")),
+    (-32000, Text::Begins("tx fee (")),
+    (-32000, Text::Begins("invalid sender")),
+    (-32000, Text::Begins("invalid chain id")),
+    (-32000, Text::Begins("only replay-protected (eip-155) transactions allowed")),
+    (-32000, Text::Begins("transaction type not supported")),
+    (-32000, Text::Is("txpool is full")),
+    // erigon.
+    (-32000, Text::Is("insufficient funds")),
+    (-32000, Text::Is("internal_error: insufficient funds")),
+    (-32000, Text::Is("rpc error response: internal_error: insufficient funds")),
+    (-32000, Text::Is("underpriced")),
+    (-32000, Text::Is("internal_error: underpriced")),
+    (-32000, Text::Is("fee too low")),
+    (-32000, Text::Is("internal_error: fee too low")),
+    (-32000, Text::Is("internal_error: intrinsic gas too low")),
+    // reth and anvil: the transaction was rejected (EIP-1474).
+    (-32003, Text::Begins("insufficient funds for gas")),
+    (-32003, Text::Begins("intrinsic gas too low")),
+    (-32003, Text::Begins("gas too low")),
+    (-32003, Text::Begins("gas required exceeds allowance")),
+    (-32003, Text::Begins("out of gas: gas required exceeds allowance")),
+    (-32003, Text::Begins("transaction underpriced")),
+    (-32003, Text::Begins("max fee per gas less than block base fee")),
+    (-32003, Text::Begins("exceeds block gas limit")),
+    (-32003, Text::Begins("gas too high")),
+    (-32003, Text::Begins("invalid chain id")),
+    (-32003, Text::Is("txpool is full")),
+    // nethermind.
+    (-32010, Text::Begins("insufficientfunds")),
+    (-32010, Text::Begins("feetoolow,")),
+    (-32010, Text::Is("feetoolow")),
+    (-32010, Text::Begins("gaslimitexceeded")),
+    (-32010, Text::Begins("senderiscontract")),
+    // besu.
+    (-32004, Text::Begins("upfront cost exceeds account balance")),
+    (-32003, Text::Begins("intrinsic gas exceeds gas limit")),
+    (-32005, Text::Begins("transaction gas limit exceeds block gas limit")),
+    (-32009, Text::Begins("gas price below configured minimum gas price")),
+    (-32002, Text::Begins("invalid signature")),
+];
+
+/// What nodes say of a transaction that they have.
+const KNOWN: &[&str] = &["already known", "already imported", "known transaction", "alreadyknown", "existing tx with same hash"];
+
+/// What nodes say that keep nothing for later.
+const EARLY: &[&str] = &["nonce too high", "nonce gap", "noncegap", "nonce too far in", "nonce too distant", "nonce is too distant"];
+
+/// What nodes say of a nonce that another transaction has, or this one.
+const CONTESTED: &[&str] = &["nonce", "replacement", "replace existing"];
+
+impl Node {
+    /// Sends a transaction, whose hash is `hash`.
+    pub(in crate::money) async fn send(&self, raw: &Bytes, hash: B256) -> Sending {
+        if let Err(error) = self.proven().await {
+            // Nothing of it left the host.
+            return Sending::Refused(error.to_string());
+        }
+        let error = match self.ask::<B256>("eth_sendRawTransaction", json!([raw])).await {
+            Ok(_) => return Sending::Accepted,
+            Err(error) => error,
+        };
+        let sending = read(&error);
+        if !matches!((&sending, &error), (Sending::Refused(_), RpcError::Said { .. })) {
+            return sending;
+        }
+        // A gateway may have asked a second node, behind one that took it.
+        match self.ask::<Value>("eth_getTransactionByHash", json!([hash])).await {
+            Ok(Value::Null) => sending,
+            Ok(_) => Sending::Accepted,
+            Err(more) => Sending::Unclear(format!("{error}; {more}")),
+        }
+    }
+}
+
+/// What an error in answer to `eth_sendRawTransaction` proves.
+fn read(error: &RpcError) -> Sending {
+    let why = error.to_string();
+    let (status, code, message) = match error {
+        RpcError::Unsent(_) | RpcError::WrongChain(..) => return Sending::Refused(why),
+        RpcError::Silent(_) | RpcError::TooLarge(_) | RpcError::Unclear { .. } => return Sending::Unclear(why),
+        RpcError::Said { status, code, message, .. } => (*status, *code, message.to_lowercase()),
+    };
+    // A server that fails, or has no time, says nothing of what it did before.
+    if !status.is_success() && status != StatusCode::BAD_REQUEST {
+        return Sending::Unclear(why);
+    }
+    let says = |texts: &[&str]| texts.iter().any(|text| message.contains(text));
+    let refuses = REFUSALS.iter().any(|(of, text)| {
+        *of == code
+            && match text {
+                Text::Is(text) => message == *text,
+                Text::Begins(text) => message.starts_with(text),
+            }
+    });
+    match () {
+        () if refuses => Sending::Refused(why),
+        () if says(KNOWN) => Sending::Accepted,
+        () if says(EARLY) => Sending::Early(why),
+        () if says(CONTESTED) => Sending::Contested(why),
+        () => Sending::Unclear(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(status: u16, code: i64, message: &str) -> Sending {
+        let status = StatusCode::from_u16(status).unwrap();
+        read(&RpcError::Said { method: "eth_sendRawTransaction", status, code, message: message.to_owned(), data: None })
+    }
+
+    #[test]
+    fn a_refusal_counts_with_its_code_its_text_and_its_status() {
+        let (code, text) = (-32000, "insufficient funds for gas * price + value: balance 1, tx cost 2");
+        for status in [200, 400] {
+            assert!(matches!(said(status, code, text), Sending::Refused(_)), "{status}");
+        }
+        for status in [429, 500, 502, 503, 504] {
+            assert!(matches!(said(status, code, text), Sending::Unclear(_)), "{status}");
+        }
+        for code in [-32603, -32005, 0, 429] {
+            assert!(matches!(said(200, code, text), Sending::Unclear(_)), "{code}");
+        }
+        for text in ["insufficient funds on your plan", "you have insufficient funds for gas", "", "rate limit: transaction underpriced"] {
+            assert!(matches!(said(200, code, text), Sending::Unclear(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_about_the_nonce_may_be_about_this_very_transaction() {
+        for text in ["nonce too low", "replacement transaction underpriced", "could not replace existing tx", "OldNonce, Current nonce: 9"]
+        {
+            assert!(matches!(said(200, -32000, text), Sending::Contested(_)), "{text}");
+        }
+        for text in ["already known", "ALREADY_EXISTS: already known", "Known transaction", "AlreadyKnown"] {
+            assert_eq!(said(200, -32000, text), Sending::Accepted, "{text}");
+        }
+        for text in ["nonce too high: address 0x1, tx: 8 state: 7", "NonceGap, Future nonce. Expected nonce: 7"] {
+            assert!(matches!(said(200, -32000, text), Sending::Early(_)), "{text}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_left_the_host_nothing_was_sent() {
+        assert!(matches!(read(&RpcError::Unsent("connection refused".to_owned())), Sending::Refused(_)));
+        assert!(matches!(read(&RpcError::Silent("answered 502 without JSON".to_owned())), Sending::Unclear(_)));
+    }
+}

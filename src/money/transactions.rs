@@ -1,0 +1,97 @@
+//! Which transaction pays for which receipts.
+//!
+//! A transaction that the chain has not shown to spend a payment's nonce pays for one receipt only: a facilitator that names it for a
+//! second one is not believed.
+
+use serde::{Deserialize, Serialize};
+
+use super::settlement::{Settlement, SettlementKind};
+use crate::{
+    base::{clock::Timestamp, id::PaymentId},
+    store::{Store, StoreError, Table, Tx, schema},
+};
+
+const TRANSACTIONS: Table<String, PaidBy> = schema::TRANSACTIONS.holding();
+crate::store::json_values!(PaidBy);
+
+/// What outgoing transactions are recorded for.
+const SENT_TRANSACTIONS: Table<String, SentFor> = schema::SENT_TRANSACTIONS.holding();
+crate::store::json_values!(SentFor);
+
+/// Uses of one outgoing transaction that are kept.
+const MOST_USES: usize = 64;
+
+/// What an outgoing transaction is recorded for: refunds of receipts, and payouts.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct SentFor {
+    uses: Vec<String>,
+}
+
+/// Receipts that one transaction may pay for. Facilitators that settle many payments at once stay far below.
+const MOST_RECEIPTS: usize = 256;
+
+/// What a transaction pays for.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(in crate::money) struct PaidBy {
+    pub(in crate::money) receipts: Vec<PaidReceipt>,
+}
+
+/// A receipt that a transaction pays for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::money) struct PaidReceipt {
+    pub(in crate::money) payment: PaymentId,
+    pub(in crate::money) receipt_id: String,
+    pub(in crate::money) at: Timestamp,
+}
+
+/// Has the commit record that the transaction of `settlement` pays for a receipt. Answers the receipt that it pays for already, where it
+/// cannot be believed to pay for this one too.
+pub(in crate::money) async fn claim(
+    tx: &mut Tx<'_>,
+    payment: &PaymentId,
+    receipt_id: &str,
+    settlement: &Settlement,
+    at: Timestamp,
+) -> Result<Option<String>, StoreError> {
+    if settlement.kind != SettlementKind::X402 || settlement.transaction.is_empty() {
+        return Ok(None);
+    }
+    let key = key(&settlement.network, &settlement.transaction);
+    let mut paid = tx.get(&TRANSACTIONS, &key).await?.unwrap_or_default();
+    if paid.receipts.iter().any(|paid| paid.payment == *payment) {
+        return Ok(None);
+    }
+    let spends_nonce = settlement.evidence.as_ref().is_some_and(|evidence| evidence.spends_nonce);
+    if let Some(other) = paid.receipts.first().filter(|_| !spends_nonce || paid.receipts.len() >= MOST_RECEIPTS) {
+        return Ok(Some(other.receipt_id.clone()));
+    }
+    paid.receipts.push(PaidReceipt { payment: payment.clone(), receipt_id: receipt_id.to_owned(), at });
+    tx.put(&TRANSACTIONS, &key, &paid);
+    Ok(None)
+}
+
+/// Has the commit record what an outgoing transaction was sent for: the id of a receipt or of a payout. Answers another one that it is
+/// recorded for already: one transaction may pay several, and may have been entered twice by mistake.
+pub(in crate::money) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Result<Option<String>, StoreError> {
+    let key = transaction.to_owned();
+    let mut sent = tx.get(&SENT_TRANSACTIONS, &key).await?.unwrap_or_default();
+    let other = sent.uses.iter().find(|other| *other != id).cloned();
+    if !sent.uses.iter().any(|known| known == id) && sent.uses.len() < MOST_USES {
+        sent.uses.push(id.to_owned());
+        tx.put(&SENT_TRANSACTIONS, &key, &sent);
+    }
+    if let Some(other) = &other {
+        tracing::warn!(transaction, id, other, "an outgoing transaction is recorded for another receipt or payout already");
+    }
+    Ok(other)
+}
+
+/// What a transaction pays for, of those that were settled since transactions are recorded.
+pub(in crate::money) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidBy, StoreError> {
+    Ok(TRANSACTIONS.get(store, &key(network, transaction)).await?.unwrap_or_default())
+}
+
+fn key(network: &str, transaction: &str) -> String {
+    format!("{network}/{transaction}")
+}

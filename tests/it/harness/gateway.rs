@@ -1,0 +1,77 @@
+//! A gateway before a node, which answers a transaction in its own way whether or not the node got it.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use serde_json::Value;
+
+/// The gateway, as the host sees it.
+pub struct Gateway {
+    pub url: String,
+    state: Arc<Forwarding>,
+}
+
+/// What becomes of a transaction that is sent.
+#[derive(Debug, Clone)]
+pub struct Odd {
+    /// Whether the node gets it.
+    pub forwards: bool,
+    pub status: u16,
+    pub body: String,
+}
+
+struct Forwarding {
+    node: String,
+    odd: Mutex<Option<Odd>>,
+    sent: AtomicUsize,
+}
+
+impl Gateway {
+    pub async fn before(node: &str) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Forwarding { node: node.to_owned(), odd: Mutex::default(), sent: AtomicUsize::new(0) });
+        let router = Router::new().fallback(forward).with_state(Arc::clone(&state));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, state }
+    }
+
+    /// Answers the next transaction so, and those after it as the node does.
+    pub fn answer_next(&self, odd: Odd) {
+        *self.state.odd.lock().unwrap() = Some(odd);
+    }
+
+    /// How often a transaction was sent.
+    pub fn sent(&self) -> usize {
+        self.state.sent.load(Ordering::SeqCst)
+    }
+}
+
+async fn forward(State(state): State<Arc<Forwarding>>, body: Bytes) -> Response {
+    let question: Value = serde_json::from_slice(&body).unwrap();
+    let mut odd = None;
+    if question["method"] == "eth_sendRawTransaction" {
+        state.sent.fetch_add(1, Ordering::SeqCst);
+        odd = state.odd.lock().unwrap().take();
+    }
+    let odd_answer = |odd: Odd| (StatusCode::from_u16(odd.status).unwrap(), odd.body).into_response();
+    if let Some(odd) = odd.clone().filter(|odd| !odd.forwards) {
+        return odd_answer(odd);
+    }
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.post(&state.node).header(CONTENT_TYPE, "application/json").body(body).send().await.unwrap();
+    let (status, body) = (answer.status(), answer.bytes().await.unwrap());
+    match odd {
+        Some(odd) => odd_answer(odd),
+        None => (status, [(CONTENT_TYPE, "application/json")], body).into_response(),
+    }
+}

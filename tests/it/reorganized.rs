@@ -1,0 +1,115 @@
+//! What the chain takes back: told in health, in the ledger, in the log, by an event and beside the receipt.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Chain, Host, HostBuilder, PAY_TO, Payer, chain::GAS_KEY, eventually, js, tollhouse};
+
+const ECHO: &str = "export default async (req) => ({ echo: req.input });";
+const FUNDS: u64 = 1_000_000;
+const LONG: Duration = Duration::from_secs(120);
+
+fn evm(chain: &Chain) -> HostBuilder {
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
+    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
+}
+
+/// A host, and a payment of it that is settled in the newest block: the id of its receipt, the transaction, and the payer.
+async fn settled(chain: &Chain, host: &Host) -> (String, String, String) {
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let answer = host.call_paid("echo", &json!({}), &payment).await.is(200);
+    let receipt = host.receipt(&answer.receipt_id()).await;
+    (answer.receipt_id(), receipt["transaction"].as_str().unwrap().to_owned(), payer.address)
+}
+
+async fn state(host: &Host, receipt: &str) -> Option<Value> {
+    let answer = host.get(&format!("/ai/receipts/{receipt}")).await.is(200).json();
+    answer.get("settlement").cloned()
+}
+
+async fn admin(host: &Host, path: &str) -> Value {
+    host.manage(reqwest::Method::GET, path, &Value::Null).await.is(200).json()
+}
+
+#[tokio::test]
+async fn a_settlement_that_a_reorganization_takes_back_is_told_everywhere_until_it_is_back() {
+    let chain = Chain::start().await;
+    let mut host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let snapshot = chain.rpc("evm_snapshot", json!([])).await;
+    let (receipt, transaction, payer) = settled(&chain, &host).await;
+    let raw = chain.rpc("eth_getRawTransactionByHash", json!([transaction])).await;
+    assert_eq!((state(&host, &receipt).await, chain.balance(PAY_TO).await), (None, 10_000));
+    assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
+    chain.rpc("evm_revert", json!([snapshot])).await;
+    let told = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;
+    assert_eq!((&told["state"], &told["transaction"]), (&json!("reorganized"), &json!(transaction)));
+    assert_eq!(host.get("/health").await.is(200).json()["reorganizedSettlements"], 1);
+    let ledger = admin(&host, "/ai/admin/ledger").await;
+    assert_eq!((&ledger["agrees"], &ledger["reorganized"][0]["receiptId"]), (&json!(false), &json!(receipt)));
+    assert!(host.log().contains("a reorganization of the chain took a settlement back"), "{}", host.log());
+    assert_eq!(chain.balance(PAY_TO).await, 0);
+    host.kill9();
+    let checked = tollhouse().args(["ledger", "check", "--data"]).arg(host.folder().join("data")).output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stdout);
+    assert!(!checked.status.success() && said.contains(&receipt) && said.contains("is in no block"), "{checked:?}");
+    host.restart().await;
+    assert!(state(&host, &receipt).await.is_some());
+    // The payer's money is on the new chain again, and the transaction in a block of it.
+    chain.mint(&payer, FUNDS).await;
+    chain.rpc("eth_sendRawTransaction", json!([raw])).await;
+    eventually("it is back", LONG, async || state(&host, &receipt).await.is_none().then_some(())).await;
+    assert_eq!(admin(&host, "/ai/admin/ledger").await["agrees"], true);
+}
+
+#[tokio::test]
+async fn a_block_that_is_replaced_by_another_of_its_height_is_noticed() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let (receipt, transaction, _) = settled(&chain, &host).await;
+    chain.rpc("anvil_reorg", json!([1, []])).await;
+    let mined = chain.rpc("eth_getTransactionReceipt", json!([transaction])).await;
+    if !mined.is_null() {
+        // It is in the new block: nothing was taken back.
+        return;
+    }
+    let told = eventually("it is noticed", LONG, async || state(&host, &receipt).await).await;
+    assert_eq!(told["state"], "reorganized");
+}
+
+#[tokio::test]
+async fn a_settlement_whose_block_is_safe_is_watched_no_more() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let (receipt, ..) = settled(&chain, &host).await;
+    chain.rpc("anvil_mine", json!(["0x5"])).await;
+    let before = host.get("/health").await.is(200).json()["stored"]["payments"]["count"].as_u64().unwrap();
+    eventually("its row goes", LONG, async || {
+        let now = host.get("/health").await.is(200).json()["stored"]["payments"]["count"].as_u64().unwrap();
+        (now < before).then_some(())
+    })
+    .await;
+    assert_eq!(state(&host, &receipt).await, None);
+}
+
+#[tokio::test]
+async fn a_call_is_answered_once_its_settlement_has_the_confirmations_that_are_set() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).env("TOLLHOUSE_CONFIRMATIONS", "3").start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let payment = payer.pay(&host.challenge("echo").await);
+    let call = tokio::spawn(Host::try_send(host.paid_request("echo", &json!({}), &payment)));
+    eventually("it is in a block", LONG, async || (chain.balance(PAY_TO).await == 10_000).then_some(())).await;
+    chain.rpc("anvil_mine", json!(["0x1"])).await;
+    assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling");
+    assert!(!call.is_finished());
+    chain.rpc("anvil_mine", json!(["0x1"])).await;
+    call.await.unwrap().unwrap().is(200);
+}

@@ -1,0 +1,159 @@
+//! Nodes, gateways and facilitators whose answers say nothing of the money, or something false.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Chain, Facilitator, Gateway, Host, HostBuilder, Odd, PAY_TO, Payer, Said, Settles, chain::GAS_KEY, eventually, js};
+
+const ECHO: &str = "export default async (req) => ({ echo: req.input });";
+const FUNDS: u64 = 1_000_000;
+const PRICE: u64 = 10_000;
+const LONG: Duration = Duration::from_secs(120);
+
+fn said(code: i64, message: &str) -> String {
+    json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": code, "message": message } }).to_string()
+}
+
+/// Answers after which nobody knows whether the node has the transaction.
+fn unclear() -> Vec<(u16, String)> {
+    vec![
+        (504, json!({ "message": "Endpoint request timed out" }).to_string()),
+        (502, "<html>Bad gateway</html>".to_owned()),
+        (503, json!({ "error": "Service unavailable" }).to_string()),
+        (500, said(-32603, "Internal error")),
+        (200, said(-32603, "Internal error")),
+        (503, said(-32000, "insufficient funds for gas * price + value")),
+        (429, said(-32005, "rate limit exceeded")),
+        (200, said(-32005, "daily request count exceeded, request rate limited")),
+        (200, said(-32000, "request timed out")),
+        (200, said(-32000, "context deadline exceeded")),
+        (200, said(-32000, "nonce too low")),
+        (200, said(-32000, "replacement transaction underpriced")),
+        (200, said(-32000, "already known")),
+        (200, said(-32010, "AlreadyKnown")),
+        (200, said(-32000, "insufficient funds for gas * price + value")),
+        (200, said(-32099, "upstream request failed")),
+        (200, json!({ "error": "Too many requests" }).to_string()),
+        (403, said(-32000, "intrinsic gas too low")),
+        (200, json!({ "jsonrpc": "2.0", "id": 1, "result": null }).to_string()),
+        (200, json!([]).to_string()),
+        (200, "{\"jsonrpc\":\"2.0\",\"id\":1,\"resu".to_owned()),
+        (200, String::new()),
+    ]
+}
+
+fn evm(node: &str) -> HostBuilder {
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", node);
+    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
+}
+
+async fn priced(how: HostBuilder) -> (Host, Value) {
+    let host = how.start().await;
+    host.publish(&js("echo", 0.01, ECHO)).await;
+    let challenge = host.challenge("echo").await;
+    (host, challenge)
+}
+
+/// The payer was told that nothing was charged, and the transfer was in the next block; the payment after it reused the nonce.
+#[tokio::test]
+async fn a_payment_whose_transaction_was_broadcast_is_settled_whatever_the_gateway_answers() {
+    let chain = Chain::start().await;
+    let gateway = Gateway::before(&chain.url).await;
+    let (host, challenge) = priced(evm(&gateway.url)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let mut paid = 0;
+    for forwards in [true, false] {
+        for (status, body) in unclear() {
+            // A refusal of a transaction that the node does not have is one.
+            if !forwards && status == 200 && body.contains("insufficient funds") {
+                continue;
+            }
+            let case = format!("{status} {body}, forwarded: {forwards}");
+            gateway.answer_next(Odd { forwards, status, body });
+            let (sent, payment) = (gateway.sent(), payer.pay(&challenge));
+            let answer = host.call_paid("echo", &json!({}), &payment).await;
+            assert!(gateway.sent() > sent, "{case}");
+            if answer.status != 200 {
+                assert_eq!(answer.fails(502, "settlement_unknown", "host")["error"]["charged"], "unknown", "{case}");
+            }
+            eventually(&case, LONG, async || {
+                chain.rpc("anvil_mine", json!(["0x1"])).await;
+                host.payment(&payment.id()).await.filter(|payment| payment["state"] == "settled")
+            })
+            .await;
+            host.call_paid("echo", &json!({}), &payment).await.is(200);
+            paid += 1;
+            assert_eq!(chain.balance(PAY_TO).await, paid * PRICE, "{case}");
+            assert_eq!(chain.balance(&payer.address).await, FUNDS - paid * PRICE, "{case}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_known_refusal_releases_the_payment_and_the_next_one_has_its_nonce() {
+    let chain = Chain::start().await;
+    let gateway = Gateway::before(&chain.url).await;
+    let (host, challenge) = priced(evm(&gateway.url)).await;
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let refusals = [
+        (-32000, "insufficient funds for gas * price + value: balance 0, tx cost 1"),
+        (-32000, "intrinsic gas too low"),
+        (-32000, "transaction underpriced"),
+        (-32003, "Insufficient funds for gas * price + value"),
+        (-32010, "InsufficientFunds, Account balance is 0"),
+        (-32004, "Upfront cost exceeds account balance"),
+    ];
+    for (n, (code, message)) in refusals.into_iter().enumerate() {
+        gateway.answer_next(Odd { forwards: false, status: 200, body: said(code, message) });
+        let payment = payer.pay(&challenge);
+        let answer = host.call_paid("echo", &json!({}), &payment).await;
+        assert_eq!(answer.fails(502, "facilitator_unavailable", "host")["error"]["charged"], false, "{message}");
+        assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "released", "{message}");
+        host.call_paid("echo", &json!({}), &payment).await.is(200);
+        assert_eq!(chain.balance(PAY_TO).await, (n as u64 + 1) * PRICE, "{message}");
+    }
+}
+
+/// A facilitator that answers each payment with this.
+async fn false_word(chain: &Chain, body: &'static str) -> (Host, Value, Facilitator) {
+    let said: &'static [Said] = Box::leak(Box::new([Said { amount: "10000", status: 200, media: "application/json", body }]));
+    let facilitator = Facilitator::start(Settles::Says(said)).await;
+    let (host, challenge) = priced(Host::builder().settled_by(&facilitator.url).env("TOLLHOUSE_RPC_URL", &chain.url)).await;
+    (host, challenge, facilitator)
+}
+
+/// Each was a receipt.
+#[tokio::test]
+async fn a_facilitator_that_names_a_transaction_which_did_not_pay_is_not_believed() {
+    let chain = Chain::start().await;
+    let invented =
+        r#"{"success":true,"transaction":"0x4444444444444444444444444444444444444444444444444444444444444444","network":"eip155:84532"}"#;
+    let nonsense = r#"{"success":true,"transaction":"not a hash at all <script>","network":"eip155:84532"}"#;
+    for body in [invented, nonsense] {
+        let (host, challenge, _facilitator) = false_word(&chain, body).await;
+        let payer = Payer::new();
+        chain.mint(&payer.address, FUNDS).await;
+        let payment = payer.pay(&challenge);
+        host.call_paid("echo", &json!({}), &payment).await.fails(502, "settlement_unknown", "host");
+        assert_eq!(host.payment(&payment.id()).await.unwrap()["state"], "settling", "{body}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_node_one_transaction_pays_for_one_receipt() {
+    let body =
+        r#"{"success":true,"transaction":"0x4444444444444444444444444444444444444444444444444444444444444444","network":"eip155:84532"}"#;
+    let said: &'static [Said] = Box::leak(Box::new([Said { amount: "10000", status: 200, media: "application/json", body }]));
+    let facilitator = Facilitator::start(Settles::Says(said)).await;
+    let (host, challenge) = priced(Host::builder().settled_by(&facilitator.url)).await;
+    let payer = Payer::new();
+    let (first, second) = (payer.pay(&challenge), payer.pay(&challenge));
+    host.call_paid("echo", &json!({}), &first).await.is(200);
+    host.call_paid("echo", &json!({}), &second).await.fails(502, "settlement_unknown", "host");
+    assert_eq!(host.payment(&second.id()).await.unwrap()["state"], "settling");
+    assert!(host.log().contains("a transaction pays for another receipt already"), "{}", host.log());
+    host.call_paid("echo", &json!({}), &first).await.is(200);
+}
