@@ -303,7 +303,7 @@ impl Gate {
                 // It may have been spent by a twin that was faster than the facilitator.
                 return match self.seen(&id, &digest, request).await? {
                     Some(seen) => Ok(seen.into()),
-                    None => Err(Refusal::Invalid { reason, message }),
+                    None => Err(Refusal::Invalid { message: with_flaw(message, &reason, &payment), reason }),
                 };
             }
             Verdict::Unavailable(why) => {
@@ -475,4 +475,10 @@ impl Drop for Admission {
             runtime.spawn(async move { gate.give_back(&id, &record).await });
         }
     }
+}
+
+/// What is wrong with a payment, with what is odd about the form of its signature where that is what is wrong.
+fn with_flaw(message: String, reason: &str, payment: &Payment) -> String {
+    let flaw = payment.signed.flaw_of_form().filter(|_| reason.ends_with("signature"));
+    flaw.map_or(message.clone(), |flaw| format!("{message}: {flaw}"))
 }

@@ -15,6 +15,9 @@ pub(in crate::money) const OFFER_RECEIPT: &str = "offer-receipt";
 /// All extensions that a challenge has.
 pub(in crate::money) const ALL: [&str; 3] = [PAYMENT_IDENTIFIER, OFFER_RECEIPT, BAZAAR];
 
+/// Largest entry for directories that goes to a facilitator with a payment, in bytes.
+const MAX_ENTRY_BYTES: usize = 8 << 10;
+
 /// How much a challenge says: the most that fits in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cut {
@@ -57,27 +60,29 @@ pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], cut: Cut) -> Value
     Value::Object(told)
 }
 
-/// What was told of an extension must stand in what came back of it. Offers are signed anew all the time: which of them came back
-/// says nothing.
+/// Holds what came back of the extensions against what they say of this tool. Offers are signed again all the time: which of them came
+/// back says nothing. Nor do descriptions, schemas and examples: their edit between a challenge and its payment changes nothing that is
+/// paid for.
 pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
-    let kept = |name: &str, told: &Value| match told["info"].as_object() {
-        Some(info) => info.iter().all(|(key, value)| &echoed[name]["info"][key] == value),
-        None => true,
-    };
     let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
-    if !echoed[PAYMENT_IDENTIFIER].is_null() && !kept(PAYMENT_IDENTIFIER, &payment_identifier()) {
+    let required = &echoed[PAYMENT_IDENTIFIER]["info"]["required"];
+    if !echoed[PAYMENT_IDENTIFIER].is_null() && required != &payment_identifier()["info"]["required"] {
         return Err(changed(PAYMENT_IDENTIFIER));
     }
     if !echoed[OFFER_RECEIPT].is_null() && !echoed[OFFER_RECEIPT]["info"]["offers"].is_array() {
         return Err(changed(OFFER_RECEIPT));
     }
-    if !echoed[BAZAAR].is_null() {
-        let mut entries = Way::ALL.iter().flat_map(|way| Detail::ALL.map(|detail| (*way, detail)));
-        if !entries.any(|(way, detail)| kept(BAZAAR, &bazaar::entry(terms, way, detail))) {
-            return Err(changed(BAZAAR));
-        }
+    if !echoed[BAZAAR].is_null() && bazaar::way_of(&echoed[BAZAAR]["info"]["input"], terms).is_none() {
+        return Err(changed(BAZAAR));
     }
     Ok(())
+}
+
+/// Replaces the tool's entry for directories in an echo by what is said of it now: who pays does not say what others list.
+pub(super) fn renew_echo(echoed: &mut Value, terms: &Terms) {
+    if let Some(way) = bazaar::way_of(&echoed[BAZAAR]["info"]["input"], terms) {
+        echoed[BAZAAR] = bazaar::entry_within(terms, way, MAX_ENTRY_BYTES);
+    }
 }
 
 fn payment_identifier() -> Value {
