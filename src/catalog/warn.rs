@@ -5,8 +5,11 @@ use serde_json::{Map, Value};
 use super::{Catalog, Draft, HandlerDraft};
 use crate::{
     catalog::safety::{Reach, reaches},
-    tool::{CapabilityRow, Endpoint, looks_around, takes_objects},
+    tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects},
 };
+
+/// Integers from here on, 2^63, are read as doubles, at least where they are negative.
+const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
 
 impl Catalog {
     /// What the handler of `endpoint` reaches for and does not have. What cannot be read has no warnings.
@@ -47,6 +50,11 @@ fn odd(draft: &Draft) -> Vec<String> {
     if draft.output_schema.as_object().is_some_and(Map::is_empty) {
         warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
     }
+    if let Some(HandlerDraft::Response { response }) = &draft.handler
+        && has_rounded_number(response)
+    {
+        warnings.push("a number in the response has more digits than a double holds and is rounded: write it as text to keep them".to_owned());
+    }
     let input = draft.input_schema.as_ref();
     for (name, schema) in [("inputSchema", input), ("outputSchema", draft.output_schema.as_ref())] {
         if let Some(pointer) = looks_around(schema) {
@@ -68,9 +76,19 @@ fn odd(draft: &Draft) -> Vec<String> {
     warnings
 }
 
+/// Whether a value has an integer that was too large for 64 bits when it was read.
+fn has_rounded_number(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= LARGEST_INTEGER),
+        Value::Array(items) => items.iter().any(has_rounded_number),
+        Value::Object(members) => members.values().any(has_rounded_number),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
 /// Whether a schema or one of its subschemas has a keyword.
 fn has_keyword(schema: &Value, keyword: &str) -> bool {
-    crate::tool::any_schema(schema, &mut |members| members.contains_key(keyword))
+    any_schema(schema, &mut |members| members.contains_key(keyword))
 }
 
 fn warning(endpoint: &Endpoint, reach: &Reach) -> Option<String> {

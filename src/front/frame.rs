@@ -226,7 +226,7 @@ mod tests {
         let plain = |uri: &str| without_last_slash(&uri.parse().unwrap()).map(|uri| uri.to_string());
         for (uri, same) in [
             ("/ai/mcp/", "/ai/mcp"),
-            ("/tools/a//?q=1/", "/tools/a?q=1"),
+            ("/tools/a//?q=1/", "/tools/a?q=1/"),
             ("/openapi.json/", "/openapi.json"),
             ("http://a.example/ai/invoke/", "http://a.example/ai/invoke"),
         ] {

@@ -477,8 +477,10 @@ impl Drop for Admission {
     }
 }
 
-/// What is wrong with a payment, with what is odd about the form of its signature where that is what is wrong.
+/// Why a payment was refused, with what no token takes of the form of its signature where that is the reason.
 fn with_flaw(message: String, reason: &str, payment: &Payment) -> String {
-    let flaw = payment.signed.flaw_of_form().filter(|_| reason.ends_with("signature"));
-    flaw.map_or(message.clone(), |flaw| format!("{message}: {flaw}"))
+    match payment.signed.flaw_of_form().filter(|_| reason.ends_with("signature")) {
+        Some(flaw) => format!("{message}: {flaw}"),
+        None => message,
+    }
 }

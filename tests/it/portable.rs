@@ -155,6 +155,9 @@ async fn properties_stay_in_the_order_of_their_builder() {
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     let listed = host.request(Method::POST, "/ai/mcp?tools=order").header("accept", "application/json").json(&list);
     assert!(in_order(&host.send(listed).await.is(200).words()));
+    let long = json!({ "slug": "long", "title": "f", "handlerType": "static_json", "handler": { "response": { "a": 12345678901234567890123_f64 } } });
+    let checked = host.manage(Method::POST, "/ai/endpoints/check", &long).await.is(200).json();
+    assert!(checked["warnings"].to_string().contains("more digits than a double"), "{checked}");
     assert_eq!(host.call("fixed", &json!({})).await.is(200).words(), r#"{"z":1,"a":2,"m":1.0}"#);
 }
 

@@ -105,7 +105,7 @@ fn a_v1_challenge_has_all_that_the_strictest_client_checks() {
 }
 
 #[test]
-fn a_header_stays_under_8_kb_whatever_the_tool_says_of_itself() {
+fn a_header_fits_a_stock_proxy_whatever_the_tool_says_of_itself() {
     let mut huge = terms();
     let properties: serde_json::Map<_, _> = (0..5_000).map(|n| (format!("field-{n}"), json!({ "type": "string" }))).collect();
     huge.input_schema = Arc::new(json!({ "type": "object", "properties": properties }));
@@ -113,11 +113,12 @@ fn a_header_stays_under_8_kb_whatever_the_tool_says_of_itself() {
     huge.description = "\u{1}漢\"".repeat(5_000);
     huge.tags = ["", "x".repeat(33).as_str(), "kanji 漢", "a\nb", "one", "two", "three", "four", "five", "six"].map(str::to_owned).to_vec();
     let challenge = challenged(&huge, Way::Post, &"why ".repeat(10_000));
-    assert!(challenge.v2_header.len() <= 8 << 10, "{}", challenge.v2_header.len());
+    assert!(challenge.v2_header.len() <= 3_400, "{}", challenge.v2_header.len());
     let v2 = decoded(&challenge);
     assert!(v2["extensions"]["payment-identifier"].is_object());
     assert_eq!(v2["resource"]["tags"], json!(["one", "two", "three", "four", "five"]));
-    assert_eq!(v2["resource"]["description"].as_str().unwrap().chars().count(), 500);
+    assert_eq!(v2["resource"]["description"].as_str().unwrap().chars().count(), 100);
+    assert_eq!(challenge.v1["paymentRequired"]["resource"]["description"].as_str().unwrap().chars().count(), 500);
     assert!(v2["error"].as_str().unwrap().len() <= 500);
 }
 
@@ -322,7 +323,8 @@ fn an_edit_of_words_and_examples_between_challenge_and_payment_refuses_nothing()
     payload["extensions"]["bazaar"]["info"]["description"] = json!("buy elsewhere");
     let payment = decode(&payload).unwrap();
     let told = &payment.payload["extensions"]["bazaar"];
-    assert_eq!(told, &challenge(&terms()).v2["extensions"]["bazaar"], "a facilitator gets what is said now");
+    assert_eq!(told["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets what is said now");
+    assert!(!told.to_string().contains("elsewhere"), "{told}");
 }
 
 #[test]

@@ -126,17 +126,14 @@ pub(super) fn with_usual_v(signature: &str) -> Option<String> {
 /// What of a signature's form a token refuses, in words; `None` where the form is fine or may be a contract wallet's.
 pub(super) fn flaw_of_form(signature: &str) -> Option<String> {
     let Some(bytes) = bytes_of(signature) else { return Some("it is not hex with `0x`".to_owned()) };
-    match bytes.as_slice() {
-        [.., _] if bytes.len() == 64 => Some("it is compact (EIP-2098); send 65 bytes: r, s and v".to_owned()),
-        [.., v] if bytes.len() == 65 => {
-            let v = *v;
-            if !matches!(v, 0 | 1 | 27 | 28) {
-                return Some(format!("its `v` is {v}, not 27 or 28"));
-            }
+    match (bytes.len(), bytes.last()) {
+        (64, _) => Some("it is compact (EIP-2098); send 65 bytes: r, s and v".to_owned()),
+        (65, Some(v)) if !matches!(v, 0 | 1 | 27 | 28) => Some(format!("its `v` is {v}, not 27 or 28")),
+        (65, _) => {
             let is_high = Signature::from_raw(&bytes).is_ok_and(|signature| signature.normalize_s().is_some());
             is_high.then(|| "its `s` is in the upper half of the curve's order (EIP-2); send the order minus `s`, and the other `v`".to_owned())
         }
-        _ if bytes.len() < 65 => Some(format!("it has {} bytes, not 65", bytes.len())),
+        (length, _) if length < 65 => Some(format!("it has {length} bytes, not 65")),
         _ => None,
     }
 }

@@ -15,6 +15,9 @@ pub(in crate::money) const OFFER_RECEIPT: &str = "offer-receipt";
 /// All extensions that a challenge has.
 pub(in crate::money) const ALL: [&str; 3] = [PAYMENT_IDENTIFIER, OFFER_RECEIPT, BAZAAR];
 
+/// Whether a client has to name its payment.
+const NAME_REQUIRED: bool = false;
+
 /// Largest entry for directories that goes to a facilitator with a payment, in bytes.
 const MAX_ENTRY_BYTES: usize = 8 << 10;
 
@@ -25,6 +28,8 @@ pub(super) enum Cut {
     None,
     /// No schema of what the tool answers.
     Output,
+    /// No schemas of what the extensions themselves look like, which are the same in every challenge.
+    Forms,
     /// No schemas of the tool's.
     Schemas,
     /// Nothing for directories.
@@ -39,20 +44,21 @@ impl Cut {
     /// What is left out first.
     pub(super) const FIRST: Self = Self::Output;
     /// What is left out, and what besides.
-    pub(super) const MORE: [Self; 5] = [Self::FIRST, Self::Schemas, Self::Directories, Self::Description, Self::Offers];
+    pub(super) const MORE: [Self; 6] = [Self::FIRST, Self::Forms, Self::Schemas, Self::Directories, Self::Description, Self::Offers];
 }
 
 /// The extensions of a challenge, with its signed offers, if there are any.
 pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], cut: Cut) -> Value {
     let mut told = Map::new();
-    told.insert(PAYMENT_IDENTIFIER.to_owned(), payment_identifier());
+    let form = |of: fn() -> Value| if cut < Cut::Forms { of() } else { json!({ "type": "object" }) };
+    told.insert(PAYMENT_IDENTIFIER.to_owned(), json!({ "info": { "required": NAME_REQUIRED }, "schema": form(name_schema) }));
     if !offers.is_empty() && cut < Cut::Offers {
-        told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": offers_schema() }));
+        told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": form(offers_schema) }));
     }
     if cut < Cut::Directories {
         let detail = match cut {
             Cut::None => Detail::Full,
-            Cut::Output => Detail::Input,
+            Cut::Output | Cut::Forms => Detail::Input,
             Cut::Schemas | Cut::Directories | Cut::Description | Cut::Offers => Detail::Short,
         };
         told.insert(BAZAAR.to_owned(), bazaar::entry(terms, way, detail));
@@ -66,7 +72,7 @@ pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], cut: Cut) -> Value
 pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
     let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
     let required = &echoed[PAYMENT_IDENTIFIER]["info"]["required"];
-    if !echoed[PAYMENT_IDENTIFIER].is_null() && required != &payment_identifier()["info"]["required"] {
+    if !echoed[PAYMENT_IDENTIFIER].is_null() && *required != NAME_REQUIRED {
         return Err(changed(PAYMENT_IDENTIFIER));
     }
     if !echoed[OFFER_RECEIPT].is_null() && !echoed[OFFER_RECEIPT]["info"]["offers"].is_array() {
@@ -85,18 +91,15 @@ pub(super) fn renew_echo(echoed: &mut Value, terms: &Terms) {
     }
 }
 
-fn payment_identifier() -> Value {
+fn name_schema() -> Value {
     json!({
-        "info": { "required": false },
-        "schema": {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "type": "object",
-            "properties": {
-                "required": { "type": "boolean" },
-                "id": { "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" },
-            },
-            "required": ["required"],
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "required": { "type": "boolean" },
+            "id": { "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" },
         },
+        "required": ["required"],
     })
 }
 

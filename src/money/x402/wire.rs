@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::extensions::{self, Cut};
 use crate::money::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
 
-/// Largest `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for the whole head of an answer, and 8 KiB for the payer's header, which
-/// is longer than the challenge.
-const MAX_HEADER_BYTES: usize = 3 << 10;
+/// Largest `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for the whole head of an answer, of which other headers take up to 600
+/// bytes, and 8 KiB for the payer's header, which is longer than the challenge.
+const MAX_HEADER_BYTES: usize = 3_400;
 
 /// Largest challenge over MCP as base64, in bytes: it passes through no header.
 const MAX_MCP_BYTES: usize = 8 << 10;

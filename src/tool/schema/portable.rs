@@ -4,7 +4,7 @@
 //! left out where it has no equivalent: a portable schema accepts at least what the original accepts. The host itself checks by the
 //! original.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -31,9 +31,8 @@ pub fn portable(schema: &Value, at: &str) -> Value {
     let references = References::of(schema);
     let mut copy = Copy { references: &references, at, places: HashSet::new() };
     let mut whole = copy.schema(schema, String::new(), &references.root_base());
-    let places = copy.places;
-    let leads = |to: &str, whole: &Value| is_led(to, at, &places, whole);
-    let kept: HashSet<_> = references_in(&whole).into_iter().filter(|to| leads(to, &whole)).collect();
+    let mut ends = Ends { at, places: copy.places, known: HashMap::new() };
+    let kept: HashSet<_> = references_in(&whole).into_iter().filter(|to| ends.has_end(to, &whole)).collect();
     retain_references(&mut whole, &kept);
     whole
 }
@@ -208,21 +207,33 @@ fn mapping_in(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
     members.get("discriminator").filter(|discriminator| discriminator["propertyName"].is_string())?["mapping"].as_object()
 }
 
-/// Whether a reference leads to a schema that is in the copy, and not in a circle of references alone.
-fn is_led(to: &str, at: &str, places: &HashSet<String>, whole: &Value) -> bool {
-    let mut passed = HashSet::new();
-    let mut to = to.to_owned();
-    loop {
-        let Some(fragment) = to.strip_prefix(at) else { return false };
-        let pointer = decoded(fragment);
-        if !places.contains(&pointer) || !passed.insert(pointer.clone()) {
-            return false;
-        }
-        let Some(schema) = whole.pointer(&pointer) else { return false };
-        match schema["$ref"].as_str() {
-            Some(next) => next.clone_into(&mut to),
-            None => return true,
-        }
+/// Which references of a copy lead to a schema that is in it, and not in a circle of references alone.
+struct Ends<'a> {
+    at: &'a str,
+    places: HashSet<String>,
+    known: HashMap<String, bool>,
+}
+
+impl Ends<'_> {
+    fn has_end(&mut self, to: &str, whole: &Value) -> bool {
+        let mut passed = Vec::new();
+        let mut next = to.to_owned();
+        let has_end = loop {
+            if let Some(known) = self.known.get(&next) {
+                break *known;
+            }
+            // Until the end of the way is known, it counts as a circle to itself.
+            self.known.insert(next.clone(), false);
+            passed.push(next.clone());
+            let pointer = next.strip_prefix(self.at).map(decoded).filter(|pointer| self.places.contains(pointer));
+            let Some(schema) = pointer.and_then(|pointer| whole.pointer(&pointer)) else { break false };
+            match schema["$ref"].as_str() {
+                Some(further) => further.clone_into(&mut next),
+                None => break true,
+            }
+        };
+        self.known.extend(passed.into_iter().map(|to| (to, has_end)));
+        has_end
     }
 }
 

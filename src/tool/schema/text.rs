@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::reference::References;
 
 /// Schemas that are looked at for all fields together. Fields beyond that stay text.
-const MAX_STEPS: usize = 20_000;
+const MAX_STEPS: usize = 4_000;
 
 /// Deepest way through references and combinations that is followed.
 const MAX_DEPTH: usize = 64;
