@@ -1,5 +1,6 @@
 //! What the fronts share: who asks and what they may ask for, what is offered as payment, what comes in, and how a fault is told.
 
+pub(crate) mod accept;
 pub(crate) mod address;
 pub(crate) mod body;
 mod caller;

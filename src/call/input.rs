@@ -1,7 +1,7 @@
 //! The input of a call: from the bytes or the query of a request to JSON that fits the schema.
 
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{CallError, digits::told_apart};
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
         binding,
         receipt::{canonical, request_hash},
     },
-    tool::{Mismatch, Runs, depth},
+    tool::{Mismatch, Runs, TextReader, depth, not_json},
 };
 
 /// Most fields of a call's query.
@@ -88,7 +88,7 @@ impl Input {
             }
             Self::Body(body) => from_body(body)?,
             Self::Query(fields) => {
-                let value = from_query(fields, &live.endpoint.input_schema);
+                let value = Value::Object(TextReader::new(&live.endpoint.input_schema).read(fields));
                 let text = super::json_bytes(&value);
                 (value, text)
             }
@@ -121,7 +121,7 @@ fn from_body(body: Bytes) -> Result<(Value, Bytes), CallError> {
     if body.trim_ascii().is_empty() {
         return Ok((json!({}), Bytes::from_static(b"{}")));
     }
-    let value = serde_json::from_slice(&body).map_err(|error| CallError::InvalidJson(error.to_string()))?;
+    let value = serde_json::from_slice(&body).map_err(|error| CallError::InvalidJson(not_json(&body, &error)))?;
     Ok((value, body))
 }
 
@@ -135,33 +135,6 @@ pub fn check_query(fields: &[(String, String)]) -> Result<(), CallError> {
         return Err(CallError::Input(Mismatch::whole(format!("more than {MAX_QUERY_FIELDS} query fields"))));
     }
     Ok(())
-}
-
-/// A query as an object: a field is a string unless its schema wants a number, a boolean or a
-/// list; a repeated field is a list.
-fn from_query(fields: Vec<(String, String)>, schema: &Value) -> Value {
-    let mut object = Map::new();
-    for (name, text) in fields {
-        let wanted = &schema["properties"][&name];
-        let list = wanted["type"] == "array";
-        let value = typed(text, if list { &wanted["items"] } else { wanted });
-        match object.get_mut(&name) {
-            None if list => _ = object.insert(name, Value::Array(vec![value])),
-            None => _ = object.insert(name, value),
-            Some(Value::Array(values)) => values.push(value),
-            Some(first) => *first = Value::Array(vec![first.take(), value]),
-        }
-    }
-    Value::Object(object)
-}
-
-/// `text` as the type its schema names; as a string where it names none or the text is no such value.
-fn typed(text: String, schema: &Value) -> Value {
-    let parsed = match schema["type"].as_str() {
-        Some("integer" | "number" | "boolean" | "null" | "object") => serde_json::from_str(&text).ok(),
-        _ => None,
-    };
-    parsed.unwrap_or(Value::String(text))
 }
 
 #[cfg(test)]
@@ -180,17 +153,5 @@ mod tests {
         let fields = |count| vec![("name".to_owned(), "text".to_owned()); count];
         assert!(check_query(&fields(256)).is_ok() && check_query(&[]).is_ok());
         assert!(matches!(check_query(&fields(257)), Err(CallError::Input(_))));
-    }
-
-    #[test]
-    fn a_query_takes_the_types_of_the_schema() {
-        let schema = json!({ "properties": {
-            "n": { "type": "integer" }, "yes": { "type": "boolean" }, "tags": { "type": "array", "items": { "type": "string" } },
-            "ones": { "type": "array" },
-        }});
-        let fields = [("n", "3"), ("yes", "true"), ("tags", "1"), ("tags", "b"), ("ones", "a"), ("free", "7"), ("two", "a"), ("two", "b")];
-        let fields = fields.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
-        let value = from_query(fields, &schema);
-        assert_eq!(value, json!({ "n": 3, "yes": true, "tags": ["1", "b"], "ones": ["a"], "free": "7", "two": ["a", "b"] }));
     }
 }

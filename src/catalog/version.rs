@@ -158,7 +158,7 @@ impl Catalog {
         Ok(versions)
     }
 
-    /// Refuses schemas that are sure to cost too much, on a thread for such work.
+    /// Refuses schemas that are sure to cost too much or that clients in JavaScript cannot compile, on a thread for such work.
     ///
     /// # Errors
     ///
@@ -166,7 +166,8 @@ impl Catalog {
     pub(super) async fn bounded(&self, owner: &Owner, input: &Arc<Value>, output: &Arc<Value>) -> Result<(), PublishError> {
         let (input, output) = (Arc::clone(input), Arc::clone(output));
         let bound = move || {
-            let one = |side, schema: &Value| tool::bound(schema).map_err(|error: SchemaError| PublishError::schema(side, error));
+            let fits = |schema: &Value| tool::bound(schema).and_then(|()| tool::check_patterns(schema));
+            let one = |side, schema: &Value| fits(schema).map_err(|error: SchemaError| PublishError::schema(side, error));
             one(Side::Input, &input)?;
             one(Side::Output, &output)
         };

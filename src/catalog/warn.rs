@@ -1,12 +1,15 @@
 //! What is allowed and hardly meant: said once to whoever publishes, and never in the way.
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::{Catalog, Draft, HandlerDraft};
 use crate::{
     catalog::safety::{Reach, reaches},
-    tool::{CapabilityRow, Endpoint},
+    tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects},
 };
+
+/// Integers from here on, 2^63, are read as doubles, at least where they are negative.
+const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;
 
 impl Catalog {
     /// What the handler of `endpoint` reaches for and does not have. What cannot be read has no warnings.
@@ -47,7 +50,45 @@ fn odd(draft: &Draft) -> Vec<String> {
     if draft.output_schema.as_object().is_some_and(Map::is_empty) {
         warnings.push("the outputSchema lets everything through: a wrong result is charged like a right one".to_owned());
     }
+    if let Some(HandlerDraft::Response { response }) = &draft.handler
+        && has_rounded_number(response)
+    {
+        warnings.push("a number in the response has more digits than a double holds and is rounded: write it as text to keep them".to_owned());
+    }
+    let input = draft.input_schema.as_ref();
+    for (name, schema) in [("inputSchema", input), ("outputSchema", draft.output_schema.as_ref())] {
+        if let Some(pointer) = looks_around(schema) {
+            warnings.push(format!("`/{name}{pointer}` looks around (`(?=`, `(?!`): several model providers refuse a tool with such a pattern"));
+        }
+        if has_keyword(schema, "nullable") {
+            warnings.push(format!("`nullable` in the {name} does nothing: in JSON Schema a type that takes null is `[\"string\", \"null\"]`"));
+        }
+    }
+    if has_keyword(input, "default") {
+        warnings.push("`default` in the inputSchema is not applied: a field that a caller leaves out is undefined to the handler".to_owned());
+    }
+    if !takes_objects(input) {
+        warnings.push("the inputSchema takes no object: the tool is in no list of MCP, whose arguments are objects".to_owned());
+    } else if ["anyOf", "oneOf", "allOf", "$ref"].iter().any(|keyword| input.get(keyword).is_some()) {
+        let reason = "several model providers refuse `anyOf`, `oneOf`, `allOf` and `$ref` at the root of a tool's input";
+        warnings.push(format!("the inputSchema is a union or a reference at its root: {reason}"));
+    }
     warnings
+}
+
+/// Whether a value has an integer that was too large for 64 bits when it was read.
+fn has_rounded_number(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64() && number.as_f64().is_some_and(|number| number.abs() >= LARGEST_INTEGER),
+        Value::Array(items) => items.iter().any(has_rounded_number),
+        Value::Object(members) => members.values().any(has_rounded_number),
+        Value::Null | Value::Bool(_) | Value::String(_) => false,
+    }
+}
+
+/// Whether a schema or one of its subschemas has a keyword.
+fn has_keyword(schema: &Value, keyword: &str) -> bool {
+    any_schema(schema, &mut |members| members.contains_key(keyword))
 }
 
 fn warning(endpoint: &Endpoint, reach: &Reach) -> Option<String> {

@@ -119,7 +119,7 @@ impl Local {
             Some(_) => {
                 // Looked at before what is there goes.
                 let mut anew = whole.clone();
-                anew.remove("slug");
+                anew.shift_remove("slug");
                 self.client.post(&["ai", "endpoints", "check"]).json(&anew).send().await?;
                 self.remove(slug).await?;
                 create().await

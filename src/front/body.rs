@@ -22,6 +22,7 @@ use crate::{
         misfit::{self, Misfit},
     },
     call::CallError,
+    tool::not_json,
 };
 
 /// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
@@ -33,6 +34,9 @@ pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
 /// Most bytes of a body that is refused which are read and thrown away, and the most time for that.
 const DRAIN_BYTES: usize = 8 << 20;
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// The byte order mark of UTF-8.
+const MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Least room that a body of several pieces gets.
 const LEAST_ROOM: usize = 16 << 10;
@@ -78,7 +82,7 @@ pub(crate) async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize
         };
         let Some(chunk) = next.transpose().map_err(|_| Unread::EndedEarly)? else { break };
         if gathered.is_none() && stream.is_end_stream() && chunk.len() <= limit {
-            return Ok(chunk);
+            return Ok(without_mark(chunk));
         }
         let gathered = gathered.get_or_insert_with(|| Gathered::new(intake.held.share(peer)));
         if let Err(unread) = gathered.push(&chunk, limit, &stream) {
@@ -87,7 +91,12 @@ pub(crate) async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize
             return Err(unread.into());
         }
     }
-    Ok(gathered.map_or_else(Bytes::new, Bytes::from_owner))
+    Ok(without_mark(gathered.map_or_else(Bytes::new, Bytes::from_owner)))
+}
+
+/// The text without a byte order mark, which readers of JSON may skip (RFC 8259, 8.1).
+fn without_mark(text: Bytes) -> Bytes {
+    if text.starts_with(MARK) { text.slice(MARK.len()..) } else { text }
 }
 
 async fn drain(mut stream: BodyDataStream) {
@@ -144,20 +153,46 @@ impl AsRef<[u8]> for Gathered {
     }
 }
 
-/// Refuses what does not say that it is JSON.
+/// Refuses a body that is not said to be JSON, and one that is compressed or not UTF-8.
 pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
-    let said = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default()).unwrap_or_default();
-    let media = said.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if media == "application/json" || media.starts_with("application/") && media.ends_with("+json") {
-        return Ok(());
+    if !headers.contains_key(header::CONTENT_TYPE) {
+        // Pages of other sites can send a body without a type and without asking first.
+        return Err(unsupported("the body has no `Content-Type`; send `application/json`"));
     }
-    Err(CallError::UnsupportedMediaType(media).into())
+    check_call(headers)
+}
+
+/// The same for the input of a call, which is JSON without a `Content-Type` as well.
+pub(crate) fn check_call(headers: &HeaderMap) -> Result<(), Fault> {
+    let texts = |name: header::HeaderName| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default());
+    let codings = texts(header::CONTENT_ENCODING).flat_map(|value| value.split(',')).map(str::trim);
+    if let Some(coding) = codings.filter(|coding| !coding.is_empty()).find(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Err(unsupported(format!("the body has the content coding `{coding}`; send it as it is")));
+    }
+    for value in texts(header::CONTENT_TYPE) {
+        let mut words = value.split(';').map(str::trim);
+        let media = words.next().unwrap_or_default().to_ascii_lowercase();
+        let is_json = matches!(media.as_str(), "application/json" | "text/json") || media.contains('/') && media.ends_with("+json");
+        if !is_json {
+            return Err(CallError::UnsupportedMediaType(media).into());
+        }
+        let charset = words.filter_map(|word| word.split_once('=')).find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+        let charset = charset.map(|(_, charset)| charset.trim().trim_matches('"').to_ascii_lowercase());
+        if let Some(charset) = charset.filter(|charset| !matches!(charset.as_str(), "" | "utf-8" | "utf8" | "us-ascii" | "ascii")) {
+            return Err(unsupported(format!("the body is in `{charset}`; JSON is sent as UTF-8 (RFC 8259, 8.1)")));
+        }
+    }
+    Ok(())
+}
+
+fn unsupported(message: impl Into<String>) -> Fault {
+    Fault::new(Code::UnsupportedMediaType, message)
 }
 
 /// A body as JSON, parsed where a long one holds up nobody.
 pub(crate) async fn json(text: &Bytes) -> Result<Bulk, Fault> {
-    let parsed = aside(text.len(), || serde_json::from_slice(text)).await;
-    parsed.map(Bulk::new).map_err(|error| Fault::new(Code::InvalidJson, format!("the body is not JSON: {error}")))
+    let parsed = aside(text.len(), || serde_json::from_slice(text).map_err(|error| not_json(text, &error))).await;
+    parsed.map(Bulk::new).map_err(|why| Fault::new(Code::InvalidJson, format!("the body is not JSON: {why}")))
 }
 
 /// A member that stays the text that it is, so that its numbers keep digits that a double has no room for.
@@ -185,6 +220,8 @@ pub(crate) async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use axum::http::HeaderValue;
 
     use super::*;
     use crate::front::quota::Quota;
@@ -239,5 +276,41 @@ mod tests {
         let stream = Body::from("the end").into_data_stream();
         body.push(&[0; 5_000], 1 << 20, &stream).unwrap();
         assert_eq!(quota.taken(), 5_007);
+    }
+
+    #[test]
+    fn a_body_is_json_in_utf_8_and_not_compressed() {
+        let headers = |fields: &[(&'static str, &'static str)]| -> HeaderMap {
+            fields.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+        };
+        for fine in [
+            "application/json",
+            "Application/JSON; charset=UTF-8",
+            "text/json",
+            "application/ld+json;charset=\"utf-8\"",
+            "application/json; charset=us-ascii",
+        ] {
+            assert!(check_json(&headers(&[("content-type", fine)])).is_ok(), "{fine}");
+            assert!(check_json(&headers(&[("content-type", fine), ("content-encoding", "Identity,")])).is_ok(), "{fine}");
+        }
+        let refused = |fields: &[(&'static str, &'static str)], word: &str| {
+            let fault = check_json(&headers(fields)).unwrap_err();
+            assert!(fault.code() == Code::UnsupportedMediaType && fault.message().contains(word), "{fields:?}: {}", fault.message());
+        };
+        let json = ("content-type", "application/json");
+        refused(&[("content-type", "application/json;charset=utf-16")], "utf-16");
+        refused(&[("content-type", "text/plain")], "text/plain");
+        refused(&[json, ("content-type", "text/plain")], "text/plain");
+        refused(&[json, ("content-encoding", "gzip")], "gzip");
+        refused(&[json, ("content-encoding", "identity"), ("content-encoding", "br")], "br");
+        refused(&[], "Content-Type");
+        assert!(check_call(&headers(&[])).is_ok());
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_a_body() {
+        assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb\xbf{}")), "{}");
+        assert_eq!(without_mark(Bytes::from_static(b"{}")), "{}");
+        assert_eq!(without_mark(Bytes::from_static(b"\xef\xbb")), &b"\xef\xbb"[..]);
     }
 }

@@ -5,7 +5,7 @@ use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 use axum::{
     Router,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderName, HeaderValue, Method, Uri, header},
+    http::{HeaderName, HeaderValue, Method, Uri, header, uri::PathAndQuery},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
@@ -149,6 +149,9 @@ fn unreadable(uri: &Uri) -> Option<Response> {
 
 /// Gives every request its id, and every answer the headers that keep it what it says it is.
 async fn frame(wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Response {
+    if let Some(uri) = without_last_slash(request.uri()) {
+        *request.uri_mut() = uri;
+    }
     let id = RequestId::generate();
     request.extensions_mut().insert(id.clone());
     let wording = wordings.iter().find(|wording| (wording.covers)(request.uri().path()));
@@ -168,6 +171,21 @@ async fn frame(wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Re
         response.headers_mut().insert(&names::TRACE_RESPONSE, value);
     }
     framed(&id, compress::compressed(response, asked).await)
+}
+
+/// The address of an operation without slashes at the end of its path; `None` for one that has none there. Both spellings name the
+/// operation: clients are configured with either, and a redirect would lose the body.
+fn without_last_slash(uri: &Uri) -> Option<Uri> {
+    let path = uri.path();
+    let is_operation = ["/ai/", "/tools/", "/x402/", "/openapi.json/", "/.well-known/"].iter().any(|start| path.starts_with(start));
+    let plain = path.trim_end_matches('/');
+    if !is_operation || plain.len() == path.len() {
+        return None;
+    }
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(format!("{plain}{query}")).ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 /// Counts the answer, and what it was refused for, in whichever words that is told.
@@ -197,4 +215,25 @@ async fn not_found(uri: Uri) -> Fault {
 /// Known paths, other methods. The router adds `Allow`.
 async fn method_not_allowed(method: Method) -> Fault {
     Fault::new(Code::MethodNotAllowed, format!("`{method}` is not for this path; see `Allow`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slash_at_the_end_of_an_operation_makes_no_difference() {
+        let plain = |uri: &str| without_last_slash(&uri.parse().unwrap()).map(|uri| uri.to_string());
+        for (uri, same) in [
+            ("/ai/mcp/", "/ai/mcp"),
+            ("/tools/a//?q=1/", "/tools/a?q=1/"),
+            ("/openapi.json/", "/openapi.json"),
+            ("http://a.example/ai/invoke/", "http://a.example/ai/invoke"),
+        ] {
+            assert_eq!(plain(uri).as_deref(), Some(same));
+        }
+        for uri in ["/ai/mcp", "/", "/dashboard/", "//ai/mcp", "/tools/a?q=/"] {
+            assert_eq!(plain(uri), None, "{uri}");
+        }
+    }
 }

@@ -58,7 +58,7 @@ async fn invoke(
     request: Request,
 ) -> Result<Response, Fault> {
     let (parts, body) = request.into_parts();
-    body::check_json(&parts.headers)?;
+    body::check_call(&parts.headers)?;
     let text = body::read(&calling.shared.intake, peer.ip(), body, MOST_BYTES).await?;
     let Invoke { slug, input, quote_id, stream } =
         body::verbatim::<Invoke<Verbatim>, Invoke<IgnoredAny>>(&text, Code::InvalidMember).await?;
@@ -66,7 +66,7 @@ async fn invoke(
     let streamed = stream || sse::wanted(&parts.headers);
     let offered = calling.shared.limits.observed(peer.ip(), offered(&parts.headers));
     let input = Input::Body(input.map(Bytes::from).unwrap_or_default());
-    let (live, by) = match called(&calling, &parts.headers, &slug, streamed).await {
+    let (live, by, streamed) = match called(&calling, &parts.headers, &slug, streamed).await {
         Ok(called) => called,
         Err(refused) => {
             let asked = Asked { slug: &slug, method: "POST", query: parts.uri.query(), input, offered, from: network(peer.ip()) };
@@ -90,14 +90,16 @@ fn named(member: Option<String>, header: Option<String>) -> Result<Option<String
     }
 }
 
-/// The tool, if its answer can be told in this way.
-async fn called(calling: &Calling, headers: &HeaderMap, slug: &str, streamed: bool) -> Result<(Arc<Live>, CalledBy), Fault> {
+/// The tool, if its answer can be told in this way, and whether it is streamed: that of a long-running tool is, to a caller who takes
+/// streams.
+async fn called(calling: &Calling, headers: &HeaderMap, slug: &str, streamed: bool) -> Result<(Arc<Live>, CalledBy, bool), Fault> {
     let (live, by) = calling.shared.callers.called(&calling.calls, headers, slug).await?;
+    let streamed = streamed || sse::taken(headers) && live.endpoint.long_running(calling.long_running_ms);
     if !streamed && live.endpoint.long_running(calling.long_running_ms) {
         let message = format!("`{slug}` may run for {} ms: its answer is streamed", live.endpoint.limits.wall_ms);
         return Err(Fault::new(Code::StreamingRequired, message).hint("send `\"stream\": true` or `Accept: text/event-stream`"));
     }
-    Ok((live, by))
+    Ok((live, by, streamed))
 }
 
 async fn with_receipt(calling: &Calling, done: &Done) -> Result<Response, Fault> {

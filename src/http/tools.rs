@@ -8,7 +8,7 @@ use std::{
 use axum::{
     body::Body,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderMap, Method, StatusCode, Uri, header, request::Parts},
+    http::{HeaderMap, Method, StatusCode, Uri, request::Parts, uri::PathAndQuery},
     response::{IntoResponse, Response},
 };
 use serde_json::json;
@@ -24,7 +24,7 @@ use super::{
     stream,
 };
 use crate::{
-    call::{Asked, Call, CallError, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
+    call::{Asked, Call, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
     front::{Code, Fault, body, bought, network, offered, quote, sse},
     money::{Offered, Way},
     tool::CatalogForm,
@@ -168,12 +168,7 @@ async fn paid_input(calling: &Calling, peer: IpAddr, offered: &Offered, parts: &
 }
 
 async fn body_input(calling: &Calling, peer: IpAddr, limits: &Limits, headers: &HeaderMap, body: Body) -> Result<Input, Fault> {
-    if let Some(value) = headers.get(header::CONTENT_TYPE) {
-        let media = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        if media != "application/json" && !media.ends_with("+json") {
-            return Err(CallError::UnsupportedMediaType(media).into());
-        }
-    }
+    body::check_call(headers)?;
     let limit = usize::try_from(limits.input_bytes).unwrap_or(usize::MAX);
     Ok(Input::Body(body::read(&calling.shared.intake, peer, body, limit).await?))
 }
@@ -192,5 +187,7 @@ pub(super) fn request_head(
     headers: &HeaderMap,
 ) -> RequestHead {
     let (headers, query) = (RequestHead::shown(headers), query.into_iter().collect());
-    RequestHead { method, url: format!("{}{uri}", calling.base_url), path: uri.path().to_owned(), query, headers }
+    // Over HTTP/2, and in absolute form, the URI has a host as well: the caller's word for it.
+    let below = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    RequestHead { method, url: format!("{}{below}", calling.base_url), path: uri.path().to_owned(), query, headers }
 }

@@ -1,9 +1,8 @@
 //! The forms of an answer that a client takes, and what else of a request its message does not say to rmcp.
 
-use axum::{
-    body::Bytes,
-    http::{HeaderMap, header},
-};
+use axum::{body::Bytes, http::HeaderMap};
+
+use crate::front::accept;
 
 /// Mark of a request whose answer cannot be a stream, and so has nothing but the result in it.
 #[derive(Debug, Clone, Copy)]
@@ -24,22 +23,9 @@ pub(super) enum Accepted {
 impl Accepted {
     /// `None` when it is neither. No header at all, and wildcards, take both.
     pub(super) fn by(headers: &HeaderMap) -> Option<Self> {
-        let (mut json, mut events, mut any) = (false, false, false);
-        for value in headers.get_all(header::ACCEPT) {
-            any = true;
-            for part in value.to_str().unwrap_or_default().split(',') {
-                let mut words = part.split(';').map(str::trim);
-                let media = words.next().unwrap_or_default();
-                let is = |names: &[&str]| names.iter().any(|name| media.eq_ignore_ascii_case(name));
-                if words.any(|word| matches!(word.replace(' ', "").as_str(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")) {
-                    continue;
-                }
-                json |= is(&["application/json", "application/*", "*/*"]);
-                events |= is(&["text/event-stream", "text/*", "*/*"]);
-            }
-        }
+        let takes = |media_type| accept::weight(headers, media_type).is_none_or(|weight| weight > 0.0);
+        let (json, events) = (takes("application/json"), takes("text/event-stream"));
         match (json, events) {
-            _ if !any => Some(Self::Both),
             (true, true) => Some(Self::Both),
             (true, false) => Some(Self::JsonOnly),
             (false, true) => Some(Self::EventsOnly),
@@ -50,7 +36,7 @@ impl Accepted {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
+    use axum::http::{HeaderValue, header};
 
     use super::*;
 
@@ -76,6 +62,7 @@ mod tests {
         assert_eq!(takes(&["text/event-stream", "application/json"]), "both");
         assert_eq!(takes(&["text/event-stream"]), "events");
         assert_eq!(takes(&["text/event-stream, application/json;q=0"]), "events");
+        assert_eq!(takes(&["*/*, text/event-stream;q=0"]), "json");
         assert_eq!(takes(&["text/html"]), "neither");
     }
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     catalog::{Form, MakeForm, Shown},
     money::{Gate, WireVersion},
-    tool::{Availability, Touches, nests, takes_objects},
+    tool::{Availability, Touches, portable, takes_objects},
 };
 
 /// The front's own tool that finds others by words.
@@ -136,8 +136,8 @@ fn annotations(live: &Shown) -> ToolAnnotations {
 
 /// The root must be of type `object`: strict clients refuse the whole list otherwise.
 fn input_schema(schema: &Value) -> Option<JsonObject> {
-    let mut object = match schema {
-        Value::Object(schema) => schema.clone(),
+    let mut object = match portable(schema, "#") {
+        Value::Object(schema) => schema,
         Value::Bool(true) => JsonObject::new(),
         _ => return None,
     };
@@ -155,21 +155,18 @@ fn names_headers(schema: &Value) -> bool {
 }
 
 /// The schema of structured results. For a paid tool it also takes a challenge, because some clients hold one against
-/// it even where `isError` is set. `None` where a result may be no JSON, or where the schema's references would not
-/// survive being nested.
+/// it even where `isError` is set. `None` where a result may be no JSON.
 fn output_schema(live: &Shown) -> Option<JsonObject> {
-    let mut schema = live.endpoint.output_schema.as_object().filter(|schema| !schema.is_empty())?.clone();
-    if live.endpoint.most_usd().is_zero() {
+    let schema = &live.endpoint.output_schema;
+    schema.as_object().filter(|schema| !schema.is_empty())?;
+    let is_free = live.endpoint.most_usd().is_zero();
+    let Value::Object(mut schema) = portable(schema, if is_free { "#" } else { "#/anyOf/0" }) else { return None };
+    if is_free {
         return Some(schema);
     }
-    if !nests(&Value::Object(schema.clone())) {
-        return None;
-    }
     let mut both = JsonObject::new();
-    for shared in ["$schema", "$defs", "definitions"] {
-        if let Some(value) = schema.remove(shared) {
-            both.insert(shared.to_owned(), value);
-        }
+    if let Some(dialect) = schema.shift_remove("$schema") {
+        both.insert("$schema".to_owned(), dialect);
     }
     let challenge = json!({
         "type": "object",

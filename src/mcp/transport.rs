@@ -37,6 +37,7 @@ use crate::{
     base::aside::{aside, begun_aside},
     catalog::Live,
     front::{Code, Document, Door, Fault, body, names, peer},
+    tool::not_json,
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.
@@ -89,6 +90,9 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = "answers are `application/json` or `text/event-stream`";
         return Fault::new(Code::NotAcceptable, message).into_response();
     };
+    if let Err(refused) = body::check_call(&parts.headers) {
+        return refused.into_response();
+    }
     let body = match body::read(&transport.front.services.shared.intake, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
         Ok(body) => body,
         Err(unread) => return unread.into_response(),
@@ -234,7 +238,7 @@ fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&Hea
     let id = message.as_ref().ok().and_then(id_of);
     let (status, error) = match status {
         StatusCode::UNSUPPORTED_MEDIA_TYPE if !said.starts_with("Unsupported Media Type") => {
-            (StatusCode::BAD_REQUEST, unreadable(message.as_ref()))
+            (StatusCode::BAD_REQUEST, unreadable(body, message.as_ref()))
         }
         StatusCode::BAD_REQUEST if said.contains("MCP-Protocol-Version") => {
             let asked = asked.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).unwrap_or_default();
@@ -253,10 +257,10 @@ fn in_json_rpc(status: StatusCode, said: &[u8], body: &Bytes, asked: Option<&Hea
 }
 
 /// Why a body is no JSON-RPC message.
-fn unreadable(message: Result<&Value, &serde_json::Error>) -> ErrorData {
+fn unreadable(body: &[u8], message: Result<&Value, &serde_json::Error>) -> ErrorData {
     let why = match message {
         Err(error) => {
-            let fault = Fault::new(Code::InvalidJson, format!("body is not JSON: {error}"));
+            let fault = Fault::new(Code::InvalidJson, format!("body is not JSON: {}", not_json(body, error)));
             return told_as(ErrorCode::PARSE_ERROR, &fault);
         }
         Ok(Value::Array(members)) if members.is_empty() => "a batch has at least one member",

@@ -316,7 +316,7 @@ impl Gate {
                 // It may have been spent by a twin that was faster than the facilitator.
                 return match self.seen(&id, &digest, request).await? {
                     Some(seen) => Ok(seen.into()),
-                    None => Err(Refusal::Invalid { reason, message }),
+                    None => Err(Refusal::Invalid { message: with_flaw(message, &reason, &payment), reason }),
                 };
             }
             Verdict::Unavailable(why) => {
@@ -493,5 +493,13 @@ impl Drop for Admission {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { gate.give_back(&id, &record).await });
         }
+    }
+}
+
+/// Why a payment was refused, with what no token takes of the form of its signature where that is the reason.
+fn with_flaw(message: String, reason: &str, payment: &Payment) -> String {
+    match payment.signed.flaw_of_form().filter(|_| reason.ends_with("signature")) {
+        Some(flaw) => format!("{message}: {flaw}"),
+        None => message,
     }
 }

@@ -5,7 +5,13 @@
 //! refuses is only what is sure to cost too much: its author then reads the limit, and where in the schema it is passed.
 
 mod bound;
+mod keyword;
 mod nest;
+mod pattern;
+mod pointer;
+mod portable;
+mod reference;
+mod text;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -13,7 +19,11 @@ use tollhouse_protocol::{FAILED, STRUCTURED, Schemas, are_blocks};
 
 pub use self::{
     bound::{SchemaError, bound, depth},
+    keyword::any_schema,
     nest::nests,
+    pattern::{check_patterns, looks_around},
+    portable::portable,
+    text::TextReader,
 };
 pub use tollhouse_protocol::Problem;
 

@@ -27,6 +27,20 @@ impl Unreadable {
     }
 }
 
+/// Why a text that somebody sent is not JSON, and where, by the `error` of reading it.
+#[must_use]
+pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
+    if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
+        return "it is UTF-16 or UTF-32, and JSON is sent as UTF-8 (RFC 8259, 8.1)".to_owned();
+    }
+    let place = format!("at line {} column {}", error.line(), error.column());
+    match Unreadable::why(text) {
+        Unreadable::Surrogate => format!("a text has half of a surrogate pair, such as `\\ud83d` alone, which is not Unicode, {place}"),
+        Unreadable::Number => format!("a number is larger than 1.8e308 {place}"),
+        Unreadable::NotJson => error.to_string(),
+    }
+}
+
 /// Whether an escape in JSON stands for half of a pair, with no other half beside it.
 fn has_half_a_pair(json: &[u8]) -> bool {
     let (mut at, mut high) = (0, false);
@@ -77,6 +91,22 @@ mod tests {
         ] {
             assert!(serde_json::from_str::<Value>(json).is_err(), "{json}");
             assert_eq!(Unreadable::why(json.as_bytes()), why, "{json}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_what_is_wrong_and_where() {
+        for (text, word) in [
+            (&br#"{"t":"\ud83d"}"#[..], "surrogate"),
+            (br#"{"\udc00":1}"#, "surrogate"),
+            (br#"{"a": 1e999}"#, "1.8e308"),
+            (b"\xff\xfe{\0}\0", "UTF-16"),
+            (b"{\0}\0", "UTF-16"),
+            (b"{oops", "line 1 column"),
+        ] {
+            let error = serde_json::from_slice::<Value>(text).unwrap_err();
+            let why = not_json(text, &error);
+            assert!(why.contains(word), "{why}");
         }
     }
 }

@@ -6,10 +6,10 @@
 //! Whether a value fits is one question and why it does not another, which may take far longer: it has bounds of its own,
 //! beyond which the answer is no and nothing else.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::LazyLock};
 
 use bytes::Bytes;
-use jsonschema::{PatternOptions, ReferencingError, ValidationError, Validator, error::ValidationErrorKind};
+use jsonschema::{PatternOptions, ReferencingError, ValidationError, ValidationOptions, Validator, error::ValidationErrorKind};
 use regex_syntax::ast::ErrorKind;
 use serde_json::Value;
 use tollhouse_protocol::{FAILED, Limits, MAX_PROBLEMS, Problem, ReplyBody, STRUCTURED, SchemaFault, Side, ToolReply, are_blocks};
@@ -21,6 +21,9 @@ const PATTERN_BYTES: usize = 1 << 20;
 
 /// Most memory that matching one regular expression may keep, in bytes.
 const PATTERN_CACHE_BYTES: usize = 256 << 10;
+
+/// Most steps back of a regular expression that looks around or back, for one text.
+const BACKTRACKS: usize = 100_000;
 
 /// Most processor time for listing why a value does not fit, in milliseconds.
 const LISTING_CPU_MS: u64 = 20;
@@ -48,6 +51,7 @@ impl Schemas {
         if !schemas.is_empty() {
             // What schemas themselves are held against is made once in a process, and is none of the bundle's memory.
             _ = compile(&Value::Bool(true));
+            [&UUID, &DURATION, &EMAIL].into_iter().for_each(|format| _ = LazyLock::force(format));
         }
         let one = |side| schemas.get(side).map(|text| within(budget, limits, side, || compile_text(side, text, limits))).transpose();
         Ok(Self { input: one(Side::Input)?, output: one(Side::Output)? })
@@ -112,15 +116,54 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Validator, 
     if !schema.is_object() && !schema.is_boolean() {
         return Err(fault("", "a schema is an object or a boolean".into()));
     }
-    compile(&schema).map_err(|error| fault(error.instance_path().as_str(), plain(&error).into()))
+    compile(&schema).map_err(|error| fault(error.instance_path().as_str(), older(&error).unwrap_or_else(|| plain(&error)).into()))
 }
 
+/// In linear time, unless a pattern looks around or back: those are matched by stepping back, a bounded number of times.
 fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
+    let linear = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
+    options().with_pattern_options(linear).build(schema).or_else(|error| {
+        let stepping = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
+        // What is wrong with a linear pattern is told best by its own engine.
+        options().with_pattern_options(stepping).build(schema).map_err(|_| error)
+    })
+}
+
+/// Formats are asserted in every draft, also those that came later.
+fn options() -> ValidationOptions<'static> {
+    let named = |text: &str| EMAIL.is_valid(&Value::from(text)) && !text.ends_with('>');
     jsonschema::options()
-        .with_pattern_options(PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES))
         .should_validate_formats(true)
+        .with_format("uuid", |text: &str| UUID.is_valid(&Value::from(text)))
+        .with_format("duration", |text: &str| DURATION.is_valid(&Value::from(text)))
+        .with_format("email", named)
         .offline()
-        .build(schema)
+}
+
+/// The formats of the newest draft that older ones have not, or have otherwise.
+static UUID: LazyLock<Validator> = LazyLock::new(|| of_format("uuid"));
+static DURATION: LazyLock<Validator> = LazyLock::new(|| of_format("duration"));
+static EMAIL: LazyLock<Validator> = LazyLock::new(|| of_format("email"));
+
+fn of_format(name: &str) -> Validator {
+    let options = jsonschema::options().should_validate_formats(true);
+    options.build(&serde_json::json!({ "type": "string", "format": name })).expect("it is a schema")
+}
+
+/// Why a schema is none, where it was one in an older draft.
+fn older(error: &ValidationError<'_>) -> Option<String> {
+    let keyword = error.instance_path().as_str().rsplit('/').next().map(str::to_owned)?;
+    match (keyword.as_str(), error.instance().as_ref()) {
+        ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(_)) => Some(format!(
+            "`{keyword}` is a number; a boolean is draft-04's: write the bound itself, or say `\"$schema\": \"http://json-schema.org/draft-04/schema#\"`"
+        )),
+        ("items", Value::Array(_)) => Some(
+            "`items` is one schema in draft 2020-12; a list of schemas is called `prefixItems` there, or say the `$schema` of an older draft"
+                .to_owned(),
+        ),
+        ("required", Value::Bool(_)) => Some("`required` is a list of names, beside `properties`; a boolean is draft-03's".to_owned()),
+        _ => None,
+    }
 }
 
 fn parse(json: &[u8]) -> Result<Value, Vec<Problem>> {
@@ -175,23 +218,23 @@ fn plain(error: &ValidationError<'_>) -> String {
             format!("`$ref` leads to `{uri}`, which is not in this schema; put it under `$defs`")
         }
         ValidationErrorKind::Format { format } if format == "regex" => misfit_of_pattern(error.instance().as_str().unwrap_or_default()),
+        ValidationErrorKind::BacktrackLimitExceeded { .. } => {
+            format!("matching the regular expression took more than {BACKTRACKS} steps back, so the value counts as not matching")
+        }
         _ => error.masked_with("the value").to_string(),
     }
 }
 
-/// Why a pattern is none that can be used. The engine itself tells only that it is none.
+/// Why a pattern cannot be used. The engine itself says only that it cannot.
 fn misfit_of_pattern(pattern: &str) -> String {
-    let engine = "regular expressions are matched in linear time here";
+    let too_large =
+        || format!("the regular expression takes more than {PATTERN_BYTES} bytes once compiled; repeat less in it, or less often");
     let why = match regex_syntax::parse(pattern) {
-        Ok(_) if !is_ecmascript(pattern) => "it is none of ECMAScript's".to_owned(),
-        Ok(_) => {
-            return format!("the regular expression takes more than {PATTERN_BYTES} bytes once compiled; repeat less in it, or less often");
-        }
+        Ok(_) if !is_ecmascript(pattern) => "the engine that matches it here does not know all of it".to_owned(),
+        Ok(_) => return too_large(),
         Err(regex_syntax::Error::Parse(error)) => match error.kind() {
-            ErrorKind::UnsupportedLookAround => {
-                return format!("`(?=`, `(?!`, `(?<=` and `(?<!` cannot be used: {engine}, without lookaround");
-            }
-            ErrorKind::UnsupportedBackreference => return format!("`\\1` and the like cannot be used: {engine}, without backreferences"),
+            // Such patterns are matched by stepping back; this one is too large for that, too.
+            ErrorKind::UnsupportedLookAround | ErrorKind::UnsupportedBackreference => return too_large(),
             other => other.to_string(),
         },
         Err(regex_syntax::Error::Translate(error)) => error.kind().to_string(),

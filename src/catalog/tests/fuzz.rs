@@ -63,6 +63,11 @@ fn what_a_schema_costs_is_counted_alike_however_it_is_written() {
         let bound = tool::bound(&schema);
         assert_eq!(bound, tool::bound(&serde_json::from_str(&schema.to_string()).unwrap()));
         _ = tool::check_headers(&schema);
+        if bound.is_ok() {
+            let told = tool::portable(&schema, "#");
+            assert_eq!(tool::portable(&told, "#"), told, "a copy needs no other: {schema}");
+            _ = tool::check_patterns(&schema);
+        }
         if let Err(error) = bound {
             assert!(error.pointer.is_empty() || error.pointer.starts_with('/'), "{error:?}");
         }

@@ -66,8 +66,8 @@ impl Tool {
         };
         let body = shipped::body(&given).map_err(|why| wrong(unread(&text, response.as_deref()), why))?;
         let Value::Object(mut body) = body else { return Err(wrong(Place::file("tool.json"), "it is no object".to_owned())) };
-        let answers = body.remove("handler");
-        body.remove("safetyAttestation");
+        let answers = body.shift_remove("handler");
+        body.shift_remove("safetyAttestation");
         let at = |pointer: &str| Place::of_byte("tool.json", &text, find(&text, pointer).0);
         let slug = body
             .get("slug")

@@ -28,6 +28,10 @@ impl IntoResponse for Fault {
         response.extensions_mut().insert(code);
         let headers = response.headers_mut();
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if code == Code::UnsupportedMediaType {
+            // RFC 9110, 15.5.16: no coding is taken.
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         if let Some(seconds) = self.retry_after_secs() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }

@@ -105,7 +105,7 @@ fn a_v1_challenge_has_all_that_the_strictest_client_checks() {
 }
 
 #[test]
-fn a_header_stays_under_8_kb_whatever_the_tool_says_of_itself() {
+fn a_header_fits_a_stock_proxy_whatever_the_tool_says_of_itself() {
     let mut huge = terms();
     let properties: serde_json::Map<_, _> = (0..5_000).map(|n| (format!("field-{n}"), json!({ "type": "string" }))).collect();
     huge.input_schema = Arc::new(json!({ "type": "object", "properties": properties }));
@@ -113,11 +113,12 @@ fn a_header_stays_under_8_kb_whatever_the_tool_says_of_itself() {
     huge.description = "\u{1}漢\"".repeat(5_000);
     huge.tags = ["", "x".repeat(33).as_str(), "kanji 漢", "a\nb", "one", "two", "three", "four", "five", "six"].map(str::to_owned).to_vec();
     let challenge = challenged(&huge, Way::Post, &"why ".repeat(10_000));
-    assert!(challenge.v2_header.len() <= 8 << 10, "{}", challenge.v2_header.len());
+    assert!(challenge.v2_header.len() <= 3_400, "{}", challenge.v2_header.len());
     let v2 = decoded(&challenge);
     assert!(v2["extensions"]["payment-identifier"].is_object());
     assert_eq!(v2["resource"]["tags"], json!(["one", "two", "three", "four", "five"]));
-    assert_eq!(v2["resource"]["description"].as_str().unwrap().chars().count(), 500);
+    assert_eq!(v2["resource"]["description"].as_str().unwrap().chars().count(), 100);
+    assert_eq!(challenge.v1["paymentRequired"]["resource"]["description"].as_str().unwrap().chars().count(), 500);
     assert!(v2["error"].as_str().unwrap().len() <= 500);
 }
 
@@ -224,7 +225,8 @@ fn a_payment_names_exactly_what_was_asked_for() {
         ("/accepted/extra/version", json!("1")),
         ("/accepted/extra", json!({ "name": "USDC", "version": "2", "paymentFlow": "upfront" })),
         ("/resource/url", json!("https://tools.example/tools/cheaper")),
-        ("/resource/url", json!("https://tools.example/tools/sum-up/")),
+        ("/resource/url", json!("https://tools.example/tools/SUM-UP")),
+        ("/resource/url", json!("https://tools.example/tools/sum-up?a=1")),
         ("/resource/url", json!(["https://tools.example/tools/sum-up"])),
     ] {
         let mut payload = paid();
@@ -250,6 +252,82 @@ fn what_a_client_may_add_is_accepted() {
 }
 
 #[test]
+fn addresses_and_urls_are_compared_as_what_they_name() {
+    let mut payload = paid();
+    for field in ["asset", "payTo"] {
+        let lower = payload["accepted"][field].as_str().unwrap().to_lowercase();
+        payload["accepted"][field] = json!(lower);
+    }
+    payload["resource"]["url"] = json!("https://TOOLS.example/tools/sum-up/");
+    let payment = decode(&payload).unwrap();
+    assert_eq!(payment.payload["accepted"]["asset"], payment.requirements["asset"], "a facilitator gets the spelling that was asked for");
+    assert_eq!(payment.payload["accepted"]["payTo"], payment.requirements["payTo"]);
+}
+
+#[test]
+fn a_header_is_base64_of_either_alphabet_padded_or_not() {
+    use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+    let mut payload = paid();
+    // Bytes whose base64 has `+` and `/`.
+    payload["more"] = json!("???>>>ÿÿÿ~~~");
+    for spaces in 0..3 {
+        let text = format!("{}{payload}", " ".repeat(spaces));
+        for header in [STANDARD.encode(&text), STANDARD_NO_PAD.encode(&text), URL_SAFE.encode(&text), URL_SAFE_NO_PAD.encode(&text)] {
+            assert!(shown(WireVersion::V2, &header, &terms(), &config()).is_ok(), "{header}");
+        }
+    }
+    let marked = STANDARD.encode(format!("\u{feff}{payload}"));
+    assert!(shown(WireVersion::V2, &marked, &terms(), &config()).is_ok());
+}
+
+#[test]
+fn a_signature_with_v_0_or_1_is_settled_with_27_or_28() {
+    let mut payload = paid();
+    let usual = payload["payload"]["signature"].as_str().unwrap().to_owned();
+    let (rest, v) = usual.split_at(usual.len() - 2);
+    let small = format!("{rest}{}", if v == "1b" { "00" } else { "01" });
+    payload["payload"]["signature"] = json!(small);
+    let payment = decode(&payload).unwrap();
+    assert_eq!(payment.payload["payload"]["signature"], json!(usual), "as it is settled");
+    let (transfer, signature) = payment.transfer().unwrap();
+    assert!(signature == usual && payment.by_key(&transfer, signature));
+    // What no key signed may be a contract wallet's, whose last byte is its own.
+    payload["payload"]["authorization"]["validBefore"] = json!("99999999999");
+    assert_eq!(decode(&payload).unwrap().payload["payload"]["signature"], json!(small));
+}
+
+#[test]
+fn the_form_of_a_signature_that_no_token_takes_is_named() {
+    let payment = decode(&paid()).unwrap();
+    assert_eq!(payment.signed.flaw_of_form(), None);
+    let usual = paid()["payload"]["signature"].as_str().unwrap().to_owned();
+    for (signature, word) in [
+        (usual[..usual.len() - 2].to_owned(), "compact"),
+        (format!("{}1d", &usual[..usual.len() - 2]), "`v` is 29"),
+        (usual[2..].to_owned(), "0x"),
+        (format!("0x{}{}1b", &usual[2..66], "f".repeat(64)), "upper half"),
+        ("0x12".to_owned(), "1 bytes"),
+    ] {
+        let mut payload = paid();
+        payload["payload"]["signature"] = json!(signature);
+        let flaw = decode(&payload).unwrap().signed.flaw_of_form().unwrap();
+        assert!(flaw.contains(word), "{flaw}");
+    }
+}
+
+#[test]
+fn an_edit_of_words_and_examples_between_challenge_and_payment_refuses_nothing() {
+    let old = crate::money::Terms { input_schema: std::sync::Arc::new(json!({ "type": "object", "examples": [{ "a": 1 }] })), ..terms() };
+    let mut payload = paid();
+    payload["extensions"] = challenge(&old).v2["extensions"].clone();
+    payload["extensions"]["bazaar"]["info"]["description"] = json!("buy elsewhere");
+    let payment = decode(&payload).unwrap();
+    let told = &payment.payload["extensions"]["bazaar"];
+    assert_eq!(told["info"]["input"]["body"], json!({ "a": 1 }), "a facilitator gets what is said now");
+    assert!(!told.to_string().contains("elsewhere"), "{told}");
+}
+
+#[test]
 fn extensions_that_come_back_changed_are_refused() {
     let advertised = challenge(&terms()).v2["extensions"].clone();
     let mut payload = paid();
@@ -259,7 +337,8 @@ fn extensions_that_come_back_changed_are_refused() {
     assert!(decode(&payload).is_ok(), "appended to");
     for (pointer, other) in [
         ("/extensions/bazaar/info/input/method", json!("GET")),
-        ("/extensions/bazaar/info/output", json!(null)),
+        ("/extensions/bazaar/info/input/type", json!("mcp")),
+        ("/extensions/bazaar/info/input", json!({ "type": "mcp", "toolName": "another" })),
         ("/extensions/payment-identifier/info/required", json!(true)),
         ("/extensions/payment-identifier/info", json!({})),
         ("/extensions/payment-identifier", json!("yes")),

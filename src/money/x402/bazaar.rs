@@ -26,7 +26,24 @@ pub(super) enum Detail {
 
 impl Detail {
     /// The most first.
-    pub(super) const ALL: [Self; 3] = [Self::Full, Self::Input, Self::Short];
+    const ALL: [Self; 3] = [Self::Full, Self::Input, Self::Short];
+}
+
+/// The way in which the `input` of an entry says that a tool is asked; `None` for another tool's, and for what no entry says.
+pub(super) fn way_of(input: &Value, terms: &Terms) -> Option<Way> {
+    match (input["type"].as_str()?, input["method"].as_str()) {
+        ("http", Some("GET")) => input.get("queryParams").map(|_| Way::Get),
+        ("http", Some("POST")) => input.get("body").map(|_| Way::Post),
+        ("mcp", None) => (input["toolName"] == terms.slug.as_str()).then_some(Way::Mcp),
+        _ => None,
+    }
+}
+
+/// The entry with as much detail as fits in so many bytes; the shortest where none does.
+pub(super) fn entry_within(terms: &Terms, way: Way, bytes: usize) -> Value {
+    let mut entries = Detail::ALL.iter().map(|detail| entry(terms, way, *detail));
+    let fitting = entries.find(|entry| entry.to_string().len() <= bytes);
+    fitting.unwrap_or_else(|| entry(terms, way, Detail::Short))
 }
 
 /// The entry of a tool that is asked in this way.
@@ -112,9 +129,9 @@ fn embedded(schema: &Value, shared: &mut Map<String, Value>) -> Value {
         return json!({});
     }
     let mut inner = members.clone();
-    inner.remove("$schema");
+    inner.shift_remove("$schema");
     for name in definitions {
-        if let Some(definitions) = inner.remove(name) {
+        if let Some(definitions) = inner.shift_remove(name) {
             shared.insert(name.to_owned(), definitions);
         }
     }

@@ -93,10 +93,15 @@ impl Transfer {
     }
 }
 
-/// True when the key of an address signed a hash: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it.
+/// True when the key of an address signed a hash: 65 bytes, low `s` (EIP-2), `v` 27 or 28, as the tokens want it, or 0 or 1, as some
+/// hardware wallets write it.
 pub(super) fn signed_by(address: Address, signature: &str, hash: B256) -> bool {
-    let Some(bytes) = signature.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok()) else { return false };
-    if !matches!(bytes.last(), Some(27 | 28)) {
+    let Some(mut bytes) = bytes_of(signature) else { return false };
+    let Some(v) = bytes.last_mut() else { return false };
+    if *v < 2 {
+        *v += 27;
+    }
+    if !matches!(*v, 27 | 28) {
         return false;
     }
     let Ok(signature) = Signature::from_raw(&bytes) else { return false };
@@ -104,6 +109,37 @@ pub(super) fn signed_by(address: Address, signature: &str, hash: B256) -> bool {
         return false;
     }
     signature.recover_address_from_prehash(&hash).is_ok_and(|signer| signer == address)
+}
+
+/// A signature with `v` 27 or 28 where it has 0 or 1; `None` where there is nothing to change. Only for one that a key has made: in the
+/// signatures of contract wallets the last byte means something else.
+pub(super) fn with_usual_v(signature: &str) -> Option<String> {
+    let bytes = bytes_of(signature).filter(|bytes| bytes.len() == 65)?;
+    let v = match bytes.last()? {
+        0 => "1b",
+        1 => "1c",
+        _ => return None,
+    };
+    Some(format!("{}{v}", &signature[..signature.len() - 2]))
+}
+
+/// What of a signature's form a token refuses, in words; `None` where the form is fine or may be a contract wallet's.
+pub(super) fn flaw_of_form(signature: &str) -> Option<String> {
+    let Some(bytes) = bytes_of(signature) else { return Some("it is not hex with `0x`".to_owned()) };
+    match (bytes.len(), bytes.last()) {
+        (64, _) => Some("it is compact (EIP-2098); send 65 bytes: r, s and v".to_owned()),
+        (65, Some(v)) if !matches!(v, 0 | 1 | 27 | 28) => Some(format!("its `v` is {v}, not 27 or 28")),
+        (65, _) => {
+            let is_high = Signature::from_raw(&bytes).is_ok_and(|signature| signature.normalize_s().is_some());
+            is_high.then(|| "its `s` is in the upper half of the curve's order (EIP-2); send the order minus `s`, and the other `v`".to_owned())
+        }
+        (length, _) if length < 65 => Some(format!("it has {length} bytes, not 65")),
+        _ => None,
+    }
+}
+
+fn bytes_of(signature: &str) -> Option<Vec<u8>> {
+    hex::decode(signature.strip_prefix("0x")?).ok()
 }
 
 /// A number as every wire writes it: decimal digits, none of them a leading zero.

@@ -17,6 +17,12 @@ pub(in crate::money) const REPLAY_TOKEN: &str = "replay-token";
 /// All extensions that a challenge has.
 pub(in crate::money) const ALL: [&str; 4] = [PAYMENT_IDENTIFIER, REPLAY_TOKEN, OFFER_RECEIPT, BAZAAR];
 
+/// Whether a client has to name its payment.
+const NAME_REQUIRED: bool = false;
+
+/// Largest entry for directories that goes to a facilitator with a payment, in bytes.
+const MAX_ENTRY_BYTES: usize = 8 << 10;
+
 /// How much a challenge says: the most that fits in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Cut {
@@ -24,6 +30,8 @@ pub(super) enum Cut {
     None,
     /// No schema of what the tool answers.
     Output,
+    /// No schemas of what the extensions themselves look like, which are the same in every challenge.
+    Forms,
     /// No schemas of the tool's.
     Schemas,
     /// Nothing for directories.
@@ -38,23 +46,24 @@ impl Cut {
     /// What is left out first.
     pub(super) const FIRST: Self = Self::Output;
     /// What is left out, and what besides.
-    pub(super) const MORE: [Self; 5] = [Self::FIRST, Self::Schemas, Self::Directories, Self::Description, Self::Offers];
+    pub(super) const MORE: [Self; 6] = [Self::FIRST, Self::Forms, Self::Schemas, Self::Directories, Self::Description, Self::Offers];
 }
 
 /// The extensions of a challenge, with its signed offers, if there are any, and a token that no other challenge has.
 pub(super) fn told(terms: &Terms, way: Way, offers: &[Value], token: Option<&str>, cut: Cut) -> Value {
     let mut told = Map::new();
-    told.insert(PAYMENT_IDENTIFIER.to_owned(), payment_identifier());
+    let form = |of: fn() -> Value| if cut < Cut::Forms { of() } else { json!({ "type": "object" }) };
+    told.insert(PAYMENT_IDENTIFIER.to_owned(), json!({ "info": { "required": NAME_REQUIRED }, "schema": form(name_schema) }));
     if let Some(token) = token {
-        told.insert(REPLAY_TOKEN.to_owned(), json!({ "info": { "token": token }, "schema": token_schema() }));
+        told.insert(REPLAY_TOKEN.to_owned(), json!({ "info": { "token": token }, "schema": form(token_schema) }));
     }
     if !offers.is_empty() && cut < Cut::Offers {
-        told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": offers_schema() }));
+        told.insert(OFFER_RECEIPT.to_owned(), json!({ "info": { "offers": offers }, "schema": form(offers_schema) }));
     }
     if cut < Cut::Directories {
         let detail = match cut {
             Cut::None => Detail::Full,
-            Cut::Output => Detail::Input,
+            Cut::Output | Cut::Forms => Detail::Input,
             Cut::Schemas | Cut::Directories | Cut::Description | Cut::Offers => Detail::Short,
         };
         told.insert(BAZAAR.to_owned(), bazaar::entry(terms, way, detail));
@@ -75,15 +84,13 @@ pub(super) fn token_of(payload: &Value) -> Option<&str> {
     ((16..=128).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))).then_some(token)
 }
 
-/// What was told of an extension must stand in what came back of it. Offers are signed anew all the time: which of them came back
-/// says nothing.
+/// Holds what came back of the extensions against what they say of this tool. Offers are signed again all the time: which of them came
+/// back says nothing. Nor do descriptions, schemas and examples: their edit between a challenge and its payment changes nothing that is
+/// paid for.
 pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
-    let kept = |name: &str, told: &Value| match told["info"].as_object() {
-        Some(info) => info.iter().all(|(key, value)| &echoed[name]["info"][key] == value),
-        None => true,
-    };
     let changed = |name: &str| Refusal::invalid("extension_echo_mismatch", format!("extension `{name}` came back changed"));
-    if !echoed[PAYMENT_IDENTIFIER].is_null() && !kept(PAYMENT_IDENTIFIER, &payment_identifier()) {
+    let required = &echoed[PAYMENT_IDENTIFIER]["info"]["required"];
+    if !echoed[PAYMENT_IDENTIFIER].is_null() && *required != NAME_REQUIRED {
         return Err(changed(PAYMENT_IDENTIFIER));
     }
     if !echoed[REPLAY_TOKEN].is_null() && token_of(&json!({ "extensions": echoed })).is_none() {
@@ -92,27 +99,28 @@ pub(super) fn check_echo(echoed: &Value, terms: &Terms) -> Result<(), Refusal> {
     if !echoed[OFFER_RECEIPT].is_null() && !echoed[OFFER_RECEIPT]["info"]["offers"].is_array() {
         return Err(changed(OFFER_RECEIPT));
     }
-    if !echoed[BAZAAR].is_null() {
-        let mut entries = Way::ALL.iter().flat_map(|way| Detail::ALL.map(|detail| (*way, detail)));
-        if !entries.any(|(way, detail)| kept(BAZAAR, &bazaar::entry(terms, way, detail))) {
-            return Err(changed(BAZAAR));
-        }
+    if !echoed[BAZAAR].is_null() && bazaar::way_of(&echoed[BAZAAR]["info"]["input"], terms).is_none() {
+        return Err(changed(BAZAAR));
     }
     Ok(())
 }
 
-fn payment_identifier() -> Value {
+/// Replaces the tool's entry for directories in an echo by what is said of it now: who pays does not say what others list.
+pub(super) fn renew_echo(echoed: &mut Value, terms: &Terms) {
+    if let Some(way) = bazaar::way_of(&echoed[BAZAAR]["info"]["input"], terms) {
+        echoed[BAZAAR] = bazaar::entry_within(terms, way, MAX_ENTRY_BYTES);
+    }
+}
+
+fn name_schema() -> Value {
     json!({
-        "info": { "required": false },
-        "schema": {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "type": "object",
-            "properties": {
-                "required": { "type": "boolean" },
-                "id": { "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" },
-            },
-            "required": ["required"],
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "required": { "type": "boolean" },
+            "id": { "type": "string", "minLength": 16, "maxLength": 128, "pattern": "^[A-Za-z0-9_-]+$" },
         },
+        "required": ["required"],
     })
 }
 

@@ -3,9 +3,13 @@
 use std::sync::OnceLock;
 
 use alloy_primitives::Address;
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use url::Url;
 
 use super::{
     eip3009::Transfer,
@@ -66,8 +70,10 @@ impl Shown {
         let payload: Value = if header.trim_start().starts_with('{') {
             serde_json::from_str(header).map_err(|error| malformed(format!("payment is not JSON: {error}")))?
         } else {
-            let bytes = STANDARD.decode(header.trim()).map_err(|_| malformed("payment header is not base64"))?;
-            serde_json::from_slice(&bytes).map_err(|error| malformed(format!("payment is not JSON: {error}")))?
+            let bytes = decode(header.trim()).ok_or_else(|| malformed("payment header is not base64"))?;
+            // Some clients write a byte order mark.
+            let json = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&bytes);
+            serde_json::from_slice(json).map_err(|error| malformed(format!("payment is not JSON: {error}")))?
         };
         let wanted = match version {
             WireVersion::V1 => 1,
@@ -77,10 +83,16 @@ impl Shown {
             return Err(Refusal::invalid("invalid_x402_version", format!("this header takes x402Version {wanted}")));
         }
         let client_id = client_id(&payload)?;
-        let exact = match version {
+        let mut payload = payload;
+        let mut exact = match version {
             WireVersion::V1 => Exact::read(&payload, &payload["network"], None),
             WireVersion::V2 => Exact::read(&payload, &payload["accepted"]["network"], Some(&payload["accepted"]["asset"])),
         };
+        if let Ok(exact) = &mut exact
+            && let Some(signature) = exact.signed.set_usual_v(exact.asset)
+        {
+            payload["payload"]["signature"] = json!(signature);
+        }
         Ok(Self { version, payload, client_id, exact })
     }
 
@@ -106,19 +118,44 @@ impl Shown {
 
     /// The payment, if it is one of those that `accepts` asks for: the entries of the challenge for `terms`, in its version of the wire.
     pub(in crate::money) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
-        let Self { version, payload, client_id, exact } = self;
+        let Self { version, mut payload, client_id, exact } = self;
         let asset = exact.as_ref().ok().map(|exact| exact.asset.address);
         let requirements = nearest(accepts, &payload, version, asset).ok_or_else(|| {
             let message = "this tool is not paid with x402 here at the moment; developer credit pays it";
             Refusal::invalid("invalid_payment_requirements", message)
         })?;
         match version {
-            WireVersion::V2 => match_v2(&payload, &requirements, terms)?,
+            WireVersion::V2 => {
+                match_v2(&payload, &requirements, terms)?;
+                // Facilitators may compare addresses letter by letter.
+                for field in ["asset", "payTo"] {
+                    payload["accepted"][field] = requirements[field].clone();
+                }
+                if let Some(echoed) = payload.get_mut("extensions") {
+                    extensions::renew_echo(echoed, terms);
+                }
+            }
             WireVersion::V1 => match_v1(&payload, &requirements)?,
         }
         let exact = exact?;
         exact.is_asked_for(&requirements)?;
         Ok(Payment::of(version, payload, requirements, client_id, exact))
+    }
+}
+
+/// The bytes of base64 in either alphabet, with or without padding: several clients send the one that is safe in URLs.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    let alphabet = if text.contains(['-', '_']) { alphabet::URL_SAFE } else { alphabet::STANDARD };
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    GeneralPurpose::new(&alphabet, config).decode(text).ok()
+}
+
+/// Whether two values are one: an address of an EVM network is, however its letters are written.
+fn is_same(given: &Value, wanted: &Value) -> bool {
+    let is_address = |text: &str| text.len() == 42 && text.starts_with("0x");
+    match (given, wanted) {
+        (Value::String(given), Value::String(wanted)) if is_address(wanted) => given.eq_ignore_ascii_case(wanted),
+        (given, wanted) => given == wanted,
     }
 }
 
@@ -136,7 +173,8 @@ fn nearest(accepts: Vec<Value>, payload: &Value, version: WireVersion, asset: Op
     };
     let likeness = |entry: &Value| {
         let network = entry["network"] == named["network"];
-        (network, network && asset.is_some() && entry["asset"].as_str() == asset, entry["scheme"] == named["scheme"])
+        let asset = network && asset.is_some_and(|asset| is_same(&json!(asset), &entry["asset"]));
+        (network, asset, entry["scheme"] == named["scheme"])
     };
     let most = accepts.iter().map(likeness).max()?;
     accepts.into_iter().find(|entry| likeness(entry) == most)
@@ -298,8 +336,8 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), 
     for (field, wanted) in requirements.as_object().into_iter().flatten() {
         let given = &accepted[field];
         let same = match wanted.as_object() {
-            Some(entries) => entries.iter().all(|(name, value)| &given[name] == value),
-            None => given == wanted,
+            Some(entries) => entries.iter().all(|(name, value)| is_same(&given[name], value)),
+            None => is_same(given, wanted),
         };
         if !same {
             return Err(mismatch(field));
@@ -310,10 +348,21 @@ fn match_v2(payload: &Value, requirements: &Value, terms: &Terms) -> Result<(), 
         return Err(Refusal::invalid("invalid_payment_requirements", "`accepted.extra.paymentFlow`: this tool settles after its work"));
     }
     let resource = &payload["resource"]["url"];
-    if !resource.is_null() && Way::ALL.iter().all(|way| *resource != *terms.resource(*way)) {
+    if !resource.is_null() && !resource.as_str().is_some_and(|url| Way::ALL.iter().any(|way| is_same_url(url, &terms.resource(*way)))) {
         return Err(Refusal::invalid("invalid_payment_requirements", "the payment names the `resource.url` of another tool"));
     }
     extensions::check_echo(&payload["extensions"], terms)
+}
+
+/// Whether two URLs are of one resource: a slash at the end of the path, and the letters of scheme and host, make no difference.
+fn is_same_url(one: &str, other: &str) -> bool {
+    let plain = |text: &str| {
+        let mut url = Url::parse(text).ok()?;
+        let path = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&path);
+        Some(url)
+    };
+    one == other || plain(one).is_some_and(|one| Some(one) == plain(other))
 }
 
 fn match_v1(payload: &Value, requirements: &Value) -> Result<(), Refusal> {

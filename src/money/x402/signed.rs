@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    eip3009::{Authorization, Transfer},
+    eip3009::{Authorization, Transfer, flaw_of_form, with_usual_v},
     permit2::{Permit, PermitAuthorization},
     svm,
 };
@@ -84,6 +84,31 @@ impl Signed {
             }
             Self::Permit { authorization, .. } => Asset::named(network, &authorization.permitted.token),
             Self::Transaction(transaction) => Asset::named(network, &transaction.mint),
+        }
+    }
+
+    /// Writes `v` as 27 or 28 where the payer's key signed and it is 0 or 1: tokens take no other. Answers the signature where it changed.
+    pub(super) fn set_usual_v(&mut self, asset: &Asset) -> Option<&str> {
+        let (signature, by_key) = match self {
+            Self::Transfer { authorization, signature } => {
+                let by_key = Transfer::parse(authorization).is_some_and(|transfer| transfer.signed_by_payer(signature, asset));
+                (signature, by_key)
+            }
+            Self::Permit { authorization, signature } => {
+                let by_key = Permit::parse(authorization).is_some_and(|permit| permit.signed_by_payer(signature, asset.network));
+                (signature, by_key)
+            }
+            Self::Transaction(_) => return None,
+        };
+        *signature = with_usual_v(signature).filter(|_| by_key)?;
+        Some(signature)
+    }
+
+    /// What of the signature's form no token takes, in words.
+    pub(in crate::money) fn flaw_of_form(&self) -> Option<String> {
+        match self {
+            Self::Transfer { signature, .. } | Self::Permit { signature, .. } => flaw_of_form(signature),
+            Self::Transaction(_) => None,
         }
     }
 

@@ -8,8 +8,12 @@ use serde_json::{Value, json};
 use super::extensions::{self, Cut};
 use crate::money::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
 
-/// Largest `PAYMENT-REQUIRED` header, in bytes: proxies cut longer ones.
-const MAX_HEADER_BYTES: usize = 8 << 10;
+/// Largest `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for the whole head of an answer, of which other headers take up to 600
+/// bytes, and 8 KiB for the payer's header, which is longer than the challenge.
+const MAX_HEADER_BYTES: usize = 3_400;
+
+/// Largest challenge over MCP as base64, in bytes: it passes through no header.
+const MAX_MCP_BYTES: usize = 8 << 10;
 
 /// Most tags of a resource, and the longest one, in characters (x402 v2, ResourceInfo).
 const MAX_TAGS: usize = 5;
@@ -63,9 +67,10 @@ impl Challenge {
             (v2, header)
         };
         let mut v1 = json!({ "x402Version": 1, "error": error, "accepts": accepts_v1 });
+        let most = if way == Way::Mcp { MAX_MCP_BYTES } else { MAX_HEADER_BYTES };
         let (mut v2, mut v2_header) = told(Cut::None);
         for cut in Cut::MORE {
-            if v2_header.len() <= MAX_HEADER_BYTES {
+            if v2_header.len() <= most {
                 break;
             }
             let whole = v2;

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::pointer::{decoded, escaped};
+
 /// Deepest nesting of a schema, in levels.
 const MAX_DEPTH: usize = 32;
 
@@ -250,24 +252,6 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         }
         pointer
     }
-}
-
-/// A member's name in a JSON Pointer.
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
-}
-
-/// A fragment without its percent-encoding.
-fn decoded(fragment: &str) -> String {
-    let bytes = fragment.as_bytes();
-    let (mut plain, mut place) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(&byte) = bytes.get(place) {
-        let digits = bytes.get(place + 1..place + 3).filter(|_| byte == b'%');
-        let code = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
-        plain.push(code.unwrap_or(byte));
-        place += if code.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&plain).into_owned()
 }
 
 /// Levels of arrays and objects in `value`. Recursion is bounded by serde_json's own limit of 128.

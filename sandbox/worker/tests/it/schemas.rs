@@ -105,6 +105,87 @@ fn results_are_held_against_their_schema_where_they_are_a_success_and_json() {
     assert_eq!(pointers(&problems), ["/structuredContent"]);
 }
 
+/// Whether input of this schema is accepted.
+fn fits(schema: &Value, value: &Value) -> bool {
+    let mut worker = blank(Some(schema.clone()), None);
+    worker.take_in(None).unwrap();
+    worker.work = Work::Check(Side::Input);
+    matches!(worker.call(value).outcome, Outcome::Returned(_))
+}
+
+#[test]
+fn formats_are_asserted_in_every_draft() {
+    let drafts = [
+        None,
+        Some("https://json-schema.org/draft/2020-12/schema"),
+        Some("https://json-schema.org/draft/2019-09/schema"),
+        Some("http://json-schema.org/draft-07/schema#"),
+        Some("http://json-schema.org/draft-06/schema#"),
+        Some("http://json-schema.org/draft-04/schema#"),
+    ];
+    for draft in drafts {
+        let mut worker = {
+            let mut schema = json!({ "properties": { "u": { "format": "uuid" }, "d": { "format": "duration" }, "m": { "format": "email" } } });
+            if let Some(draft) = draft {
+                schema["$schema"] = json!(draft);
+            }
+            blank(Some(schema), None)
+        };
+        worker.take_in(None).unwrap();
+        worker.work = Work::Check(Side::Input);
+        for (value, right) in [
+            (json!({ "u": "2eb8aa08-aa98-11ea-b4aa-73b441d16380", "d": "P1DT12H", "m": "bob@example.com" }), true),
+            (json!({ "u": 1, "d": null, "m": [] }), true),
+            (json!({ "u": "2eb8aa08aa9811eab4aa73b441d16380" }), false),
+            (json!({ "d": "1 day" }), false),
+            (json!({ "m": "Bob <bob@example.com>" }), false),
+            (json!({ "m": "bob" }), false),
+            (json!({ "m": "bob@localhost" }), true),
+        ] {
+            assert_eq!(matches!(worker.call(&value).outcome, Outcome::Returned(_)), right, "{draft:?} {value}");
+        }
+    }
+}
+
+#[test]
+fn patterns_that_look_around_are_matched_within_their_bound() {
+    let zod = "^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$";
+    let password = "^(?=.*\\d)(?=.*[a-z]).{8,}$";
+    for (pattern, text, right) in [
+        (zod, "bob@example.com", true),
+        (zod, ".bob@example.com", false),
+        (zod, "b..b@example.com", false),
+        (password, "abcdefg1", true),
+        (password, "abcdefgh", false),
+        ("^(?!admin$)[a-z]+$", "admin", false),
+        ("^(?!admin$)[a-z]+$", "user", true),
+        ("(?<=a)b", "ab", true),
+        ("(?<=a)b", "cb", false),
+        ("^(a|b)\\1$", "aa", true),
+        ("^(a|b)\\1$", "ab", false),
+    ] {
+        assert_eq!(fits(&json!({ "pattern": pattern }), &json!(text)), right, "{pattern} {text}");
+    }
+    let mut worker = blank(Some(json!({ "pattern": "^(?=(a+)+$)(a|aa)+\\1b$" })), None);
+    worker.take_in(None).unwrap();
+    worker.work = Work::Check(Side::Input);
+    let problems = unfit(worker.call(&json!("a".repeat(2_000))).outcome, Side::Input);
+    assert!(problems[0].message.contains("steps back"), "{problems:?}");
+}
+
+#[test]
+fn what_an_older_draft_has_is_told_with_what_replaced_it() {
+    for (schema, pointer, word) in [
+        (json!({ "properties": { "a": { "items": [{}] } } }), "/properties/a/items", "prefixItems"),
+        (json!({ "minimum": 1, "exclusiveMinimum": true }), "/exclusiveMinimum", "draft-04"),
+        (json!({ "properties": { "a": { "required": true } } }), "/properties/a/required", "list of names"),
+    ] {
+        let mut worker = blank(Some(schema), None);
+        let Err(LoadFault::Schema(fault)) = worker.take_in(None) else { panic!("it is refused") };
+        assert!(fault.pointer == pointer && fault.message.contains(word), "{fault:?}");
+    }
+}
+
 #[test]
 fn a_bundle_without_a_handler_only_checks() {
     let mut worker = blank(Some(json!({ "type": "string" })), Some(json!({ "type": "integer" })));

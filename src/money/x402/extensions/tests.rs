@@ -7,7 +7,7 @@ fn what_is_cut_is_left_out_and_nothing_else() {
         let told = told(&terms(), Way::Post, &[json!({ "format": "jws" })], new_token().as_deref(), cut);
         ALL.map(|name| told[name].is_object())
     };
-    for cut in [Cut::None, Cut::Output, Cut::Schemas] {
+    for cut in [Cut::None, Cut::Output, Cut::Forms, Cut::Schemas] {
         assert_eq!(names(cut), [true; 4], "{cut:?}");
     }
     for cut in [Cut::Directories, Cut::Description] {

@@ -1,0 +1,77 @@
+//! The media types that a client takes (RFC 9110, 12.5.1).
+
+use axum::http::{HeaderMap, header};
+
+/// The weight of a media type such as `text/event-stream`, from 0 to 1, by the most specific range that has it; 0 where none has.
+/// `None` without any `Accept`: everything is taken then.
+pub(crate) fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
+    let kind = media_type.split('/').next().unwrap_or_default();
+    let mut any = false;
+    let mut best = (0, 0.0_f32);
+    for value in headers.get_all(header::ACCEPT) {
+        any = true;
+        for range in value.to_str().unwrap_or_default().split(',') {
+            let mut words = range.split(';').map(str::trim);
+            let name = words.next().unwrap_or_default();
+            let specific = match name.split_once('/') {
+                _ if name.eq_ignore_ascii_case(media_type) => 3,
+                Some((wanted, "*")) if wanted.eq_ignore_ascii_case(kind) => 2,
+                Some(("*", "*")) => 1,
+                _ => continue,
+            };
+            // Of ranges that are as specific, the heavier counts.
+            let weight = words.find_map(weight_in).unwrap_or(1.0);
+            if specific > best.0 || specific == best.0 && weight > best.1 {
+                best = (specific, weight);
+            }
+        }
+    }
+    any.then_some(best.1)
+}
+
+/// Whether a media type is named itself, not by a wildcard.
+pub(crate) fn is_named(headers: &HeaderMap, media_type: &str) -> bool {
+    let values = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let mut names = values.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or_default().trim());
+    names.any(|name| name.eq_ignore_ascii_case(media_type))
+}
+
+/// The weight that a parameter is; `None` for another one.
+fn weight_in(parameter: &str) -> Option<f32> {
+    let (name, value) = parameter.split_once('=')?;
+    let weight = value.trim().parse::<f32>().ok().filter(|weight| (0.0..=1.0).contains(weight));
+    name.trim().eq_ignore_ascii_case("q").then_some(weight.unwrap_or(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn accepts(values: &[&'static str]) -> HeaderMap {
+        values.iter().map(|value| (header::ACCEPT, HeaderValue::from_static(value))).collect()
+    }
+
+    #[test]
+    fn the_most_specific_range_says_the_weight() {
+        for (values, stream, json) in [
+            (&["application/json, text/event-stream"][..], 1.0, 1.0),
+            (&["application/json, text/event-stream;q=0.1"], 0.1, 1.0),
+            (&["*/*;q=0.5, text/event-stream;q=0"], 0.0, 0.5),
+            (&["text/html", "Text/Event-Stream ; Q=0.7"], 0.7, 0.0),
+            (&["text/*;q=0.3, */*;q=0.2"], 0.3, 0.2),
+            (&["text/event-stream-x"], 0.0, 0.0),
+            (&["text/event-stream;charset=utf-8;q=0.4, text/event-stream;q=0.2"], 0.4, 0.0),
+            (&["text/event-stream;q=2, application/json;q=no"], 1.0, 1.0),
+            (&[""], 0.0, 0.0),
+        ] {
+            let headers = accepts(values);
+            assert_eq!(weight(&headers, "text/event-stream"), Some(stream), "{values:?}");
+            assert_eq!(weight(&headers, "application/json"), Some(json), "{values:?}");
+        }
+        assert_eq!(weight(&HeaderMap::new(), "application/json"), None);
+        assert!(is_named(&accepts(&["a/b, Text/Event-Stream;q=1"]), "text/event-stream"));
+        assert!(!is_named(&accepts(&["*/*", "text/*"]), "text/event-stream"));
+    }
+}

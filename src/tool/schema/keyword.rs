@@ -1,0 +1,74 @@
+//! What the keywords of JSON Schema hold, in every draft.
+
+use serde_json::{Map, Value};
+
+use super::pointer::escaped;
+
+/// What the value of a keyword is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// A schema.
+    Schema,
+    /// A list of schemas.
+    Schemas,
+    /// Schemas by name.
+    Named,
+    /// Values that instances may have.
+    Values,
+    /// Neither.
+    Plain,
+}
+
+impl Holds {
+    /// What `value` is, as the value of the keyword `name`.
+    pub(super) fn of(name: &str, value: &Value) -> Self {
+        match (name, value) {
+            ("properties" | "patternProperties" | "dependentSchemas" | "dependencies" | "$defs" | "definitions", Value::Object(_)) => {
+                Self::Named
+            }
+            ("allOf" | "anyOf" | "oneOf" | "prefixItems" | "items", Value::Array(_)) => Self::Schemas,
+            (
+                "not"
+                | "if"
+                | "then"
+                | "else"
+                | "contains"
+                | "items"
+                | "additionalItems"
+                | "unevaluatedItems"
+                | "additionalProperties"
+                | "unevaluatedProperties"
+                | "propertyNames"
+                | "contentSchema",
+                Value::Object(_) | Value::Bool(_),
+            ) => Self::Schema,
+            ("const" | "enum" | "default" | "examples" | "example", _) => Self::Values,
+            _ => Self::Plain,
+        }
+    }
+}
+
+/// The subschemas of a schema, each with its JSON Pointer below it.
+pub(super) fn subschemas(schema: &Value) -> Vec<(String, &Value)> {
+    let mut found = Vec::new();
+    for (name, value) in schema.as_object().into_iter().flatten() {
+        let at = format!("/{}", escaped(name));
+        match Holds::of(name, value) {
+            Holds::Schema => found.push((at, value)),
+            Holds::Schemas => {
+                found.extend(value.as_array().into_iter().flatten().enumerate().map(|(place, item)| (format!("{at}/{place}"), item)));
+            }
+            Holds::Named => {
+                let members = value.as_object().into_iter().flatten();
+                found.extend(members.map(|(member, value)| (format!("{at}/{}", escaped(member)), value)));
+            }
+            Holds::Values | Holds::Plain => {}
+        }
+    }
+    found
+}
+
+/// Whether a schema or one of its subschemas is an object of which `is` holds.
+pub fn any_schema(schema: &Value, is: &mut impl FnMut(&Map<String, Value>) -> bool) -> bool {
+    schema.as_object().is_some_and(&mut *is) || subschemas(schema).into_iter().any(|(_, part)| any_schema(part, is))
+}

@@ -1,0 +1,162 @@
+//! Regular expressions as ECMAScript reads them.
+//!
+//! JSON Schema asks for patterns that ECMAScript compiles with its flag `u` (2020-12 Core, 6.4), and clients in JavaScript compile
+//! them with it. Nothing is matched here: a pattern is read, and its meaning stays its worker's.
+
+use std::borrow::Cow;
+
+use regress::{Flags, Regex};
+use serde_json::Value;
+
+use super::{bound::SchemaError, keyword::subschemas};
+
+/// A pattern that ECMAScript compiles with its flag `u` and that means the same as `pattern`.
+///
+/// A backslash before punctuation that needs none is left out: without the flag it is legal, and many write it.
+///
+/// # Errors
+///
+/// The reason why ECMAScript cannot compile it.
+pub(super) fn ecmascript(pattern: &str) -> Result<Cow<'_, str>, String> {
+    let why = match compile(pattern) {
+        Ok(()) => return Ok(Cow::Borrowed(pattern)),
+        Err(why) => why,
+    };
+    let plain = without_needless_escapes(pattern);
+    if plain != pattern && compile(&plain).is_ok() { Ok(Cow::Owned(plain)) } else { Err(why) }
+}
+
+/// Takes time and memory in proportion to the pattern: nothing is optimized, and loops are not unrolled.
+fn compile(pattern: &str) -> Result<(), String> {
+    let flags = Flags { unicode: true, no_opt: true, ..Flags::default() };
+    Regex::from_unicode(pattern.chars().map(u32::from), flags).map(drop).map_err(|error| error.to_string())
+}
+
+/// The pattern without backslashes before ASCII punctuation that stands for itself.
+fn without_needless_escapes(pattern: &str) -> String {
+    // Escapes that ECMAScript knows, those of a class, and those that mean a boundary of a word to the worker's engine.
+    let needed = |next: char, in_class: bool| match next {
+        '^' | '$' | '\\' | '.' | '*' | '+' | '?' | '(' | ')' | '[' | ']' | '{' | '}' | '|' | '/' | '<' | '>' => true,
+        '-' => in_class,
+        next => !next.is_ascii_punctuation() && next != ' ',
+    };
+    let (mut plain, mut in_class) = (String::with_capacity(pattern.len()), false);
+    let mut chars = pattern.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\\' => {
+                let next = chars.next();
+                if next.is_none_or(|next| needed(next, in_class)) {
+                    plain.push('\\');
+                }
+                plain.extend(next);
+                continue;
+            }
+            '[' => in_class = true,
+            ']' => in_class = false,
+            _ => {}
+        }
+        plain.push(char);
+    }
+    plain
+}
+
+/// The place of the first pattern of a schema that looks around, which several model providers refuse.
+#[must_use]
+pub fn looks_around(schema: &Value) -> Option<String> {
+    let around = |pattern: &str| ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|group| pattern.contains(group));
+    patterns(schema, "").into_iter().find_map(|(pointer, pattern)| around(pattern).then_some(pointer))
+}
+
+/// Refuses a schema with a pattern that ECMAScript cannot compile.
+///
+/// # Errors
+///
+/// [`SchemaError`] with a pointer to the pattern.
+pub fn check_patterns(schema: &Value) -> Result<(), SchemaError> {
+    for (pointer, pattern) in patterns(schema, "") {
+        if let Err(why) = ecmascript(pattern) {
+            let message = format!("ECMAScript cannot compile this regular expression with its flag `u`, as JSON Schema asks: {why}");
+            return Err(SchemaError { pointer, message });
+        }
+    }
+    Ok(())
+}
+
+/// The patterns of a schema that is found at `pointer`, each with the JSON Pointer to its keyword.
+pub(super) fn patterns<'s>(schema: &'s Value, pointer: &str) -> Vec<(String, &'s str)> {
+    let own = schema.get("pattern").and_then(Value::as_str).map(|pattern| (format!("{pointer}/pattern"), pattern));
+    let names = schema.get("patternProperties").and_then(Value::as_object).into_iter().flatten();
+    let names = names.map(|(pattern, _)| (format!("{pointer}/patternProperties"), pattern.as_str()));
+    let below = subschemas(schema).into_iter().flat_map(|(at, part)| patterns(part, &format!("{pointer}{at}")));
+    own.into_iter().chain(names).chain(below).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_read_as_ecmascript_reads_it_with_its_flag_u() {
+        for valid in
+            ["^a$", r"\d{4}-\d\d", r"[\w.\-]+", r"(?<y>\d)\k<y>", r"(?!\.)a(?<=a)", r"\p{L}\p{Script=Greek}", "[^]", r"\u{1F600}", "a{2,}"]
+        {
+            assert_eq!(ecmascript(valid).as_deref(), Ok(valid));
+        }
+        for (needless, plain) in [
+            (r"^a\_b$", "^a_b$"),
+            (r"^\@\w+$", r"^@\w+$"),
+            (r"^a\-b$", "^a-b$"),
+            (r#"\:\#\"\'\ "#, r##":#"' "##),
+            (r"[\_\-\@]", r"[_\-@]"),
+        ] {
+            assert_eq!(ecmascript(needless).as_deref(), Ok(plain));
+        }
+        for invalid in [
+            "^(?P<y>\\d{4})$",
+            "(?i)^abc$",
+            r"^a\z",
+            r"\Aa",
+            "a++",
+            "a**",
+            "[[:alpha:]]+(",
+            r"\pL",
+            r"\p{Greek}",
+            "}",
+            "]",
+            r"[\w-.]",
+            "(",
+            "[",
+            r"\<a",
+            "\\",
+            "(?x)a",
+            "a{2,1}",
+        ] {
+            assert!(ecmascript(invalid).is_err(), "{invalid}");
+        }
+    }
+
+    #[test]
+    fn what_would_take_long_to_read_is_refused_or_read_at_once() {
+        let began = std::time::Instant::now();
+        for pattern in ["(".repeat(8_000), "(?:a".repeat(4_000), "[a-z]{1,1000}{1,1000}".repeat(300), "((a{1000}){1000}){1000}".to_owned()] {
+            _ = ecmascript(&pattern);
+        }
+        assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_pattern_that_cannot_be_compiled_is_named_by_its_place() {
+        let schema = json!({ "properties": { "a/b": { "anyOf": [{ "pattern": "a" }, { "pattern": "(?i)a" }] } } });
+        let error = check_patterns(&schema).unwrap_err();
+        assert_eq!(error.pointer, "/properties/a~1b/anyOf/1/pattern");
+        assert!(error.message.contains("ECMAScript"), "{error}");
+        assert_eq!(check_patterns(&json!({ "patternProperties": { "a++": {} } })).unwrap_err().pointer, "/patternProperties");
+        assert!(check_patterns(&json!({ "properties": { "default": { "pattern": "(?i)" } } })).is_err());
+        for fine in [json!(true), json!({ "default": { "pattern": "(?i)" } }), json!({ "properties": { "patternProperties": { "a++": 1 } } }), json!({ "properties": { "pattern": { "pattern": "a" } } })] {
+            assert_eq!(check_patterns(&fine), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Schemas for readers other than the host: one tool's schema must not spoil a list or a document that has many.
+//!
+//! Strict clients compile every schema of a list and give up at the first that they cannot. What they cannot compile is rewritten, or
+//! left out where it has no equivalent: a portable schema accepts at least what the original accepts. The host itself checks by the
+//! original.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::{
+    keyword::Holds,
+    pattern::ecmascript,
+    pointer::{decoded, encoded, escaped},
+    reference::{Draft, References},
+};
+
+/// The schemas that a later draft replaces, under its name.
+const DRAFT_07: &str = "http://json-schema.org/draft-07/schema#";
+
+/// A schema that other validators compile and that has no address of its own, for a document in which it is found at `at`: a reference
+/// such as `#` or `#/components/schemas/a`.
+///
+/// - References are JSON Pointers below `at`. `$id`, anchors and what leads elsewhere are left out.
+/// - `true` and `false` as the schema of a property are `{}` and `{"not": {}}`, which MCP wants.
+/// - Patterns that ECMAScript cannot compile, `nullable`, and keywords with a value of another type are left out.
+/// - Draft-04's boolean `exclusiveMinimum` is a number.
+#[must_use]
+pub fn portable(schema: &Value, at: &str) -> Value {
+    let references = References::of(schema);
+    let mut copy = Copy { references: &references, at, places: HashSet::new() };
+    let mut whole = copy.schema(schema, String::new(), &references.root_base());
+    let mut ends = Ends { at, places: copy.places, known: HashMap::new() };
+    let kept: HashSet<_> = references_in(&whole).into_iter().filter(|to| ends.has_end(to, &whole)).collect();
+    retain_references(&mut whole, &kept);
+    whole
+}
+
+struct Copy<'r, 's> {
+    references: &'r References<'s>,
+    at: &'r str,
+    /// The JSON Pointers of the schemas that are in the copy.
+    places: HashSet<String>,
+}
+
+impl Copy<'_, '_> {
+    /// `schema`, which is at `pointer`; `base` is the address that its references are relative to.
+    fn schema(&mut self, schema: &Value, pointer: String, base: &Url) -> Value {
+        let Value::Object(members) = schema else {
+            self.places.insert(pointer);
+            return schema.clone();
+        };
+        if members.get("enum").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            self.places.insert(pointer);
+            return json!({ "not": {} });
+        }
+        let draft = self.references.draft();
+        let alone = draft <= Draft::Seven && members.contains_key("$ref");
+        let mut copy = Map::new();
+        for (name, value) in members {
+            if alone && !matches!(name.as_str(), "$ref" | "$schema" | "$defs" | "definitions" | "title" | "description") {
+                continue;
+            }
+            let at = format!("{pointer}/{}", escaped(name));
+            let value = match (name.as_str(), value) {
+                ("$schema", _) if pointer.is_empty() && draft == Draft::Four => Some(json!(DRAFT_07)),
+                ("$schema", Value::String(_)) if pointer.is_empty() => Some(value.clone()),
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
+                    if let Some(to) = self.references.resolve(name, to, base)
+                        && !copy.contains_key("$ref")
+                    {
+                        copy.insert("$ref".to_owned(), json!(format!("{}{}", self.at, encoded(&to))));
+                    }
+                    None
+                }
+                ("exclusiveMinimum" | "exclusiveMaximum", Value::Bool(_)) => {
+                    let bound = if name == "exclusiveMinimum" { "minimum" } else { "maximum" };
+                    members.get(bound).filter(|bound| *value == true && bound.is_number()).cloned()
+                }
+                ("minimum", _) if members.get("exclusiveMinimum") == Some(&Value::Bool(true)) => None,
+                ("maximum", _) if members.get("exclusiveMaximum") == Some(&Value::Bool(true)) => None,
+                ("pattern", Value::String(pattern)) => ecmascript(pattern).ok().map(|pattern| json!(pattern)),
+                ("discriminator", value) => self.discriminator(value, base),
+                // Left out of the names that a schema with `patternProperties` knows, they would be unknown.
+                ("additionalProperties" | "unevaluatedProperties", _) if !has_portable_names(members) => None,
+                _ => self.keyword(name, value, &at, base),
+            };
+            if let Some(value) = value {
+                copy.insert(name.clone(), value);
+            }
+        }
+        self.places.insert(pointer);
+        Value::Object(copy)
+    }
+
+    /// Any other keyword; `None` for one that is left out.
+    fn keyword(&mut self, name: &str, value: &Value, at: &str, base: &Url) -> Option<Value> {
+        let draft = self.references.draft();
+        let part = |copy: &mut Self, value: &Value, at: String| copy.schema(value, at, &References::base(value, draft, base));
+        match (Holds::of(name, value), value) {
+            (Holds::Schema, _) => Some(part(self, value, at.to_owned())),
+            (Holds::Schemas, Value::Array(items)) => {
+                Some(items.iter().enumerate().map(|(place, item)| part(self, item, format!("{at}/{place}"))).collect())
+            }
+            (Holds::Named, Value::Object(members)) => {
+                let mut named = Map::new();
+                for (member, schema) in members {
+                    let key = if name == "patternProperties" { ecmascript(member).ok() } else { Some(member.into()) };
+                    let value = match schema {
+                        // What a property of draft-07 depends on.
+                        Value::Array(_) if name == "dependencies" => schema.clone(),
+                        _ => part(self, schema, format!("{at}/{}", escaped(member))),
+                    };
+                    let value = match value {
+                        Value::Bool(true) if name == "properties" => json!({}),
+                        Value::Bool(false) if name == "properties" => json!({ "not": {} }),
+                        value => value,
+                    };
+                    named.extend(key.map(|key| (key.into_owned(), value)));
+                }
+                Some(Value::Object(named))
+            }
+            _ => (fits(name, value) && !mentions_addresses(value)).then(|| value.clone()),
+        }
+    }
+
+    /// OpenAPI's discriminator, with the schemas that it maps to as references of the document.
+    fn discriminator(&self, value: &Value, base: &Url) -> Option<Value> {
+        value["propertyName"].as_str()?;
+        let mut discriminator = value.clone();
+        let mapping = value["mapping"].as_object().into_iter().flatten().filter_map(|(name, to)| {
+            let to = self.references.resolve("$ref", to.as_str()?, base)?;
+            Some((name.clone(), json!(format!("{}{}", self.at, encoded(&to)))))
+        });
+        let mapping: Map<_, _> = mapping.collect();
+        let members = discriminator.as_object_mut()?;
+        match mapping.is_empty() {
+            true => _ = members.shift_remove("mapping"),
+            false => _ = members.insert("mapping".to_owned(), Value::Object(mapping)),
+        }
+        members.retain(|name, value| name == "mapping" || !mentions_addresses(value));
+        Some(discriminator)
+    }
+}
+
+/// Whether all names of `patternProperties` are in the copy.
+fn has_portable_names(members: &Map<String, Value>) -> bool {
+    members.get("patternProperties").and_then(Value::as_object).is_none_or(|names| names.keys().all(|name| ecmascript(name).is_ok()))
+}
+
+/// Whether the value of a keyword has the type that every validator wants. Drafts that do not know a keyword let any value pass.
+fn fits(name: &str, value: &Value) -> bool {
+    let texts = |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_string));
+    match name {
+        "id" | "$id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$recursiveRef" | "$dynamicRef" | "$ref" | "$schema" | "$async"
+        | "$vocabulary" | "nullable" => false,
+        "multipleOf" => value.as_f64().is_some_and(|number| number > 0.0),
+        "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum" => value.is_number(),
+        "maxLength" | "minLength" | "maxItems" | "minItems" | "maxProperties" | "minProperties" | "maxContains" | "minContains" => {
+            value.as_f64().is_some_and(|number| number >= 0.0 && number.fract() == 0.0)
+        }
+        "pattern" | "format" | "$comment" | "title" | "description" | "contentMediaType" | "contentEncoding" => value.is_string(),
+        "uniqueItems" | "readOnly" | "writeOnly" | "deprecated" => value.is_boolean(),
+        "required" => texts(value),
+        "examples" => value.is_array(),
+        "enum" => value.is_array(),
+        "dependentRequired" => value.as_object().is_some_and(|members| members.values().all(texts)),
+        "type" => value.is_string() || texts(value) && value.as_array().is_some_and(|types| !types.is_empty()),
+        // Neither a schema nor schemas: those were copied as such.
+        "properties" | "patternProperties" | "dependentSchemas" | "dependencies" | "$defs" | "definitions" | "allOf" | "anyOf" | "oneOf"
+        | "prefixItems" | "items" | "not" | "if" | "then" | "else" | "contains" | "additionalItems" | "unevaluatedItems"
+        | "additionalProperties" | "unevaluatedProperties" | "propertyNames" | "contentSchema" => false,
+        _ => true,
+    }
+}
+
+/// Whether readers of a document might take a part of `value` for a schema's address or for a reference.
+fn mentions_addresses(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members.iter().any(|(name, value)| name.starts_with('$') || mentions_addresses(value)),
+        Value::Array(items) => items.iter().any(mentions_addresses),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The references of a copy.
+fn references_in(value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                found.extend(mapping_in(members).iter().flat_map(|mapping| mapping.values()).filter_map(Value::as_str).map(str::to_owned));
+                open.extend(members.values());
+            }
+            Value::Array(items) => open.extend(items),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    found
+}
+
+/// The mapping of a schema's discriminator.
+fn mapping_in(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
+    members.get("discriminator").filter(|discriminator| discriminator["propertyName"].is_string())?["mapping"].as_object()
+}
+
+/// Which references of a copy lead to a schema that is in it, and not in a circle of references alone.
+struct Ends<'a> {
+    at: &'a str,
+    places: HashSet<String>,
+    known: HashMap<String, bool>,
+}
+
+impl Ends<'_> {
+    fn has_end(&mut self, to: &str, whole: &Value) -> bool {
+        let mut passed = Vec::new();
+        let mut next = to.to_owned();
+        let has_end = loop {
+            if let Some(known) = self.known.get(&next) {
+                break *known;
+            }
+            // Until the end of the way is known, it counts as a circle to itself.
+            self.known.insert(next.clone(), false);
+            passed.push(next.clone());
+            let pointer = next.strip_prefix(self.at).map(decoded).filter(|pointer| self.places.contains(pointer));
+            let Some(schema) = pointer.and_then(|pointer| whole.pointer(&pointer)) else { break false };
+            match schema["$ref"].as_str() {
+                Some(further) => further.clone_into(&mut next),
+                None => break true,
+            }
+        };
+        self.known.extend(passed.into_iter().map(|to| (to, has_end)));
+        has_end
+    }
+}
+
+/// Leaves out the references that are not kept, also of a discriminator.
+fn retain_references(value: &mut Value, kept: &HashSet<String>) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, value| name != "$ref" || value.as_str().is_none_or(|to| kept.contains(to)));
+            if mapping_in(members).is_some()
+                && let Some(mapping) = members["discriminator"]["mapping"].as_object_mut()
+            {
+                mapping.retain(|_, to| to.as_str().is_some_and(|to| kept.contains(to)));
+            }
+            members.values_mut().for_each(|value| retain_references(value, kept));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| retain_references(item, kept)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

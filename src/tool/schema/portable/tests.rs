@@ -1,0 +1,117 @@
+use super::*;
+
+/// The copy for a list, in which a schema is the root.
+fn listed(schema: &Value) -> Value {
+    portable(schema, "#")
+}
+
+#[test]
+fn a_schema_that_needs_no_change_keeps_every_byte() {
+    for schema in [
+        json!({}),
+        json!(true),
+        json!({ "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "title": "T", "required": ["z", "a"],
+            "properties": { "z": { "type": ["string", "null"], "pattern": "^a$" }, "a": { "$ref": "#/$defs/n" } },
+            "additionalProperties": false, "$defs": { "n": { "type": "integer", "minimum": 1 } }, "x-own": { "a": [1] } }),
+        json!({ "definitions": { "node": { "type": "object", "properties": { "next": { "$ref": "#/definitions/node" } } } },
+            "$ref": "#/definitions/node", "$schema": "http://json-schema.org/draft-07/schema#" }),
+    ] {
+        assert_eq!(listed(&schema).to_string(), schema.to_string());
+    }
+}
+
+#[test]
+fn what_strict_clients_cannot_compile_is_rewritten_or_left_out() {
+    let property = |schema: Value| json!({ "type": "object", "properties": { "a": schema } });
+    for (schema, told) in [
+        (json!(true), json!({})),
+        (json!(false), json!({ "not": {} })),
+        (json!({ "nullable": true }), json!({})),
+        (json!({ "type": ["string", "null"], "nullable": false }), json!({ "type": ["string", "null"] })),
+        (json!({ "enum": [] }), json!({ "not": {} })),
+        (json!({ "id": "a", "$id": "b", "$async": true }), json!({})),
+        (json!({ "pattern": "(?P<y>a)" }), json!({})),
+        (json!({ "pattern": r"a\_b" }), json!({ "pattern": "a_b" })),
+        (json!({ "propertyNames": { "pattern": "(?i)a" } }), json!({ "propertyNames": {} })),
+        (json!({ "patternProperties": { "a++": {}, "b": {} }, "additionalProperties": false }), json!({ "patternProperties": { "b": {} } })),
+        (json!({ "items": [{ "type": "string" }, true] }), json!({ "items": [{ "type": "string" }, true] })),
+        (json!({ "default": { "$id": "a" }, "x-more": { "$ref": "#/a" } }), json!({})),
+        (json!({ "$ref": "https://elsewhere.example/" }), json!({})),
+    ] {
+        assert_eq!(listed(&property(schema)), property(told));
+    }
+}
+
+#[test]
+fn older_drafts_are_told_as_draft_07() {
+    let four = json!({ "$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a.example/", "properties": {
+        "a": { "minimum": 1, "exclusiveMinimum": true }, "b": { "maximum": 2, "exclusiveMaximum": false },
+        "c": { "contains": 5, "propertyNames": 7, "examples": 1, "const": { "a": 1 } }, "d": { "$ref": "#/properties/a", "type": "string" } } });
+    assert_eq!(
+        listed(&four),
+        json!({ "$schema": DRAFT_07, "properties": { "a": { "exclusiveMinimum": 1 }, "b": { "maximum": 2 }, "c": { "const": { "a": 1 } },
+            "d": { "$ref": "#/properties/a" } } })
+    );
+}
+
+#[test]
+fn references_are_pointers_below_the_place_of_the_schema() {
+    let refs = |schema: Value| {
+        let told = portable(&schema, "#/components/schemas/a");
+        let mut found = references_in(&told);
+        found.sort();
+        assert!(!told.to_string().contains("$id") && !told.to_string().contains("nchor"), "{told}");
+        found
+    };
+    let at = |pointers: &[&str]| pointers.iter().map(|pointer| format!("#/components/schemas/a{pointer}")).collect::<Vec<_>>();
+    for (schema, leads) in [
+        (json!({ "$id": "https://a.example/s", "$ref": "#/$defs/b", "$defs": { "b": {} } }), at(&["/$defs/b"])),
+        (json!({ "$id": "https://a.example/s", "$ref": "https://a.example/s#/$defs/b", "$defs": { "b": {} } }), at(&["/$defs/b"])),
+        (json!({ "$id": "s", "$ref": "s#/$defs/b%20c", "$defs": { "b c": {} } }), at(&["/$defs/b%20c"])),
+        (json!({ "$id": "urn:uuid:1", "$ref": "#foo", "$defs": { "b": { "$anchor": "foo" } } }), at(&["/$defs/b"])),
+        (json!({ "$ref": "b", "$defs": { "b": { "$id": "b", "$ref": "#/$defs/c", "$defs": { "c": {} } } } }), at(&["/$defs/b", "/$defs/b/$defs/c"])),
+        (json!({ "$dynamicAnchor": "n", "items": { "$dynamicRef": "#n" } }), at(&[""])),
+        (json!({ "items": { "$dynamicRef": "#n" }, "$defs": { "a": { "$dynamicAnchor": "n" }, "b": { "$dynamicAnchor": "n" } } }), at(&[])),
+        (json!({ "$recursiveAnchor": true, "items": { "$recursiveRef": "#" } }), at(&[""])),
+        (json!({ "$schema": "http://json-schema.org/draft-07/schema#", "items": { "$ref": "#foo" }, "definitions": { "b": { "$id": "#foo" } } }), at(&["/definitions/b"])),
+        (json!({ "properties": { "$ref": { "type": "string" }, "b": { "$ref": "#/properties/$ref" } } }), at(&["/properties/$ref"])),
+        (json!({ "properties": { "$id": {}, "a": { "$ref": "#/nowhere" }, "b": { "$ref": "#/x-own" } }, "x-own": {} }), at(&[])),
+    ] {
+        if schema.to_string().contains("\"$id\":{}") {
+            assert!(references_in(&portable(&schema, "#/components/schemas/a")).is_empty());
+        } else {
+            assert_eq!(refs(schema), leads);
+        }
+    }
+}
+
+#[test]
+fn references_that_lead_to_themselves_alone_are_left_out() {
+    for schema in [
+        json!({ "$ref": "#" }),
+        json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } }),
+    ] {
+        assert!(references_in(&listed(&schema)).is_empty(), "{schema}");
+    }
+}
+
+#[test]
+fn a_discriminator_maps_to_places_of_the_document() {
+    let schema = json!({ "oneOf": [{ "$ref": "#/$defs/A" }], "$defs": { "A": {} },
+        "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A", "b": "#/$defs/B", "c": 1 } } });
+    let told = portable(&schema, "#/components/schemas/t");
+    assert_eq!(told["discriminator"], json!({ "propertyName": "kind", "mapping": { "a": "#/components/schemas/t/$defs/A" } }));
+    assert_eq!(listed(&json!({ "discriminator": { "mapping": {} } })), json!({}));
+}
+
+#[test]
+fn a_copy_of_the_largest_schema_takes_no_time() {
+    // A chain of references, the longest that fits in a schema.
+    let defs: Map<_, _> = (0..1_200).map(|at| (format!("d{at}"), json!({ "$ref": format!("#/$defs/d{}", at + 1) }))).collect();
+    let mut schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });
+    schema["$defs"]["d1200"] = json!({ "type": "string" });
+    let began = std::time::Instant::now();
+    let told = listed(&schema);
+    assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
+    assert_eq!(references_in(&told).len(), 1_201);
+}

@@ -1,0 +1,186 @@
+//! Schemas of builders as others read them: in lists of MCP and in `/openapi.json`, where one must not spoil the rest.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::harness::{Host, chain::clients, js};
+
+const SAYS: &str = "export default async (req) => req.input;";
+
+/// Schemas that spoil a list or a document for one client or another, each a way that public bug reports tell of.
+fn odd() -> Vec<(&'static str, Value)> {
+    let property = |schema: Value| json!({ "type": "object", "properties": { "a": schema } });
+    let four = "http://json-schema.org/draft-04/schema#";
+    vec![
+        ("any", property(json!(true))),
+        ("never", property(json!(false))),
+        ("nullable", property(json!({ "nullable": true }))),
+        ("not-nullable", property(json!({ "type": ["string", "null"], "nullable": false }))),
+        ("empty-enum", property(json!({ "enum": [] }))),
+        ("old-id", property(json!({ "id": "a" }))),
+        ("async", property(json!({ "$async": true }))),
+        ("escapes", property(json!({ "pattern": "^a\\_b\\@\\-\\#$" }))),
+        ("pattern-names", json!({ "type": "object", "patternProperties": { "^a\\_": {} }, "additionalProperties": false })),
+        ("draft-04", json!({ "$schema": four, "type": "object", "properties": { "a": { "type": "number", "minimum": 1, "exclusiveMinimum": true } } })),
+        ("draft-04-id", json!({ "$schema": four, "id": "https://a.example/", "type": "object", "properties": { "a": { "contains": 5, "propertyNames": 7 } } })),
+        ("same-id-1", json!({ "$id": "https://a.example/same", "type": "object", "properties": { "a": { "type": "integer" } } })),
+        ("same-id-2", json!({ "$id": "https://a.example/same", "type": "object", "properties": { "a": { "type": "string" } } })),
+        ("own-id", json!({ "$id": "https://a.example/own", "type": "object", "properties": { "a": { "$ref": "#/$defs/b" } }, "$defs": { "b": { "type": "string" } } })),
+        ("anchor", json!({ "type": "object", "properties": { "a": { "$ref": "#foo" } }, "$defs": { "b": { "$anchor": "foo", "type": "string" } } })),
+        ("dynamic", json!({ "$dynamicAnchor": "node", "type": "object", "properties": { "a": { "$dynamicRef": "#node" } } })),
+        ("inner-id", json!({ "type": "object", "properties": { "a": { "$ref": "inner" } }, "$defs": { "b": { "$id": "inner", "$ref": "#/$defs/c", "$defs": { "c": { "type": "string" } } } } })),
+        ("union", json!({ "type": "object", "oneOf": [{ "$ref": "#/$defs/A" }, { "$ref": "#/$defs/B" }],
+            "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A", "b": "#/$defs/B" } },
+            "$defs": { "A": { "type": "object", "properties": { "kind": { "const": "a" } } }, "B": { "type": "object", "properties": { "kind": { "const": "b" } } } } })),
+        ("property-ref", json!({ "type": "object", "properties": { "$ref": { "type": "string" }, "$id": { "type": "string" } } })),
+        ("examples-ref", property(json!({ "default": { "$ref": "#/nowhere" }, "examples": [{ "$ref": "https://a.example/" }], "x-own": { "$ref": "#/nowhere" } }))),
+        ("to-itself", json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/a" } }, "$defs": { "a": { "$ref": "#/$defs/a" } } })),
+        ("tree", json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "$ref": "#" } } } })),
+        ("looks-around", property(json!({ "type": "string", "pattern": "^(?!\\.)(?!.*\\.\\.)[a-z.]+$", "format": "email" }))),
+    ]
+}
+
+/// A host with each odd schema as input and output of a free tool and of a paid one, and with a plain tool.
+async fn host() -> (Host, Vec<String>) {
+    let host = Host::start().await;
+    let mut slugs = Vec::new();
+    for (name, schema) in odd() {
+        for (kind, price) in [("free", 0.0), ("paid", 0.01)] {
+            let slug = format!("{name}-{kind}");
+            let mut tool = js(&slug, price, SAYS);
+            tool["inputSchema"] = schema.clone();
+            tool["outputSchema"] = schema.clone();
+            host.publish(&tool).await;
+            slugs.push(slug);
+        }
+    }
+    host.publish(&js("zz-plain", 0.0, SAYS)).await;
+    slugs.push("zz-plain".to_owned());
+    (host, slugs)
+}
+
+/// Every place that a document's references and mappings lead to.
+fn references(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+            let mapping = members.get("discriminator").and_then(|discriminator| discriminator["mapping"].as_object());
+            found.extend(mapping.into_iter().flat_map(|mapping| mapping.values()).filter_map(Value::as_str).map(str::to_owned));
+            members.values().for_each(|value| references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_schema_takes_a_list_of_tools_from_others() {
+    let (host, slugs) = host().await;
+    for revision in ["2025-06-18", "2026-07-28"] {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
+        let mut request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json").header("mcp-protocol-version", revision);
+        let mut message = message;
+        if revision == "2026-07-28" {
+            request = request.header("mcp-method", "tools/list");
+            message["params"]["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": revision,
+                "io.modelcontextprotocol/clientInfo": { "name": "t", "version": "1" },
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
+        let listed = host.send(request.json(&message)).await.is(200).json()["result"].clone();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("list.json");
+        std::fs::write(&file, listed.to_string()).unwrap();
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/clients/compile-lists.cjs");
+        let output = Command::new("node").arg(script).arg(&file).current_dir(clients()).output().await.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["failures"], json!([]), "{revision}");
+        for slug in &slugs {
+            assert!(told["names"].as_array().unwrap().iter().any(|name| name == slug.as_str()), "{revision} lists no {slug}");
+        }
+        assert!(!listed.to_string().contains("$id\":\""), "no schema has an address of its own");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_schema_spoils_openapi_json_for_others() {
+    let (host, slugs) = host().await;
+    for page in slugs.chunks(20) {
+        let document = host.get(&format!("/openapi.json?tools={}", page.join(","))).await.is(200).json();
+        let mut found = Vec::new();
+        references(&document, &mut found);
+        let lost: Vec<_> = found.iter().filter(|to| to.strip_prefix('#').and_then(|at| document.pointer(at)).is_none()).collect();
+        assert!(found.len() > page.len() && lost.is_empty(), "{lost:?}");
+        for name in document["components"]["schemas"].as_object().unwrap().keys() {
+            assert!(!name.contains('.'), "generators make modules of {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_pattern_that_clients_cannot_compile_is_refused_with_its_place() {
+    let host = Host::start().await;
+    for side in ["inputSchema", "outputSchema"] {
+        for pattern in ["^(?P<y>\\d{4})$", "(?i)^abc$", "^a\\z", "a++", "[[:alpha:]", "\\pL", "\\p{Greek}", "}", "]"] {
+            let mut tool = js("bad", 0.0, SAYS);
+            tool[side] = json!({ "type": "object", "properties": { "a/b": { "pattern": pattern } } });
+            let answer = host.manage(Method::POST, "/ai/endpoints/create", &tool).await;
+            let error = answer.fails(422, "invalid_endpoint", "caller");
+            assert_eq!(error["pointer"], format!("/{side}/properties/a~1b/pattern"), "{error}");
+            assert!(error["message"].as_str().unwrap().contains("ECMAScript"), "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn properties_stay_in_the_order_of_their_builder() {
+    let host = Host::start().await;
+    let schema = r#"{"type":"object","properties":{"zeta":{"type":"string"},"alpha":{"type":"string"},"mid":{"type":"string"}}}"#;
+    let mut tool = js("order", 0.0, SAYS);
+    tool["inputSchema"] = serde_json::from_str(schema).unwrap();
+    tool["outputSchema"] = serde_json::from_str(schema).unwrap();
+    host.publish(&tool).await;
+    let fixed = json!({ "slug": "fixed", "title": "f", "handlerType": "static_json", "handler": { "response": { "z": 1, "a": 2, "m": 1.0 } } });
+    host.publish(&fixed).await;
+    let in_order = |text: &str| {
+        let at = |name: &str| text.find(&format!("\"{name}\"")).unwrap();
+        at("zeta") < at("alpha") && at("alpha") < at("mid")
+    };
+    for path in ["/ai/endpoints/order", "/openapi.json?tools=order"] {
+        assert!(in_order(&host.get(path).await.is(200).words()), "{path}");
+    }
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    let listed = host.request(Method::POST, "/ai/mcp?tools=order").header("accept", "application/json").json(&list);
+    assert!(in_order(&host.send(listed).await.is(200).words()));
+    let long = json!({ "slug": "long", "title": "f", "handlerType": "static_json", "handler": { "response": { "a": 12345678901234567890123_f64 } } });
+    let checked = host.manage(Method::POST, "/ai/endpoints/check", &long).await.is(200).json();
+    assert!(checked["warnings"].to_string().contains("more digits than a double"), "{checked}");
+    assert_eq!(host.call("fixed", &json!({})).await.is(200).words(), r#"{"z":1,"a":2,"m":1.0}"#);
+}
+
+#[tokio::test]
+async fn publishing_warns_of_what_reaches_no_model() {
+    let host = Host::start().await;
+    for (schema, word) in [
+        (json!({ "type": "array" }), "in no list of MCP"),
+        (json!({ "oneOf": [{ "type": "object" }] }), "union"),
+        (json!({ "type": "object", "properties": { "n": { "type": "integer", "default": 42 } } }), "`default`"),
+        (json!({ "type": "object", "properties": { "n": { "type": "string", "nullable": true } } }), "`nullable`"),
+        (json!({ "type": "object", "properties": { "n": { "pattern": "^(?!a)" } } }), "looks around"),
+        (json!({ "type": "object", "properties": { "default": { "type": "string" } } }), ""),
+    ] {
+        let mut tool = js("warned", 0.0, SAYS);
+        tool["description"] = json!("Says it again.");
+        tool["outputSchema"] = json!({ "type": "object" });
+        tool["inputSchema"] = schema;
+        let checked = host.manage(Method::POST, "/ai/endpoints/check", &tool).await.is(200).json();
+        let warnings = checked["warnings"].as_array().unwrap();
+        match word {
+            "" => assert!(warnings.is_empty(), "{warnings:?}"),
+            word => assert!(warnings.iter().any(|warning| warning.as_str().unwrap().contains(word)), "{word}: {warnings:?}"),
+        }
+    }
+}
