@@ -7,7 +7,7 @@
   const { define, describe, explainError, isError } = parts;
   const P = parts.primordials;
   const { ArrayBufferPrototype, ArrayIsArray, DatePrototype, JSONStringify, MapPrototype, MapPrototypeForEach, ObjectGetPrototypeOf,
-    ObjectKeys,
+    ObjectKeys, ObjectPrototype,
     ObjectPrototypeIsPrototypeOf, PromisePrototype, ReflectGetOwnPropertyDescriptor, RegExpPrototype, SetPrototype, SetPrototypeForEach, String,
     StringPrototypeSlice, TypedArrayPrototypeGetSymbolToStringTag } = P;
 
@@ -202,25 +202,34 @@
     }
     if (typeof value === "function" || typeof value === "symbol") return tell(`is a ${typeof value}, and is left out`);
     if (value === null || typeof value !== "object") return;
-    if (isOf(DatePrototype, value)) {
-      if (P.NumberIsNaN(P.DatePrototypeGetTime(value))) tell("is an invalid Date, and becomes null");
-      return;
-    }
-    if (saysItself(value)) return;
-    if (isError(value)) return tell("is an error, of which JSON has no name and no message");
-    const kind = kindOf(value);
-    if (kind !== undefined) {
-      if (TypedArrayPrototypeGetSymbolToStringTag(value) !== undefined) return tell(`is a ${kind.name}, and becomes an object`);
-      const what = kind.name ?? (isOf(PromisePrototype, value) ? "Promise that nobody awaits" : "RegExp");
-      return tell(`is a ${what}, and becomes {}`);
+    const isList = ArrayIsArray(value);
+    if (!isList && ObjectGetPrototypeOf(value) !== ObjectPrototype) {
+      const what = special(value);
+      if (what === "itself") return;
+      if (what !== undefined) return tell(what);
     }
     const names = ObjectKeys(value);
     for (let i = 0; i < names.length && state.left > 0; i++) {
       const held = dataOf(value, names[i]);
       // Left out on purpose: code writes `undefined` for what is not there.
       if (held === undefined) continue;
-      look(held, ArrayIsArray(value) ? `${path}[${names[i]}]` : path === "" ? names[i] : `${path}.${names[i]}`, depth + 1, found, state);
+      if (names[i] === "toJSON" && typeof held === "function") return;
+      if (typeof held === "string" || typeof held === "boolean") continue;
+      look(held, isList ? `${path}[${names[i]}]` : path === "" ? names[i] : `${path}.${names[i]}`, depth + 1, found, state);
     }
+  }
+
+  /** What becomes of an object that is no plain one; `itself` where it says what its JSON is, undefined where it is as good as plain. */
+  function special(value) {
+    if (isOf(DatePrototype, value)) {
+      return P.NumberIsNaN(P.DatePrototypeGetTime(value)) ? "is an invalid Date, and becomes null" : "itself";
+    }
+    if (saysItself(value)) return "itself";
+    if (isError(value)) return "is an error, of which JSON has no name and no message";
+    const kind = kindOf(value);
+    if (kind === undefined) return undefined;
+    if (TypedArrayPrototypeGetSymbolToStringTag(value) !== undefined) return `is a ${kind.name}, and becomes an object`;
+    return `is a ${kind.name ?? (isOf(PromisePrototype, value) ? "Promise that nobody awaits" : "RegExp")}, and becomes {}`;
   }
 
   /** The value of an own property that is no getter. */

@@ -3,7 +3,7 @@
 "use strict";
 
 ((parts) => {
-  const { clock, describe, env, globals, ops, primordials } = parts;
+  const { clock, describe, given, globals, ops, primordials } = parts;
   const { EvalError, JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectKeys,
     ObjectSetPrototypeOf, ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, RegExpPrototypeExec, SafeRegExp,
     SafeSet, TypeError } = primordials;
@@ -77,20 +77,38 @@
     if (!intl) ReflectDeleteProperty(globalThis, "Intl");
   }
 
-  const members = ObjectKeys(parts.given);
   let handler;
 
-  /** The `ctx` of a call: its members work until the next call begins. */
+  /**
+   * The `ctx` of a call: its members work until the next call begins. Each is made when it is first asked for: most handlers use few,
+   * and every call has its own.
+   */
   function context(call, granted) {
-    const held = env(call, granted);
-    const ctx = {
+    let env, log, kv, files, httpGetJson, progress, charge;
+    return ObjectFreeze({
       get env() {
         parts.requireRunning(call);
-        return held;
+        return (env ??= parts.env(call, granted));
       },
-    };
-    for (let i = 0; i < members.length; i++) parts.define(ctx, members[i], parts.given[members[i]](call));
-    return ObjectFreeze(ctx);
+      get log() {
+        return (log ??= given.log(call));
+      },
+      get kv() {
+        return (kv ??= given.kv(call));
+      },
+      get files() {
+        return (files ??= given.files(call));
+      },
+      get httpGetJson() {
+        return (httpGetJson ??= given.httpGetJson(call));
+      },
+      get progress() {
+        return (progress ??= given.progress(call));
+      },
+      get charge() {
+        return (charge ??= given.charge(call));
+      },
+    });
   }
 
   /** Reports what the handler gave back. */

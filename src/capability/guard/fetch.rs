@@ -131,7 +131,7 @@ impl Guard {
             };
             let next = self.redirected(&url, location, request.hosts)?;
             if let Some(why) = request.hops.and_then(|hops| hops.refusal(&next)) {
-                return Err(FetchError::BadRedirect(why.to_owned()));
+                return Err(FetchError::BadRedirect(format!("to {why}")));
             }
             if next.origin() != url.origin() {
                 request.credential = None;

@@ -28,7 +28,14 @@ pub struct ReadinessClient {
     guard: Guard,
     own: Option<Own>,
     /// Who asked for the check, and whose requests to this host those of the check are.
-    asker: Option<IpAddr>,
+    asker: Option<Asker>,
+}
+
+/// Somebody at an address, who has a share of the guard's places of their own.
+#[derive(Debug, Clone)]
+struct Asker {
+    address: IpAddr,
+    share: String,
 }
 
 /// This host as others see it, and the way there.
@@ -56,7 +63,7 @@ impl Own {
 impl Hops for Own {
     fn refusal(&self, url: &Url) -> Option<&'static str> {
         let closed = self.is(url) && self.path(url).is_some_and(|path| !is_public(path));
-        closed.then_some("to a path of this host that not everyone may read")
+        closed.then_some("a path of this host that not everyone may read")
     }
 }
 
@@ -86,7 +93,7 @@ impl ReadinessClient {
 
     /// The same, for checks that somebody at `address` asked for.
     pub(in crate::call) fn asked_by(&self, address: IpAddr) -> Self {
-        Self { asker: Some(address), ..self.clone() }
+        Self { asker: Some(Asker { address, share: format!("asker:{address}") }), ..self.clone() }
     }
 
     /// Whether `url` is of this host.
@@ -104,8 +111,11 @@ impl ReadinessClient {
     /// As [`Guard::fetch`].
     pub(super) async fn fetch<'a>(&'a self, mut request: Fetch<'a>) -> Result<Fetched, FetchError> {
         request.hops = self.own.as_ref().map(|own| own as &dyn Hops);
+        if let Some(asker) = &self.asker {
+            request.owner = &asker.share;
+        }
         let Some(own) = self.own_way(request.url) else { return self.guard.fetch(request).await };
-        if let Some(asker) = self.asker {
+        if let Some(Asker { address: asker, .. }) = self.asker {
             // No redirect to another host takes it along.
             let said = HeaderValue::try_from(behalf::said_for(asker)).expect("an address and letters");
             request.headers.insert(behalf::HEADER, said);
@@ -130,7 +140,40 @@ fn is_public(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    use futures_util::future::BoxFuture;
+
     use super::*;
+    use crate::capability::guard::Lookup;
+
+    /// A name server that notes for whom it is asked, and knows nothing.
+    #[derive(Default)]
+    struct Owners(Mutex<Vec<String>>);
+
+    impl Lookup for Owners {
+        fn lookup(&self, owner: &str, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+            self.0.lock().unwrap().push(owner.to_owned());
+            Box::pin(std::future::ready(Ok(vec![])))
+        }
+    }
+
+    #[tokio::test]
+    async fn askers_have_shares_of_their_own() {
+        let owners = Arc::new(Owners::default());
+        let lookup = Arc::clone(&owners) as Arc<dyn Lookup>;
+        let guard = Guard::new(GuardSettings { lookup: Some(lookup), ..GuardSettings::default() }).unwrap();
+        let client = ReadinessClient::new(guard, "http://127.0.0.1:4020").unwrap();
+        for address in ["203.0.113.9", "203.0.113.10"] {
+            let client = client.asked_by(address.parse().unwrap());
+            client.fetch(Fetch::get("https://nobody.dev/", Duration::from_secs(5), 1)).await.unwrap_err();
+        }
+        assert_eq!(*owners.0.lock().unwrap(), ["asker:203.0.113.9", "asker:203.0.113.10"]);
+    }
 
     #[test]
     fn no_hop_leads_to_paths_of_the_own_host_that_not_everyone_may_read() {
