@@ -7,7 +7,7 @@
 "use strict";
 
 globalThis.__tollhouse = ((primordials) => {
-  const { ObjectDefineProperty, ObjectFreeze, ReflectOwnKeys, ReflectGetOwnPropertyDescriptor, ReflectHas } = primordials;
+  const { ObjectDefineProperty, ObjectFreeze, ReflectOwnKeys, ReflectGetOwnPropertyDescriptor, ReflectHas, SymbolToStringTag } = primordials;
 
   /** The ops of the worker, by name; filled by `boot`. */
   const ops = { __proto__: null };
@@ -18,7 +18,7 @@ globalThis.__tollhouse = ((primordials) => {
   /** What may stand on the global object, by name; each file adds its own. */
   const globals = { __proto__: null };
 
-  /** What `ctx` has in every call, by name. */
+  /** What makes each member of a call's `ctx`, by the member's name. */
   const given = { __proto__: null };
 
   /** Offers `value` to handlers as a global, writable as the platform's own are. */
@@ -44,10 +44,15 @@ globalThis.__tollhouse = ((primordials) => {
     ObjectDefineProperty(object, name, { __proto__: null, value, writable: true, enumerable: true, configurable: true });
   }
 
-  /** Puts a member into every `ctx`. */
-  function give(name, value) {
-    given[name] = value;
+  /** Puts a member into every `ctx`: `make` is given the call that the `ctx` belongs to. */
+  function give(name, make) {
+    given[name] = make;
   }
 
-  return { __proto__: null, primordials, ops, limits, globals, given, offer, give, freeze, define };
+  /** Names the objects of a class, or one object, to `Object.prototype.toString`, as Web IDL has it. */
+  function tag(object, name) {
+    ObjectDefineProperty(object, SymbolToStringTag, { __proto__: null, value: name, writable: false, enumerable: false, configurable: true });
+  }
+
+  return { __proto__: null, primordials, ops, limits, globals, given, offer, give, freeze, define, tag };
 })(globalThis.__bootstrap.primordials);

@@ -2,113 +2,140 @@
 "use strict";
 
 ((parts) => {
-  const { ops, describe, isError } = parts;
-  const { ArrayIsArray, JSONStringify, MapPrototype, ObjectPrototypeIsPrototypeOf, SetPrototype, String, SafeMap } =
+  const { ops, describe, isError, show } = parts;
+  const { ArrayIsArray, Error, JSONStringify, NumberParseFloat, NumberParseInt, ObjectFreeze, SafeMap, String, StringPrototypeSlice } =
     parts.primordials;
-  const { Error, MapPrototypeForEach, SetPrototypeForEach } = parts.primordials;
 
   const LEVELS = { __proto__: null, debug: 0, info: 1, warn: 2, error: 3 };
 
-  /** One argument as text, much as a console shows it: strings bare, the rest as JSON. */
-  function show(value) {
-    try {
-      if (typeof value === "string") return value;
-      if (typeof value === "bigint") return `${String(value)}n`;
-      if (typeof value === "function") return "[function]";
-      if (value === null || typeof value !== "object") return String(value);
-      if (isError(value)) {
-        const { message, stack } = describe(value);
-        return stack === "" ? message : stack;
-      }
-      if (ObjectPrototypeIsPrototypeOf(MapPrototype, value)) {
-        const rows = [];
-        MapPrototypeForEach(value, (held, key) => parts.define(rows, rows.length, [key, held]));
-        return `Map ${text(rows)}`;
-      }
-      if (ObjectPrototypeIsPrototypeOf(SetPrototype, value)) {
-        const rows = [];
-        SetPrototypeForEach(value, (held) => parts.define(rows, rows.length, held));
-        return `Set ${text(rows)}`;
-      }
-      return text(value);
-    } catch {
-      return "[unprintable]";
-    }
-  }
-
-  /** JSON text with what JSON cannot say shown in words. */
-  function text(value) {
-    const open = [];
-    const json = JSONStringify(value, function (_key, held) {
-      if (typeof held === "bigint") return `${String(held)}n`;
-      if (typeof held === "function") return "[function]";
-      if (typeof held === "symbol") return String(held);
-      if (held !== null && typeof held === "object") {
-        while (open.length > 0 && open[open.length - 1] !== this) open.length--;
-        for (let i = 0; i < open.length; i++) if (open[i] === held) return "[circular]";
-        parts.define(open, open.length, held);
-      }
-      return held;
-    });
-    return typeof json === "string" ? json : String(json);
-  }
-
+  /** The values of a line, the first of them as a format where it is a text with specifiers and values follow it. */
   function join(values) {
     let line = "";
-    for (let i = 0; i < values.length; i++) line = i === 0 ? show(values[i]) : `${line} ${show(values[i])}`;
+    let next = 0;
+    if (values.length > 1 && typeof values[0] === "string") {
+      const rest = formatted(values);
+      line = rest.text;
+      next = rest.used;
+      if (next === values.length) return line;
+    } else if (values.length > 0) {
+      line = show(values[0]);
+      next = 1;
+    }
+    for (let i = next; i < values.length; i++) line = `${line} ${show(values[i])}`;
     return line;
   }
 
+  /** As the console standard has it: `%s`, `%d`, `%i`, `%f`, `%o`, `%O`, and `%c`, which there are no styles for. */
+  function formatted(values) {
+    const format = values[0];
+    let text = "";
+    let from = 0;
+    let used = 1;
+    for (let i = 0; i + 1 < format.length; i++) {
+      if (format[i] !== "%") continue;
+      const kind = format[i + 1];
+      let shown;
+      if (kind === "%") shown = "%";
+      else if (used >= values.length) continue;
+      else if (kind === "s") shown = show(values[used++]);
+      else if (kind === "d" || kind === "i") shown = number(NumberParseInt, values[used++]);
+      else if (kind === "f") shown = number(NumberParseFloat, values[used++]);
+      else if (kind === "o" || kind === "O") shown = quoted(values[used++]);
+      else if (kind === "c") {
+        shown = "";
+        used++;
+      } else continue;
+      text += `${StringPrototypeSlice(format, from, i)}${shown}`;
+      i++;
+      from = i + 1;
+    }
+    return { __proto__: null, text: `${text}${StringPrototypeSlice(format, from)}`, used };
+  }
+
+  function number(read, value) {
+    try {
+      return typeof value === "symbol" ? "NaN" : String(read(value, 10));
+    } catch {
+      return "NaN";
+    }
+  }
+
+  const quoted = (value) => (typeof value === "string" ? JSONStringify(value) : show(value));
+
+  function line(level, text) {
+    ops.op_log(level, text, "");
+  }
+
   function consoleLine(level) {
-    return (...values) => {
-      ops.op_log(level, join(values), "");
+    return (...values) => line(level, join(values));
+  }
+
+  /** What stands beside a message, as a JSON object. */
+  function fieldsText(fields) {
+    if (fields === undefined) return "";
+    if (isError(fields)) return parts.jsonOf({ __proto__: null, error: fields });
+    if (fields !== null && typeof fields === "object" && !ArrayIsArray(fields)) {
+      const text = parts.jsonOf(fields);
+      if (text[0] === "{") return text;
+    }
+    return JSONStringify({ __proto__: null, value: show(fields) });
+  }
+
+  /** `ctx.log.<level>(message, fields?)`. What else is given is shown behind the message. */
+  function logLine(call, level) {
+    return (message, fields, ...others) => {
+      parts.requireRunning(call);
+      let text = show(message);
+      for (let i = 0; i < others.length; i++) text = `${text} ${show(others[i])}`;
+      ops.op_log(level, text, fieldsText(fields));
     };
   }
 
-  /** `ctx.log.<level>(message, fields?)`. */
-  function logLine(level) {
-    return (message, fields) => {
-      let rest = "";
-      if (fields !== null && typeof fields === "object" && !ArrayIsArray(fields) && !isError(fields)) rest = show(fields);
-      else if (fields !== undefined) rest = JSONStringify({ __proto__: null, value: show(fields) });
-      ops.op_log(level, show(message), rest);
-    };
+  function logOf(call) {
+    const log = logLine(call, LEVELS.info);
+    log.debug = logLine(call, LEVELS.debug);
+    log.info = logLine(call, LEVELS.info);
+    log.warn = logLine(call, LEVELS.warn);
+    log.error = logLine(call, LEVELS.error);
+    return ObjectFreeze(log);
   }
-
-  const log = (message, fields) => log.info(message, fields);
-  log.debug = logLine(LEVELS.debug);
-  log.info = logLine(LEVELS.info);
-  log.warn = logLine(LEVELS.warn);
-  log.error = logLine(LEVELS.error);
 
   /** Labels of `console.count` that are kept, and as many of `console.time`. */
   const LABELS = 100;
   const counts = new SafeMap();
   const timers = new SafeMap();
   const silent = () => {};
+
+  /** How long a timer of `console.time` runs, and what else is to be said of it. */
+  function tellTime(name, values) {
+    if (!timers.has(name)) return;
+    const told = `${name}: ${parts.clock.now() - timers.get(name)} ms`;
+    line(LEVELS.info, values.length === 0 ? told : `${told} ${join(values)}`);
+  }
+
   const console = {
     debug: consoleLine(LEVELS.debug),
     log: consoleLine(LEVELS.info),
     info: consoleLine(LEVELS.info),
-    dir: consoleLine(LEVELS.info),
-    table: consoleLine(LEVELS.info),
+    /** The options say how, and are not shown. */
+    dir: (value, _options) => line(LEVELS.info, show(value)),
+    dirxml: consoleLine(LEVELS.info),
+    table: (data, _columns) => line(LEVELS.info, show(data)),
     group: consoleLine(LEVELS.info),
     groupCollapsed: consoleLine(LEVELS.info),
     groupEnd: silent,
     clear: silent,
     warn: consoleLine(LEVELS.warn),
     error: consoleLine(LEVELS.error),
-    trace: (...values) => {
-      ops.op_log(LEVELS.debug, `${join(values)}\n${describe(new Error()).stack}`, "");
-    },
+    trace: (...values) => line(LEVELS.debug, `${join(values)}\n${describe(new Error()).stack}`),
     assert: (holds, ...values) => {
-      if (!holds) ops.op_log(LEVELS.error, values.length === 0 ? "assertion failed" : `assertion failed: ${join(values)}`, "");
+      if (!holds) line(LEVELS.error, values.length === 0 ? "assertion failed" : `assertion failed: ${join(values)}`);
     },
     count: (label = "default") => {
       const name = String(label);
       const count = (counts.get(name) ?? 0) + 1;
       if (counts.size < LABELS || counts.has(name)) counts.set(name, count);
-      ops.op_log(LEVELS.info, `${name}: ${count}`, "");
+      line(LEVELS.info, `${name}: ${count}`);
     },
     countReset: (label = "default") => {
       counts.delete(String(label));
@@ -116,14 +143,18 @@
     time: (label = "default") => {
       if (timers.size < LABELS) timers.set(String(label), parts.clock.now());
     },
+    timeLog: (label = "default", ...values) => tellTime(String(label), values),
     timeEnd: (label = "default") => {
       const name = String(label);
-      if (!timers.has(name)) return;
-      ops.op_log(LEVELS.info, `${name}: ${parts.clock.now() - timers.get(name)} ms`, "");
+      tellTime(name, []);
       timers.delete(name);
     },
+    timeStamp: silent,
+    profile: silent,
+    profileEnd: silent,
   };
+  parts.tag(console, "console");
 
-  parts.give("log", parts.freeze(log));
+  parts.give("log", logOf);
   parts.offer("console", console);
 })(globalThis.__tollhouse);

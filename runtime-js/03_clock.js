@@ -3,8 +3,9 @@
 "use strict";
 
 ((parts) => {
-  const { Date, DatePrototype, DatePrototypeToString, ObjectDefineProperty, ReflectApply, ReflectConstruct,
-    ReflectGetOwnPropertyDescriptor, DateParse, DateUTC } = parts.primordials;
+  const { define } = parts;
+  const { Date, DatePrototype, DatePrototypeToString, ObjectDefineProperty, ObjectFreeze, ReflectApply, ReflectConstruct,
+    ReflectGetOwnPropertyDescriptor, String, DateParse, DateUTC } = parts.primordials;
 
   let nowMs = 0;
   let startMs = 0;
@@ -16,6 +17,7 @@
     start: (ms) => {
       nowMs = ms;
       startMs = ms;
+      entries = [];
     },
     /** An op has answered. */
     advance: (ms) => {
@@ -58,12 +60,56 @@
     });
   }
 
+  /** Marks and measures that are kept: those of one call, the newest of them. */
+  const ENTRIES = 1_000;
+  let entries = [];
+
+  function record(name, entryType, startTime, duration, detail) {
+    const entry = ObjectFreeze({ name, entryType, startTime, duration, detail });
+    if (entries.length >= ENTRIES) entries = [];
+    define(entries, entries.length, entry);
+    return entry;
+  }
+
+  function chosen(wanted) {
+    const found = [];
+    for (let i = 0; i < entries.length; i++) if (wanted(entries[i])) define(found, found.length, entries[i]);
+    return found;
+  }
+
+  /** A moment of `measure`: that of the last mark of a name, or a number. */
+  function moment(given, otherwise) {
+    if (given === undefined) return otherwise;
+    if (typeof given === "number") return given;
+    for (let i = entries.length - 1; i >= 0; i--) {
+      if (entries[i].entryType === "mark" && entries[i].name === String(given)) return entries[i].startTime;
+    }
+    throw new parts.DOMException(`there is no mark \`${String(given)}\``, "SyntaxError");
+  }
+
   const performance = {
     now: () => nowMs - startMs,
     get timeOrigin() {
       return startMs;
     },
+    mark: (name, options = undefined) => record(String(name), "mark", options?.startTime ?? nowMs - startMs, 0, options?.detail ?? null),
+    measure: (name, from = undefined, to = undefined) => {
+      const options = from !== null && typeof from === "object" ? from : { __proto__: null, start: from, end: to };
+      const start = moment(options.start, 0);
+      return record(String(name), "measure", start, moment(options.end, nowMs - startMs) - start, options.detail ?? null);
+    },
+    clearMarks: (name = undefined) => {
+      entries = chosen((entry) => entry.entryType !== "mark" || (name !== undefined && entry.name !== String(name)));
+    },
+    clearMeasures: (name = undefined) => {
+      entries = chosen((entry) => entry.entryType !== "measure" || (name !== undefined && entry.name !== String(name)));
+    },
+    getEntries: () => chosen(() => true),
+    getEntriesByName: (name, type = undefined) => chosen((entry) => entry.name === String(name) && (type === undefined || entry.entryType === type)),
+    getEntriesByType: (type) => chosen((entry) => entry.entryType === String(type)),
+    toJSON: () => ({ timeOrigin: startMs }),
   };
+  parts.tag(performance, "Performance");
 
   parts.clock = clock;
   parts.offer("Date", FrozenDate);

@@ -3,9 +3,18 @@
 "use strict";
 
 ((parts) => {
-  const { ToolError, clock } = parts;
-  const { JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, Promise, PromiseReject, SafeMap, StringPrototypeIsWellFormed, TypeError } =
-    parts.primordials;
+  const { ToolError, clock, define } = parts;
+  const { ArrayIsArray, JSONParse, JSONStringify, NumberMAX_SAFE_INTEGER, ObjectKeys, Promise, PromiseReject, SafeMap,
+    StringPrototypeIsWellFormed, TypeError } = parts.primordials;
+
+  /** The call that runs: a `ctx` works as long as its own call is this one. */
+  let running = undefined;
+
+  /** Ops of ended calls that had no answer yet. */
+  let unanswered = [];
+
+  /** How many of them are kept: a module that leaves more behind waits in vain for the others. */
+  const UNANSWERED = 100;
 
   /** Number of an op under way -> what its answer does. */
   const waiting = new SafeMap();
@@ -23,18 +32,23 @@
     });
   }
 
+  /** Calls `fire` when the timer that was just numbered has run out. */
+  function timed(number, fire) {
+    waiting.set(number, { __proto__: null, resolve: fire, reject: undefined, convert: undefined });
+  }
+
   /**
    * Called by the worker, with primitives and byte arrays only. Never throws, so that no value of
    * a handler reaches the worker's native side.
    */
-  function deliver(number, nowMs, kind, value, code) {
+  function deliver(number, nowMs, kind, value, code, status) {
     clock.advance(nowMs);
     const op = waiting.get(number);
     if (op === undefined) return;
     waiting.delete(number);
     try {
       if (kind === FAILURE) {
-        op.reject(new ToolError(code, value));
+        op.reject?.(new ToolError(code, value, status));
         return;
       }
       let answer;
@@ -43,22 +57,53 @@
       else if (kind === NONE) answer = undefined;
       op.resolve(op.convert === undefined ? answer : op.convert(answer));
     } catch (error) {
-      op.reject(error);
+      op.reject?.(error);
     }
   }
 
-  /** Runs `start` and gives its promise; what it throws rejects, as from an async function. */
-  function request(start) {
+  function callEnded() {
+    return new ToolError(
+      "call_ended",
+      "the call that this `ctx` belongs to has ended: use the `ctx` of the running call, and await what a call begins before it returns",
+    );
+  }
+
+  /** Throws unless `call` is the one that runs. What goes through its `ctx` is of no other call. */
+  function requireRunning(call) {
+    if (call !== running) throw callEnded();
+  }
+
+  /** Runs `start`, which sends an op of `call`, and gives its promise; what it throws rejects, as from an async function. */
+  function request(call, start) {
     try {
+      requireRunning(call);
       return start();
     } catch (error) {
       return PromiseReject(error);
     }
   }
 
-  /** A call has ended: its ops under way have nobody to answer. */
-  function forget() {
-    if (waiting.size !== 0) waiting.clear();
+  /** The call `id` begins: the ops of the call before have nobody to answer. What is returned is what its `ctx` goes by. */
+  function begin(id) {
+    if (waiting.size !== 0) {
+      waiting.forEach((op) => {
+        if (op.reject !== undefined && unanswered.length < UNANSWERED) define(unanswered, unanswered.length, op);
+      });
+      waiting.clear();
+    }
+    running = { __proto__: null, id };
+    return running;
+  }
+
+  /**
+   * Called by the worker where nothing else can wake the running call: what it waits for may be an op of an ended call, which
+   * rejects. Whether there was any.
+   */
+  function rejectUnanswered() {
+    const ops = unanswered;
+    unanswered = [];
+    for (let i = 0; i < ops.length; i++) ops[i].reject(callEnded());
+    return ops.length !== 0;
   }
 
   /** Nobody listens any more for the answer of this op. */
@@ -96,10 +141,44 @@
     return value;
   }
 
+  const NO_OPTIONS = { __proto__: null };
+
+  /**
+   * The options of `what`, of which each has to be among `known`. One that is undefined counts as not given.
+   * `instead` says of some names what to do without them.
+   */
+  function options(given, what, known, instead = NO_OPTIONS) {
+    if (given === undefined || given === null) return NO_OPTIONS;
+    if (typeof given !== "object" || ArrayIsArray(given)) throw new TypeError(`the options of ${what} must be an object`);
+    const names = ObjectKeys(given);
+    for (let i = 0; i < names.length; i++) {
+      let isKnown = given[names[i]] === undefined;
+      for (let k = 0; k < known.length && !isKnown; k++) isKnown = names[i] === known[k];
+      if (isKnown) continue;
+      const advice = instead[names[i]];
+      throw new TypeError(`${what} has no option \`${names[i]}\`, only ${listed(known)}${advice === undefined ? "" : `: ${advice}`}`);
+    }
+    return given;
+  }
+
+  /** Refuses options where `what` has none. Anything else is let through: `keys.map(kv.get)` gives numbers and arrays. */
+  function noOptions(given, what) {
+    if (given !== null && typeof given === "object" && !ArrayIsArray(given)) throw new TypeError(`${what} has no options`);
+  }
+
+  function listed(names) {
+    let text = "";
+    for (let i = 0; i < names.length; i++) text += `${i === 0 ? "" : i === names.length - 1 ? " and " : ", "}\`${names[i]}\``;
+    return text;
+  }
+
   parts.deliver = deliver;
   parts.promised = promised;
+  parts.timed = timed;
   parts.request = request;
+  parts.requireRunning = requireRunning;
+  parts.beginCall = begin;
+  parts.rejectUnanswered = rejectUnanswered;
   parts.forgetOp = forgetOp;
-  parts.forgetOps = forget;
-  parts.check = { __proto__: null, string, name, json, whole };
+  parts.check = { __proto__: null, string, name, json, whole, options, noOptions };
 })(globalThis.__tollhouse);

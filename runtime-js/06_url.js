@@ -11,6 +11,9 @@
 
   let paramsOf;
 
+  /** A name or a value: half of a surrogate pair becomes U+FFFD, in what is kept and in what is looked for. */
+  const text = (value) => StringPrototypeToWellFormed(String(value));
+
   class URLSearchParams {
     #rows = [];
     /** Told of every change: the URL this belongs to. */
@@ -18,8 +21,8 @@
 
     constructor(init = "") {
       if (init === null || typeof init !== "object") {
-        const text = String(init);
-        this.#rows = parse(StringPrototypeStartsWith(text, "?") ? StringPrototypeSlice(text, 1) : text);
+        const query = text(init);
+        this.#rows = parse(StringPrototypeStartsWith(query, "?") ? StringPrototypeSlice(query, 1) : query);
       } else if (#rows in init) {
         for (let i = 0; i < init.#rows.length; i++) this.#push(init.#rows[i][0], init.#rows[i][1]);
       } else if (typeof init[SymbolIterator] === "function") {
@@ -41,39 +44,42 @@
       this.#changed?.();
     }
     delete(name, value = undefined) {
-      const [key, held] = [String(name), value === undefined ? undefined : String(value)];
+      const key = text(name);
+      const held = value === undefined ? undefined : text(value);
       this.#keep((row) => row[0] !== key || (held !== undefined && row[1] !== held));
       this.#changed?.();
     }
     get(name) {
-      const key = String(name);
+      const key = text(name);
       for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === key) return this.#rows[i][1];
       return null;
     }
     getAll(name) {
-      const key = String(name);
+      const key = text(name);
       const found = [];
       for (let i = 0; i < this.#rows.length; i++) if (this.#rows[i][0] === key) define(found, found.length, this.#rows[i][1]);
       return found;
     }
     has(name, value = undefined) {
-      const key = String(name);
+      const key = text(name);
+      const held = value === undefined ? undefined : text(value);
       for (let i = 0; i < this.#rows.length; i++) {
-        if (this.#rows[i][0] === key && (value === undefined || this.#rows[i][1] === String(value))) return true;
+        if (this.#rows[i][0] === key && (held === undefined || this.#rows[i][1] === held)) return true;
       }
       return false;
     }
     set(name, value) {
-      const [key, text] = [String(name), String(value)];
+      const key = text(name);
+      const held = text(value);
       let kept = false;
       this.#keep((row) => {
         if (row[0] !== key) return true;
         if (kept) return false;
         kept = true;
-        row[1] = text;
+        row[1] = held;
         return true;
       });
-      if (!kept) this.#push(key, text);
+      if (!kept) this.#push(key, held);
       this.#changed?.();
     }
     sort() {
@@ -96,9 +102,12 @@
       return this.entries();
     }
     toString() {
+      return this.#text();
+    }
+    #text() {
       const rows = [];
       for (let i = 0; i < this.#rows.length; i++) {
-        const pair = [StringPrototypeToWellFormed(this.#rows[i][0]), StringPrototypeToWellFormed(this.#rows[i][1])];
+        const pair = [this.#rows[i][0], this.#rows[i][1]];
         define(pair, "toJSON", undefined);
         define(rows, i, pair);
       }
@@ -106,7 +115,7 @@
       return ops.op_params_serialize(JSONStringify(rows));
     }
     #push(name, value) {
-      define(this.#rows, this.#rows.length, [String(name), String(value)]);
+      define(this.#rows, this.#rows.length, [text(name), text(value)]);
     }
     #keep(wanted) {
       const rows = [];
@@ -116,6 +125,7 @@
 
     static {
       parts.isSearchParams = (value) => value !== null && typeof value === "object" && #rows in value;
+      parts.searchText = (params) => params.#text();
       paramsOf = {
         __proto__: null,
         bind: (params, changed) => {
@@ -128,12 +138,15 @@
     }
   }
 
-  function parse(text) {
-    return JSONParse(ops.op_params_parse(text));
+  function parse(query) {
+    return JSONParse(ops.op_params_parse(query));
   }
 
   class URL {
     #held;
+    static {
+      parts.isURL = (value) => #held in value;
+    }
     #params = undefined;
 
     constructor(url, base = undefined) {
@@ -230,8 +243,8 @@
       return this.#held[HREF];
     }
     #set(part, value) {
-      const text = ops.op_url_set(this.#held[HREF], part, String(value));
-      if (text !== "") this.#held = JSONParse(text);
+      const held = ops.op_url_set(this.#held[HREF], part, String(value));
+      if (held !== "") this.#held = JSONParse(held);
     }
     #refresh() {
       if (this.#params !== undefined) paramsOf.replace(this.#params, this.#held[SEARCH]);
@@ -239,10 +252,12 @@
   }
 
   function read(url, base) {
-    const text = base === undefined ? ops.op_url_parse(String(url)) : ops.op_url_join(String(url), String(base));
-    return text === "" ? undefined : JSONParse(text);
+    const held = base === undefined ? ops.op_url_parse(String(url)) : ops.op_url_join(String(url), String(base));
+    return held === "" ? undefined : JSONParse(held);
   }
 
+  parts.tag(URLSearchParams.prototype, "URLSearchParams");
+  parts.tag(URL.prototype, "URL");
   offer("URL", URL);
   offer("URLSearchParams", URLSearchParams);
 })(globalThis.__tollhouse);

@@ -3,7 +3,7 @@
 
 ((parts) => {
   const { DOMException, define, offer } = parts;
-  const { Boolean, ReflectApply, SafeWeakMap, String, TypeError } = parts.primordials;
+  const { Boolean, ObjectDefineProperty, ObjectPrototypeIsPrototypeOf, ReflectApply, SafeWeakMap, String, TypeError } = parts.primordials;
 
   let trusted;
 
@@ -13,6 +13,7 @@
     #cancelable;
     #composed;
     #prevented = false;
+    #stopped = false;
     #halted = false;
     #target = null;
     #running = false;
@@ -20,6 +21,7 @@
     #trusted = false;
 
     constructor(type, init = undefined) {
+      if (arguments.length === 0) throw new TypeError("an Event needs a type");
       this.#type = String(type);
       this.#bubbles = Boolean(init?.bubbles);
       this.#cancelable = Boolean(init?.cancelable);
@@ -64,8 +66,11 @@
     preventDefault() {
       if (this.#cancelable) this.#prevented = true;
     }
-    stopPropagation() {}
+    stopPropagation() {
+      this.#stopped = true;
+    }
     stopImmediatePropagation() {
+      this.#stopped = true;
       this.#halted = true;
     }
 
@@ -77,11 +82,14 @@
           if (event.#running) throw new DOMException("the event is being dispatched already", "InvalidStateError");
           event.#target = target;
           event.#running = true;
-          event.#halted = false;
         },
+        /** Whether it was stopped before it was dispatched. */
+        stopped: (event) => event.#stopped,
         halted: (event) => event.#halted,
         end: (event) => {
           event.#running = false;
+          event.#stopped = false;
+          event.#halted = false;
         },
         trust: (event) => {
           event.#trusted = true;
@@ -94,11 +102,19 @@
   class CustomEvent extends Event {
     #detail;
     constructor(type, init = undefined) {
+      if (arguments.length === 0) throw new TypeError("a CustomEvent needs a type");
       super(type, init);
       this.#detail = init?.detail ?? null;
     }
     get detail() {
       return this.#detail;
+    }
+  }
+
+  const PHASES = ["NONE", "CAPTURING_PHASE", "AT_TARGET", "BUBBLING_PHASE"];
+  for (let i = 0; i < PHASES.length; i++) {
+    for (const holder of [Event, Event.prototype]) {
+      ObjectDefineProperty(holder, PHASES[i], { __proto__: null, value: i, writable: false, enumerable: true, configurable: false });
     }
   }
 
@@ -155,7 +171,8 @@
     trusted.begin(event, target);
     const rows = rowsOf(target);
     const count = rows.length;
-    for (let i = 0; i < count && !trusted.halted(event); i++) {
+    const stopped = trusted.stopped(event);
+    for (let i = 0; i < count && !stopped && !trusted.halted(event); i++) {
       const row = rows[i];
       if (row.gone || row.type !== event.type) continue;
       if (row.once) remove(target, row.type, row.listener, row.capture);
@@ -252,6 +269,13 @@
     }
   }
 
+  parts.tag(Event.prototype, "Event");
+  parts.tag(CustomEvent.prototype, "CustomEvent");
+  parts.tag(EventTarget.prototype, "EventTarget");
+  parts.tag(AbortSignal.prototype, "AbortSignal");
+  parts.tag(AbortController.prototype, "AbortController");
+  parts.isEvent = trusted.is;
+  parts.isEventTarget = (value) => ObjectPrototypeIsPrototypeOf(EventTarget.prototype, value);
   offer("Event", Event);
   offer("CustomEvent", CustomEvent);
   offer("EventTarget", EventTarget);

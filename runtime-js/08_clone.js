@@ -4,8 +4,9 @@
 ((parts) => {
   const { DOMException, define, offer, isError } = parts;
   const P = parts.primordials;
-  const { ArrayIsArray, ArrayBufferIsView, BigIntPrototypeValueOf, BooleanPrototypeValueOf, NumberPrototypeValueOf, Object, ObjectDefineProperty,
-    ObjectKeys, ObjectPrototypeToString, ReflectGetOwnPropertyDescriptor, SafeMap, String, StringPrototypeValueOf } = P;
+  const { ArrayIsArray, ArrayBufferIsView, BigIntPrototypeValueOf, BooleanPrototypeValueOf, NumberPrototypeValueOf, Object, ObjectDefineProperty, ObjectGetPrototypeOf,
+    ObjectKeys, ObjectPrototypeToString, ReflectGetOwnPropertyDescriptor, SafeMap, String, StringPrototypeSlice, StringPrototypeValueOf,
+    SymbolToStringTag, TypeError } = P;
 
   const ERRORS = { __proto__: null, EvalError: P.EvalError, RangeError: P.RangeError, ReferenceError: P.ReferenceError,
     SyntaxError: P.SyntaxError, TypeError: P.TypeError, URIError: P.URIError };
@@ -19,6 +20,7 @@
   }
 
   function structuredClone(value, options = undefined) {
+    if (arguments.length === 0) throw new TypeError("structuredClone needs a value");
     const seen = new SafeMap();
     const given = options?.transfer;
     if (given !== undefined && given !== null) {
@@ -38,41 +40,106 @@
     if (value === null || typeof value !== "object") return value;
     const known = seen.get(value);
     if (known !== undefined) return known;
+    // Of what a proxy stands for, the engine's own clones see nothing either.
+    if (parts.ops.op_is_proxy(value)) refuse("a proxy");
     if (ArrayIsArray(value)) return copyArray(value, seen);
     if (ArrayBufferIsView(value)) return copyView(value, seen);
-    if (isError(value)) return copyError(value, seen);
-    const keep = (made) => {
-      seen.set(value, made);
-      return made;
+    if (isError(value)) return parts.isDOMException(value) ? copyException(value, seen) : copyError(value, seen);
+    if (isOfHere(value)) refuse("a value of this kind");
+    const name = kindOf(value);
+    const copied = name === undefined ? undefined : KINDS[name];
+    if (copied === undefined) return copyObject(value, seen);
+    const made = copied(value, seen);
+    seen.set(value, made);
+    return made;
+  }
+
+  const keepsNothing = () => refuse("a value of this kind");
+
+  /** What has a form of its own, by the name that `Object.prototype.toString` knows it by. */
+  const KINDS = {
+    __proto__: null,
+    Boolean: (value) => Object(BooleanPrototypeValueOf(value)),
+    Number: (value) => Object(NumberPrototypeValueOf(value)),
+    String: (value) => Object(StringPrototypeValueOf(value)),
+    BigInt: (value) => Object(BigIntPrototypeValueOf(value)),
+    Symbol: keepsNothing,
+    Date: (value) => new parts.globals.Date(P.DatePrototypeGetTime(value)),
+    RegExp: (value) => new P.RegExp(P.RegExpPrototypeGetSource(value), P.RegExpPrototypeGetFlags(value)),
+    ArrayBuffer: (value) => P.ArrayBufferPrototypeSlice(value, 0),
+    Map: copyMap,
+    Set: copySet,
+    WeakMap: keepsNothing,
+    WeakSet: keepsNothing,
+    WeakRef: keepsNothing,
+    Promise: keepsNothing,
+    Generator: keepsNothing,
+    AsyncGenerator: keepsNothing,
+  };
+
+  /** Each throws for what is not of its kind, whatever that says of itself. */
+  const PROOFS = {
+    __proto__: null,
+    Boolean: BooleanPrototypeValueOf,
+    Number: NumberPrototypeValueOf,
+    String: StringPrototypeValueOf,
+    BigInt: BigIntPrototypeValueOf,
+    Symbol: P.SymbolPrototypeValueOf,
+    Date: P.DatePrototypeGetTime,
+    RegExp: (value) => {
+      // The getter of the prototype answers for itself.
+      if (value === P.RegExpPrototype) throw value;
+      return P.RegExpPrototypeGetSource(value);
+    },
+    ArrayBuffer: P.ArrayBufferPrototypeGetByteLength,
+    Map: P.MapPrototypeGetSize,
+    Set: P.SetPrototypeGetSize,
+    WeakMap: (value) => P.WeakMapPrototypeHas(value, PROOFS),
+    WeakSet: (value) => P.WeakSetPrototypeHas(value, PROOFS),
+    WeakRef: P.WeakRefPrototypeDeref,
+    Promise: descends(P.PromisePrototype),
+    Generator: descends(ObjectGetPrototypeOf(ObjectGetPrototypeOf((function* () {})()))),
+    AsyncGenerator: descends(ObjectGetPrototypeOf(ObjectGetPrototypeOf((async function* () {})()))),
+  };
+
+  function descends(prototype) {
+    return (value) => {
+      if (!P.ObjectPrototypeIsPrototypeOf(prototype, value)) throw value;
     };
-    switch (ObjectPrototypeToString(value)) {
-      case "[object Boolean]":
-        return keep(Object(BooleanPrototypeValueOf(value)));
-      case "[object Number]":
-        return keep(Object(NumberPrototypeValueOf(value)));
-      case "[object String]":
-        return keep(Object(StringPrototypeValueOf(value)));
-      case "[object BigInt]":
-        return keep(Object(BigIntPrototypeValueOf(value)));
-      case "[object Date]":
-        return keep(new parts.globals.Date(P.DatePrototypeGetTime(value)));
-      case "[object RegExp]":
-        return keep(new P.RegExp(P.RegExpPrototypeGetSource(value), P.RegExpPrototypeGetFlags(value)));
-      case "[object ArrayBuffer]":
-        return keep(P.ArrayBufferPrototypeSlice(value, 0));
-      case "[object Map]":
-        return copyMap(value, seen);
-      case "[object Set]":
-        return copySet(value, seen);
-      case "[object WeakMap]":
-      case "[object WeakSet]":
-      case "[object WeakRef]":
-      case "[object Promise]":
-      case "[object Generator]":
-        return refuse("a value of this kind");
-      default:
-        return copyObject(value, seen);
+  }
+
+  /** The name of what an object is, by what it is and not by what it says. */
+  function kindOf(value) {
+    const text = ObjectPrototypeToString(value);
+    const said = StringPrototypeSlice(text, 8, -1);
+    if (SymbolToStringTag in value) {
+      const proof = PROOFS[said];
+      return proof !== undefined && proves(proof, value) ? said : provenKind(value);
     }
+    return said;
+  }
+
+  function provenKind(value) {
+    const names = ObjectKeys(PROOFS);
+    for (let i = 0; i < names.length; i++) if (proves(PROOFS[names[i]], value)) return names[i];
+    return undefined;
+  }
+
+  function proves(proof, value) {
+    try {
+      proof(value);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Whether it is an object of the web's that has no copy. */
+  function isOfHere(value) {
+    return (
+      parts.isSearchParams(value) || parts.isURL(value) || parts.isEvent(value) || parts.isEventTarget(value) ||
+      parts.headerList(value) !== undefined || parts.responseHead(value) !== undefined
+    );
   }
 
   function copyArray(value, seen) {
@@ -121,6 +188,15 @@
     const buffer = copy(P.TypedArrayPrototypeGetBuffer(value), seen);
     const made = new VIEWS[name](buffer, P.TypedArrayPrototypeGetByteOffset(value), P.TypedArrayPrototypeGetLength(value));
     seen.set(value, made);
+    return made;
+  }
+
+  function copyException(value, seen) {
+    const made = new DOMException(value.message, value.name);
+    seen.set(value, made);
+    if (typeof value.stack === "string") {
+      ObjectDefineProperty(made, "stack", { __proto__: null, value: value.stack, writable: true, enumerable: false, configurable: true });
+    }
     return made;
   }
 

@@ -25,6 +25,8 @@
     },
   };
 
+  parts.tag(subtle, "SubtleCrypto");
+
   const crypto = {
     getRandomValues(array) {
       const name = array === null || typeof array !== "object" ? undefined : TypedArrayPrototypeGetSymbolToStringTag(array);
@@ -39,6 +41,8 @@
     },
     subtle: parts.freeze(subtle),
   };
+
+  parts.tag(crypto, "Crypto");
 
   /** Words that are drawn at once, two for each number. */
   const WORDS = 256;

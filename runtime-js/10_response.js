@@ -3,10 +3,9 @@
 
 ((parts) => {
   const { define, offer } = parts;
-  const { ArrayIsArray, Error, JSONParse, JSONStringify, Number, ObjectKeys, ObjectPrototypeIsPrototypeOf, Promise, RangeError, SafeMap, SafeRegExp,
-    RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeToWellFormed, StringPrototypeTrim, SymbolIterator, TypeError, Uint8Array,
-    TypedArrayPrototypeGetByteLength, TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt, ArrayPrototypeSort } =
-    parts.primordials;
+  const { JSONParse, Number, ObjectKeys, RangeError, SafeMap, SafeRegExp,
+    RegExpPrototypeExec, String, StringPrototypeToLowerCase, StringPrototypeSlice, StringPrototypeToWellFormed, SymbolIterator, TypeError, Uint8Array,
+    TypedArrayPrototypeGetBuffer, TypedArrayPrototypeSlice, StringPrototypeCharCodeAt, ArrayPrototypeSort } = parts.primordials;
 
   const TOKEN = new SafeRegExp(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/);
   const VALUE = new SafeRegExp(/^[\t\x20-\x7e\x80-\xff]*$/);
@@ -18,17 +17,28 @@
   }
 
   function headerValue(value) {
-    const text = StringPrototypeTrim(String(value));
+    const text = trimmed(String(value));
     if (RegExpPrototypeExec(VALUE, text) === null) throw new TypeError("a header value has characters that may not be sent");
     return text;
   }
+
+  /** Without the white space of HTTP at its ends: tab, line feed, carriage return and space, and no other. */
+  function trimmed(text) {
+    let from = 0;
+    let to = text.length;
+    while (from < to && isSpace(StringPrototypeCharCodeAt(text, from))) from++;
+    while (to > from && isSpace(StringPrototypeCharCodeAt(text, to - 1))) to--;
+    return StringPrototypeSlice(text, from, to);
+  }
+
+  const isSpace = (code) => code === 0x20 || code === 0x09 || code === 0x0a || code === 0x0d;
 
   class Headers {
     #rows = [];
 
     constructor(init) {
-      if (init === undefined || init === null) return;
-      if (typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
+      if (init === undefined) return;
+      if (init === null || typeof init !== "object") throw new TypeError("headers must be an object, rows or Headers");
       if (#rows in init) {
         for (let i = 0; i < init.#rows.length; i++) this.append(init.#rows[i][0], init.#rows[i][1]);
       } else if (typeof init[SymbolIterator] === "function") {
@@ -126,6 +136,19 @@
   const TEXT = "text/plain;charset=UTF-8";
   const JSON_TYPE = "application/json";
 
+  /** A number as Web IDL has an `unsigned short`: a fraction is cut off. */
+  function unsignedShort(value) {
+    const number = Number(value);
+    if (number - number !== 0) return 0;
+    const whole = (number - (number % 1)) % 0x10000;
+    return whole < 0 ? whole + 0x10000 : whole;
+  }
+
+  /** A text without the byte order mark that may stand before it, as decoding its bytes leaves it. */
+  function withoutMark(text) {
+    return StringPrototypeCharCodeAt(text, 0) === 0xfeff ? StringPrototypeSlice(text, 1) : text;
+  }
+
   class Response {
     #status;
     #statusText;
@@ -136,12 +159,12 @@
 
     constructor(body = null, init = undefined) {
       const status = init?.status;
-      this.#status = status === undefined ? 200 : Number(status);
-      if (!(this.#status >= 200 && this.#status <= 599) || this.#status % 1 !== 0) {
+      this.#status = status === undefined ? 200 : unsignedShort(status);
+      if (this.#status < 200 || this.#status > 599) {
         throw new RangeError("a status must be a whole number from 200 to 599");
       }
       this.#statusText = init?.statusText === undefined ? "" : headerValue(init.statusText);
-      this.#headers = new Headers(init?.headers);
+      this.#headers = new Headers(init?.headers ?? undefined);
       if (body === null || body === undefined) {
         this.#body = null;
         return;
@@ -162,11 +185,12 @@
       }
     }
 
-    static json(value, init) {
+    static json(value, init = undefined) {
       const text = parts.check.json(value, "the response");
-      const response = new Response(text, init);
-      if (new Headers(init?.headers).get("content-type") === null) response.#headers.set("content-type", JSON_TYPE);
-      return response;
+      // Once: rows may come of an iterator.
+      const headers = new Headers(init?.headers ?? undefined);
+      if (!headers.has("content-type")) headers.set("content-type", JSON_TYPE);
+      return new Response(text, { __proto__: null, status: init?.status, statusText: init?.statusText, headers });
     }
     static error() {
       throw new TypeError("a tool answers with a status, not with a network error");
@@ -174,7 +198,11 @@
     static redirect(url, status = 302) {
       const code = Number(status);
       if (code !== 301 && code !== 302 && code !== 303 && code !== 307 && code !== 308) throw new RangeError("not a redirect status");
-      return new Response(null, { __proto__: null, status: code, headers: { __proto__: null, location: String(url) } });
+      const target = parts.ops.op_url_parse(String(url));
+      if (target === "") {
+        throw new TypeError(`\`${String(url)}\` is not a whole URL: \`new Response(null, { status, headers: { location } })\` takes a path`);
+      }
+      return new Response(null, { __proto__: null, status: code, headers: { __proto__: null, location: JSONParse(target)[0] } });
     }
 
     get status() {
@@ -227,7 +255,12 @@
     #text() {
       this.#use();
       if (this.#body === null) return "";
-      return typeof this.#body === "string" ? this.#body : parts.ops.op_text_decode(this.#body, false);
+      if (typeof this.#body !== "string") return parts.ops.op_text_decode(this.#body, false);
+      return withoutMark(this.#body);
+    }
+    /** `{ status, headers }` when `value` is a Response, else undefined. */
+    static head(value) {
+      return #status in value ? { __proto__: null, status: value.#status, headers: value.#headers } : undefined;
     }
 
     /** `{ status, headers, body }` when `value` is a Response, else undefined. */
@@ -237,11 +270,16 @@
       return { __proto__: null, status: value.#status, headers: rowsOf(value.#headers), body: value.#body };
     }
   }
-  const { read } = Response;
+  const { head, read } = Response;
+  delete Response.head;
   delete Response.read;
+  parts.tag(Headers.prototype, "Headers");
+  parts.tag(Response.prototype, "Response");
 
   parts.headerList = rowsOf;
   parts.readResponse = read;
+  parts.responseHead = head;
+  parts.withoutMark = withoutMark;
   offer("Headers", Headers);
   offer("Response", Response);
 })(globalThis.__tollhouse);

@@ -2,80 +2,114 @@
 "use strict";
 
 ((parts) => {
-  const { ops, promised, request, check, define } = parts;
+  const { ops, promised, request, requireRunning, check, define } = parts;
   const { JSONStringify, NumberMAX_SAFE_INTEGER, ObjectFreeze, TypeError } = parts.primordials;
 
   const orNull = (value) => (value === undefined ? null : value);
 
-  const kv = {
+  const SET_OPTIONS = ["ttlMs"];
+  const LIST_OPTIONS = ["prefix", "limit", "cursor"];
+
+  /** Names by which other stores have what is `ttlMs` here. */
+  const TTL = "after `ttlMs` milliseconds the key is gone";
+  const INSTEAD = { __proto__: null, ttl: TTL, ex: TTL, px: TTL, expireIn: TTL, expiration: TTL, expirationTtl: TTL, ttlSeconds: TTL };
+
+  const lifetime = (options, what) => check.whole(check.options(options, what, SET_OPTIONS, INSTEAD).ttlMs, "ttlMs", 1);
+
+  const kvOf = (call) => ({
     /** The value of `key`, or null. */
-    get(key) {
-      return request(() => promised(ops.op_kv_get(check.name(key, "key")), orNull));
+    get(key, options) {
+      return request(call, () => {
+        check.noOptions(options, "ctx.kv.get");
+        return promised(ops.op_kv_get(check.name(key, "key")), orNull);
+      });
     },
     set(key, value, options) {
-      return request(() =>
-        promised(ops.op_kv_set(check.name(key, "key"), check.json(value, "value"), check.whole(options?.ttlMs, "ttlMs", 1))),
-      );
+      return request(call, () => {
+        const ttlMs = lifetime(options, "ctx.kv.set");
+        return promised(ops.op_kv_set(check.name(key, "key"), check.json(value, "value"), ttlMs));
+      });
     },
-    delete(key) {
-      return request(() => promised(ops.op_kv_delete(check.name(key, "key"))));
+    delete(key, options) {
+      return request(call, () => {
+        check.noOptions(options, "ctx.kv.delete");
+        return promised(ops.op_kv_delete(check.name(key, "key")));
+      });
     },
     list(options) {
-      return request(() => {
-        const prefix = options?.prefix;
-        const cursor = options?.cursor;
+      return request(call, () => {
+        const { prefix, limit, cursor } = check.options(options, "ctx.kv.list", LIST_OPTIONS);
         return promised(
           ops.op_kv_list(
             prefix === undefined || prefix === null ? "" : check.name(prefix, "prefix"),
-            check.whole(options?.limit, "limit", 1),
+            check.whole(limit, "limit", 1),
             cursor === undefined || cursor === null ? "" : check.name(cursor, "cursor"),
           ),
         );
       });
     },
-    atomic() {
-      return new Atomic();
+    atomic(options) {
+      requireRunning(call);
+      check.noOptions(options, "ctx.kv.atomic");
+      return new Atomic(call);
     },
-  };
+  });
 
   /** Checks and writes that happen together or not at all. */
   class Atomic {
+    #call;
     #checks = [];
     #writes = [];
 
+    constructor(call) {
+      this.#call = call;
+    }
+
     /** Wants `key` to hold `value` now; null or nothing wants it absent. */
-    check(key, value) {
+    check(key, value, options) {
+      requireRunning(this.#call);
+      check.noOptions(options, "check of ctx.kv.atomic");
       check.name(key, "key");
       const held = value === undefined || value === null ? null : check.json(value, "value");
       define(this.#checks, this.#checks.length, { __proto__: null, key, value: held });
       return this;
     }
     set(key, value, options) {
-      const ttl = check.whole(options?.ttlMs, "ttlMs", 1);
+      requireRunning(this.#call);
+      const ttl = lifetime(options, "set of ctx.kv.atomic");
       const write = { __proto__: null, key: check.name(key, "key"), value: check.json(value, "value"), ttl_ms: ttl === -1 ? null : ttl };
       return this.#add({ __proto__: null, Set: write });
     }
-    delete(key) {
+    delete(key, options) {
+      requireRunning(this.#call);
+      check.noOptions(options, "delete of ctx.kv.atomic");
       return this.#add({ __proto__: null, Delete: { __proto__: null, key: check.name(key, "key") } });
     }
     /** Adds a whole number to the one at `key`; absent counts as 0. */
-    add(key, by) {
+    add(key, by, options) {
+      requireRunning(this.#call);
+      check.noOptions(options, "add of ctx.kv.atomic");
       if (typeof by !== "number" || by % 1 !== 0 || by > NumberMAX_SAFE_INTEGER || by < -NumberMAX_SAFE_INTEGER) {
         throw new TypeError("the number to add must be whole");
       }
       return this.#add({ __proto__: null, Add: { __proto__: null, key: check.name(key, "key"), by } });
     }
-    sum(key, by) {
-      return this.add(key, by);
+    sum(key, by, options) {
+      return this.add(key, by, options);
     }
-    commit() {
-      return request(() => promised(ops.op_kv_atomic(list(this.#checks), list(this.#writes))));
+    commit(options) {
+      return request(this.#call, () => {
+        check.noOptions(options, "commit of ctx.kv.atomic");
+        return promised(ops.op_kv_atomic(list(this.#checks), list(this.#writes)));
+      });
     }
     #add(write) {
       define(this.#writes, this.#writes.length, write);
       return this;
     }
   }
+  // What makes one is the runtime's: a handler would name a call of its own.
+  delete Atomic.prototype.constructor;
 
   /** JSON text of an array of ours, untouched by any `toJSON` of a handler's. */
   function list(rows) {
@@ -85,5 +119,5 @@
 
   ObjectFreeze(Atomic.prototype);
   ObjectFreeze(Atomic);
-  parts.give("kv", parts.freeze(kv));
+  parts.give("kv", (call) => ObjectFreeze(kvOf(call)));
 })(globalThis.__tollhouse);

@@ -3,7 +3,7 @@
 
 ((parts) => {
   const { ops, promised, request, check } = parts;
-  const { ArrayBufferIsView, ArrayBufferPrototype, JSONParse, ObjectPrototypeIsPrototypeOf, TypeError, TypedArrayPrototypeGetBuffer,
+  const { ArrayBufferIsView, ArrayBufferPrototype, JSONParse, ObjectFreeze, ObjectPrototypeIsPrototypeOf, TypeError, TypedArrayPrototypeGetBuffer,
     TypedArrayPrototypeGetByteLength, TypedArrayPrototypeGetByteOffset, TypedArrayPrototypeGetSymbolToStringTag,
     DataViewPrototypeGetBuffer, DataViewPrototypeGetByteLength, DataViewPrototypeGetByteOffset, Uint8Array } = parts.primordials;
 
@@ -23,48 +23,59 @@
   const orNull = (value) => (value === undefined ? null : value);
   const textOrNull = (bytes) => (bytes === undefined ? null : ops.op_text_decode(bytes, false));
 
-  const files = {
-    /** The bytes of a file, or null. */
-    read(path) {
-      return request(() => promised(ops.op_file_read(check.name(path, "path")), orNull));
-    },
-    readText(path) {
-      return request(() => promised(ops.op_file_read(check.name(path, "path")), textOrNull));
-    },
-    readJson(path) {
-      return request(() =>
-        promised(ops.op_file_read(check.name(path, "path")), (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes)))),
-      );
-    },
-    /** `content`: a string, bytes, or a JSON value. */
-    write(path, content) {
-      return request(() => {
-        check.name(path, "path");
-        if (typeof content === "string") return promised(ops.op_file_write_text(path, content));
-        const bytes = bytesOf(content);
-        if (bytes !== undefined) return promised(ops.op_file_write(path, bytes));
-        if (content === undefined) throw new TypeError("content must be a string, bytes or a JSON value");
-        return promised(ops.op_file_write_text(path, check.json(content, "content")));
+  const LIST_OPTIONS = ["prefix", "limit", "cursor"];
+
+  const filesOf = (call) => {
+    /** Reads a file; `convert` makes its bytes what the handler sees. */
+    const read = (path, options, what, convert) =>
+      request(call, () => {
+        check.noOptions(options, what);
+        return promised(ops.op_file_read(check.name(path, "path")), convert);
       });
-    },
-    delete(path) {
-      return request(() => promised(ops.op_file_delete(check.name(path, "path"))));
-    },
-    list(options) {
-      return request(() => {
-        const prefix = options?.prefix;
-        const cursor = options?.cursor;
-        return promised(
-          ops.op_file_list(
-            prefix === undefined || prefix === null ? "" : check.name(prefix, "prefix"),
-            check.whole(options?.limit, "limit", 1),
-            cursor === undefined || cursor === null ? "" : check.name(cursor, "cursor"),
-          ),
-        );
-      });
-    },
+    return {
+      /** The bytes of a file, or null. */
+      read(path, options) {
+        return read(path, options, "ctx.files.read", orNull);
+      },
+      readText(path, options) {
+        return read(path, options, "ctx.files.readText", textOrNull);
+      },
+      readJson(path, options) {
+        return read(path, options, "ctx.files.readJson", (bytes) => (bytes === undefined ? null : JSONParse(textOrNull(bytes))));
+      },
+      /** `content`: a string, bytes, or a JSON value. */
+      write(path, content, options) {
+        return request(call, () => {
+          check.noOptions(options, "ctx.files.write");
+          check.name(path, "path");
+          if (typeof content === "string") return promised(ops.op_file_write_text(path, content));
+          const bytes = bytesOf(content);
+          if (bytes !== undefined) return promised(ops.op_file_write(path, bytes));
+          if (content === undefined) throw new TypeError("content must be a string, bytes or a JSON value");
+          return promised(ops.op_file_write_text(path, check.json(content, "content")));
+        });
+      },
+      delete(path, options) {
+        return request(call, () => {
+          check.noOptions(options, "ctx.files.delete");
+          return promised(ops.op_file_delete(check.name(path, "path")));
+        });
+      },
+      list(options) {
+        return request(call, () => {
+          const { prefix, limit, cursor } = check.options(options, "ctx.files.list", LIST_OPTIONS);
+          return promised(
+            ops.op_file_list(
+              prefix === undefined || prefix === null ? "" : check.name(prefix, "prefix"),
+              check.whole(limit, "limit", 1),
+              cursor === undefined || cursor === null ? "" : check.name(cursor, "cursor"),
+            ),
+          );
+        });
+      },
+    };
   };
 
   parts.bytesOf = bytesOf;
-  parts.give("files", parts.freeze(files));
+  parts.give("files", (call) => ObjectFreeze(filesOf(call)));
 })(globalThis.__tollhouse);

@@ -3,20 +3,35 @@
 
 ((parts) => {
   const { ops, promised, request, check, define } = parts;
-  const { JSONStringify, ObjectFreeze, ObjectKeys, String, TypeError } = parts.primordials;
+  const { JSONStringify, ObjectFreeze, ObjectKeys, String, SymbolIterator, TypeError } = parts.primordials;
 
-  /** `headers` as rows of name and value: from a plain object, or a Headers. */
+  const OPTIONS = ["headers", "timeoutMs", "auth"];
+  const AUTH_OPTIONS = ["header", "env"];
+  const GET = "it sends a GET without a body";
+  const INSTEAD = {
+    __proto__: null, method: GET, body: GET, data: GET, json: GET, query: "put it into the URL", params: "put them into the URL",
+    timeout: "`timeoutMs` is the most milliseconds it may take", signal: "`timeoutMs` is the most milliseconds it may take",
+    redirect: "it follows up to 3 redirects to hosts in `allowedHosts`",
+  };
+
+  /** `headers` as rows of name and value: from a plain object, from rows of two, or from a Headers. */
   function headerRows(headers) {
     const rows = [];
     if (headers === undefined || headers === null) return rows;
-    if (typeof headers !== "object") throw new TypeError("headers must be an object");
+    if (typeof headers !== "object") throw new TypeError("headers must be an object, rows of a name and a value, or Headers");
     const own = parts.headerList?.(headers);
     if (own !== undefined) {
       for (let i = 0; i < own.length; i++) define(rows, i, row(own[i][0], own[i][1]));
-      return rows;
+    } else if (typeof headers[SymbolIterator] === "function") {
+      for (const given of headers) {
+        const pair = given !== null && typeof given === "object" ? [...given] : [];
+        if (pair.length !== 2) throw new TypeError("a row of headers must be a name and a value");
+        define(rows, rows.length, row(String(pair[0]), String(pair[1])));
+      }
+    } else {
+      const names = ObjectKeys(headers);
+      for (let i = 0; i < names.length; i++) define(rows, i, row(names[i], String(headers[names[i]])));
     }
-    const names = ObjectKeys(headers);
-    for (let i = 0; i < names.length; i++) define(rows, i, row(names[i], String(headers[names[i]])));
     return rows;
   }
 
@@ -26,19 +41,24 @@
     return pair;
   }
 
-  function httpGetJson(url, options) {
-    return request(() => {
-      const href = typeof url === "string" ? url : String(url);
-      const timeout = check.whole(options?.timeoutMs, "timeoutMs", 1);
-      const rows = headerRows(options?.headers);
-      define(rows, "toJSON", undefined);
-      let auth = null;
-      if (options?.auth !== undefined && options.auth !== null) {
-        auth = { __proto__: null, header: check.name(options.auth.header, "auth.header"), env: check.name(options.auth.env, "auth.env") };
-      }
-      return promised(ops.op_http_get_json(href, JSONStringify(rows), timeout, auth === null ? "" : JSONStringify(auth)));
-    });
+  function authOf(given) {
+    if (given === undefined || given === null) return "";
+    const { header, env } = check.options(given, "auth of ctx.httpGetJson", AUTH_OPTIONS);
+    return JSONStringify({ __proto__: null, header: check.name(header, "auth.header"), env: check.name(env, "auth.env") });
   }
 
-  parts.give("httpGetJson", ObjectFreeze(httpGetJson));
+  function get(url, options) {
+    const href = typeof url === "string" ? url : String(url);
+    const { headers, timeoutMs, auth } = check.options(options, "ctx.httpGetJson", OPTIONS, INSTEAD);
+    const timeout = check.whole(timeoutMs, "timeoutMs", 1);
+    const rows = headerRows(headers);
+    define(rows, "toJSON", undefined);
+    return promised(ops.op_http_get_json(href, JSONStringify(rows), timeout, authOf(auth)));
+  }
+
+  parts.give("httpGetJson", (call) =>
+    ObjectFreeze(function httpGetJson(url, options) {
+      return request(call, () => get(url, options));
+    }),
+  );
 })(globalThis.__tollhouse);

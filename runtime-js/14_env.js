@@ -2,16 +2,24 @@
 "use strict";
 
 ((parts) => {
-  const { JSONParse, ObjectFreeze } = parts.primordials;
+  const { requireRunning } = parts;
+  const { JSONParse, ObjectDefineProperty, ObjectFreeze } = parts.primordials;
 
   const none = ObjectFreeze({ __proto__: null });
 
-  /** `text` is JSON rows of name and value, or empty. */
-  function env(text) {
+  /** `text` is JSON rows of name and value, or empty. What is granted is granted to `call`, and throws when that has ended. */
+  function env(call, text) {
     if (text === "") return none;
     const rows = JSONParse(text);
     const env = { __proto__: null };
-    for (let i = 0; i < rows.length; i++) parts.define(env, rows[i][0], rows[i][1]);
+    for (let i = 0; i < rows.length; i++) {
+      const value = rows[i][1];
+      const get = () => {
+        requireRunning(call);
+        return value;
+      };
+      ObjectDefineProperty(env, rows[i][0], { __proto__: null, get, enumerable: true, configurable: true });
+    }
     return ObjectFreeze(env);
   }
 

@@ -3,7 +3,7 @@
 "use strict";
 
 ((parts) => {
-  const { ops, promised } = parts;
+  const { ops, timed } = parts;
   const { Number, NumberIsNaN, PromisePrototypeThen, PromiseResolve, ReflectApply, SafeMap, TypeError } = parts.primordials;
 
   const LONGEST_MS = 2147483647;
@@ -31,7 +31,7 @@
         parts.uncaught(error);
       }
     };
-    promised(op, fire);
+    timed(op, fire);
   }
 
   function start(callback, ms, args, again) {

@@ -2,18 +2,20 @@
 "use strict";
 
 ((parts) => {
-  const { ops, check } = parts;
+  const { ops, check, requireRunning } = parts;
   const { ObjectFreeze, TypeError } = parts.primordials;
 
-  /** `fraction`: how much is done, from 0 to 1. */
-  const progress = (message, fraction) => {
-    check.string(message, "message");
-    const absent = fraction === undefined || fraction === null;
-    if (!absent && !(typeof fraction === "number" && fraction >= 0 && fraction <= 1)) {
-      throw new TypeError("fraction must be a number from 0 to 1");
-    }
-    ops.op_progress(message, absent ? -1 : fraction);
-  };
-
-  parts.give("progress", ObjectFreeze(progress));
+  parts.give("progress", (call) =>
+    /** `fraction`: how much is done, from 0 to 1. */
+    ObjectFreeze((message, fraction, options) => {
+      requireRunning(call);
+      check.string(message, "message");
+      const absent = fraction === undefined || fraction === null;
+      if (!absent && !(typeof fraction === "number" && fraction >= 0 && fraction <= 1)) {
+        throw new TypeError("fraction must be a number from 0 to 1");
+      }
+      check.noOptions(options, "ctx.progress");
+      ops.op_progress(message, absent ? -1 : fraction);
+    }),
+  );
 })(globalThis.__tollhouse);

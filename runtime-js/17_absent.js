@@ -10,6 +10,9 @@
   const HTTP = "use `await ctx.httpGetJson(url)`, with the capability `httpGetJson` and the host in `allowedHosts`";
   const MODULE = "a handler is one module without imports: bundle what it needs into it, and `export default` the function";
   const PAGE = "there is no page here; `ctx.kv` and `ctx.files` keep things";
+  const BYTES = "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`";
+  const KEYS =
+    "`crypto.subtle` has `digest` alone: bundle a package for the rest, for example `@noble/hashes` for HMAC and `@noble/curves` for signatures";
   const STRINGS = "code from strings is not available";
 
   const ADVICE = new SafeMap();
@@ -22,9 +25,9 @@
     [["window", "document", "navigator", "location", "alert", "confirm", "prompt", "localStorage", "sessionStorage", "indexedDB", "caches"], PAGE],
     [["global"], "use globalThis"],
     [["setImmediate"], "use queueMicrotask or setTimeout"],
-    [["eval", "WebAssembly"], STRINGS],
+    [["WebAssembly"], STRINGS],
     [["Worker", "SharedArrayBuffer", "Atomics"], "a handler has one thread"],
-    [["Blob", "File", "FormData", "ReadableStream"], "use Uint8Array and strings; an answer is a JSON value or `new Response(body)`"],
+    [["Blob", "File", "FormData", "ReadableStream"], BYTES],
     [["ctx"], "it is the handler's second parameter: `export default async (req, ctx) => ({})`"],
   ]) {
     for (let i = 0; i < names.length; i++) ADVICE.set(names[i], advice);
@@ -36,11 +39,16 @@
 
   const RECORD = new SafeRegExp(/^[\w.]*\b(headers|query|env)\.(?:get|has|entries) is not a function$/);
 
+  /** What `crypto.subtle` and a Response have elsewhere, and not here. */
+  const MEMBER = new SafeRegExp(/\b(?:(subtle)\.[A-Za-z]+|[A-Za-z_]+\.(?:blob|formData)) is not a function$/);
+
   /** The message of an error, with what there is instead of the name that was not there. */
   function advised(message) {
     if (message.length > LONGEST) return message;
     const missing = RegExpPrototypeExec(MISSING, message);
     if (missing !== null && ADVICE.has(missing[1])) return `${message}: ${ADVICE.get(missing[1])}`;
+    const member = RegExpPrototypeExec(MEMBER, message);
+    if (member !== null) return `${message}: ${member[1] === undefined ? BYTES : KEYS}`;
     const record = RegExpPrototypeExec(RECORD, message);
     if (record === null) return message;
     return `${message}: it is a record, such as \`${record[1] === "env" ? 'ctx.env["NAME"]' : `req.${record[1]}["name"]`}\``;

@@ -5,12 +5,14 @@
   const { ops, promised, request } = parts;
   const { ObjectFreeze, String, TypeError } = parts.primordials;
 
-  /** `usd`: dollars, as a number or as decimal text. The host reads it. */
-  const charge = (usd) =>
-    request(() => {
-      if (typeof usd !== "number" && typeof usd !== "string") throw new TypeError("usd must be a number or a string");
-      return promised(ops.op_charge(String(usd)));
-    });
-
-  parts.give("charge", ObjectFreeze(charge));
+  parts.give("charge", (call) =>
+    /** `usd`: dollars, as a number or as decimal text. The host reads it, and holds the call's id against the call that it runs. */
+    ObjectFreeze((usd, ...others) =>
+      request(call, () => {
+        if (typeof usd !== "number" && typeof usd !== "string") throw new TypeError("usd must be a number or a string");
+        if (others.length !== 0) throw new TypeError("ctx.charge has no options: it takes an amount in dollars alone");
+        return promised(ops.op_charge(call.id, String(usd)));
+      }),
+    ),
+  );
 })(globalThis.__tollhouse);

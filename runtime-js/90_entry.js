@@ -3,8 +3,8 @@
 "use strict";
 
 ((parts) => {
-  const { clock, describe, env, globals, ops, primordials } = parts;
-  const { JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectKeys,
+  const { clock, describe, given, globals, ops, primordials } = parts;
+  const { EvalError, JSONParse, JSONStringify, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectKeys,
     ObjectSetPrototypeOf, ReflectDeleteProperty, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys, RegExpPrototypeExec, SafeRegExp,
     SafeSet, TypeError } = primordials;
 
@@ -20,11 +20,20 @@
     "undefined", "unescape",
   ]) KEPT.add(name);
 
+  const NO_STRINGS = "code from strings is not available";
+
+  /** Packages name it as they load, and do without. */
+  const refusedEval = {
+    eval: (_source) => {
+      throw new EvalError(NO_STRINGS);
+    },
+  }.eval;
+
   /** Replaces a constructor that would compile code from strings by one that refuses. */
   function denyCode(prototype, name) {
     const denied = {
       [name]: function () {
-        throw new TypeError("code from strings is not available");
+        throw new EvalError(NO_STRINGS);
       },
     }[name];
     ObjectDefineProperty(denied, "prototype", { __proto__: null, value: prototype, writable: false });
@@ -48,6 +57,7 @@
         __proto__: null, value: globals[offered[i]], writable: true, enumerable: false, configurable: true,
       });
     }
+    ObjectDefineProperty(globalThis, "eval", { __proto__: null, value: refusedEval, writable: true, enumerable: false, configurable: true });
     ObjectDefineProperty(globalThis, "self", { __proto__: null, value: globalThis, writable: true, enumerable: false, configurable: true });
     globalThis.Function = denyCode(ObjectGetPrototypeOf(function () {}), "Function");
     denyCode(ObjectGetPrototypeOf(async function () {}), "AsyncFunction");
@@ -67,14 +77,38 @@
     if (!intl) ReflectDeleteProperty(globalThis, "Intl");
   }
 
-  const members = ObjectKeys(parts.given);
-  const plainContext = context("");
   let handler;
 
-  function context(granted) {
-    const ctx = { env: env(granted) };
-    for (let i = 0; i < members.length; i++) parts.define(ctx, members[i], parts.given[members[i]]);
-    return ObjectFreeze(ctx);
+  /**
+   * The `ctx` of a call: its members work until the next call begins. Each is made when it is first asked for: most handlers use few,
+   * and every call has its own.
+   */
+  function context(call, granted) {
+    let env, log, kv, files, httpGetJson, progress, charge;
+    return ObjectFreeze({
+      get env() {
+        parts.requireRunning(call);
+        return (env ??= parts.env(call, granted));
+      },
+      get log() {
+        return (log ??= given.log(call));
+      },
+      get kv() {
+        return (kv ??= given.kv(call));
+      },
+      get files() {
+        return (files ??= given.files(call));
+      },
+      get httpGetJson() {
+        return (httpGetJson ??= given.httpGetJson(call));
+      },
+      get progress() {
+        return (progress ??= given.progress(call));
+      },
+      get charge() {
+        return (charge ??= given.charge(call));
+      },
+    });
   }
 
   /** Reports what the handler gave back. */
@@ -86,6 +120,8 @@
     if (value === undefined) return ops.op_returned("null");
     const text = JSONStringify(value);
     if (typeof text !== "string") throw new TypeError(`handler returned a ${typeof value}, which has no JSON form`);
+    const lost = parts.lost(value);
+    if (lost !== "") ops.op_log(2, `the result holds what JSON cannot say: ${lost}`, "");
     ops.op_returned(text);
   }
 
@@ -102,8 +138,9 @@
     const head = JSONStringify(rows);
     if (body === null) return ops.op_responded(status, head, "", false);
     // Bytes are JSON as much as the same text is.
-    const text = typeof body === "string" ? body : json ? ops.op_text_decode_as(body, "utf-8", true, true) : null;
-    if (json && typeof text === "string" && isJson(text)) return ops.op_responded(status, head, text, true);
+    // A byte order mark before it is none of it.
+    const text = !json ? null : typeof body === "string" ? parts.withoutMark(body) : ops.op_text_decode_as(body, "utf-8", true, false);
+    if (typeof text === "string" && isJson(text)) return ops.op_responded(status, head, text, true);
     if (typeof body === "string") return ops.op_responded(status, head, body, false);
     ops.op_responded_bytes(status, head, body);
   }
@@ -125,7 +162,7 @@
     ops.op_threw(message, stack);
   }
 
-  async function drive(head, body, granted) {
+  async function drive(call, head, body, granted) {
     try {
       const req = JSONParse(head);
       // Of records that others fill, nothing is there but what they hold.
@@ -137,19 +174,19 @@
       // Not enumerable: an answer made of `req` does not repeat its input once more.
       ObjectDefineProperty(req, "inputText", { __proto__: null, value: body === "" ? "null" : body, writable: true, enumerable: false, configurable: true });
       ObjectSetPrototypeOf(req, parts.habits);
-      answer(await handler(req, granted === "" ? plainContext : context(granted)));
+      answer(await handler(req, context(call, granted)));
     } catch (error) {
       threw(error);
     }
   }
 
-  /** Starts a call. Its end is told by `op_returned`, `op_responded` or `op_threw`. */
-  function call(nowMs, head, body, granted) {
+  /** Starts the call `id`. Its end is told by `op_returned`, `op_responded` or `op_threw`. */
+  function call(nowMs, head, body, granted, id) {
     clock.start(nowMs);
-    // Nothing of an earlier call may wake up in this one.
-    parts.forgetOps();
+    // No answer to an earlier call may wake up in this one.
+    const running = parts.beginCall(id);
     parts.forgetTimers();
-    drive(head, body, granted);
+    drive(running, head, body, granted);
   }
 
   /** Waits for a module's top level, then takes its handler. */
@@ -180,5 +217,5 @@
     const { message, stack } = describe(error);
     ops.op_log(3, `uncaught: ${stack === "" ? message : stack}`, "");
   };
-  parts.driver = { __proto__: null, boot, load, call, explain, deliver: parts.deliver };
+  parts.driver = { __proto__: null, boot, load, call, explain, deliver: parts.deliver, rejectUnanswered: parts.rejectUnanswered };
 })(globalThis.__tollhouse);

@@ -26,11 +26,15 @@
  * tsc --noEmit --strict --lib es2023 tool.d.ts handler.ts
  * ```
  *
- * Of the language, `eval`, `Function` of strings, `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not there, and `Intl` only where the host
- * runs on V8.
+ * Of the language, `Atomics`, `SharedArrayBuffer` and `WebAssembly` are not there, and `Intl` only where the host runs on V8. `eval` and
+ * `Function` are there, because packages name them as they load, and throw an `EvalError`: code from strings is not available.
  */
 
-/** Anything that JSON can say. */
+/**
+ * Anything that JSON can say. Of what it cannot say, in an answer, in `ctx.kv` and in `ctx.files`: `NaN`, `Infinity` and invalid dates become null,
+ * functions, symbols and undefined are left out (null in an array), `Map`, `Set`, errors and promises become `{}`, and a `BigInt` is a
+ * `TypeError`. Of an answer the tool's log warns of that, but for undefined.
+ */
 type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 /** A handler: the default export of a tool's module. */
@@ -107,7 +111,15 @@ interface ToolCaller {
   readonly paymentId?: string;
 }
 
-/** What a handler may reach. Each part works once its capability is granted, and else rejects with `not_granted`. */
+/**
+ * What a handler may reach. Each part works once its capability is granted, and else rejects with `not_granted`.
+ *
+ * It belongs to its call. When that has ended each member rejects or throws with `call_ended`, also while another call runs: a charge, a
+ * log line or a progress message is never another call's. So await what a call begins, and where calls share a promise let each
+ * use its own `ctx`.
+ *
+ * An option that a function does not have is a `TypeError` that names those it has. Nothing is sent then.
+ */
 interface ToolContext {
   /** Capability `kv`. */
   readonly kv: ToolKv;
@@ -150,7 +162,7 @@ interface ToolContext {
 interface ToolKv {
   /** The value, or null when there is none. */
   get<T = any>(key: string): Promise<T | null>;
-  /** `ttlMs`: after so many milliseconds the key is gone. */
+  /** `ttlMs`: after so many milliseconds the key is gone. It has no other option. */
   set(key: string, value: unknown, options?: { ttlMs?: number }): Promise<void>;
   /** Whether the key was there or not. */
   delete(key: string): Promise<void>;
@@ -192,7 +204,10 @@ interface ToolFiles {
   }>;
 }
 
-/** Lines of this call's log, which the tool's owner alone can read. Calling it is `info`. */
+/**
+ * Lines of this call's log, which the tool's owner alone can read. Calling it is `info`. Errors are shown with their stack and causes, wherever
+ * they stand. Where a line is too long for its fields, they are cut: `{ "cut": "…" }`.
+ */
 interface ToolLog {
   (message: unknown, fields?: object): void;
   debug(message: unknown, fields?: object): void;
@@ -202,12 +217,17 @@ interface ToolLog {
 }
 
 interface HttpGetJsonOptions {
-  headers?: Record<string, string> | Headers;
+  headers?: ToolHeadersInit;
   /** At most the limit of the endpoint, 5,000 unless raised. */
   timeoutMs?: number;
   /** Sends the secret named `env` in the header `header` to the URL's own host, never to one it redirects to. The handler need not hold it. */
   auth?: { header: string; env: string };
 }
+
+/**
+ * The answer, whatever its status. It is read as JSON where it says `application/json` or `…+json`, and where it says `text/*`, bytes, JavaScript
+ * or nothing and is JSON; in gzip and deflate too. What is no JSON rejects with `not_json`, and the error has the answer's `status`.
+ */
 
 interface HttpGetJsonResult<T = any> {
   status: number;
@@ -218,11 +238,13 @@ interface HttpGetJsonResult<T = any> {
 
 /**
  * What an op rejects with. `code` is for programs: `not_granted`, `quota_exceeded`, `invalid_argument`, `forbidden_address`,
- * `timeout`, ...
+ * `timeout`, `not_json`, `call_ended`, ...
  */
 interface ToolError extends Error {
   readonly name: "ToolError";
   readonly code: string;
+  /** Of an answer of `httpGetJson` that is no JSON: its status, such as 404. */
+  readonly status?: number;
 }
 
 // The web's globals that a handler has.
@@ -247,7 +269,7 @@ interface Response {
   clone(): Response;
 }
 interface ToolResponseInit {
-  /** From 200 to 599; 401, 402 and 407 are the host's own. Default: 200. */
+  /** From 200 to 599; 401, 402 and 407 are the host's own. A fraction is cut off. Default: 200. */
   status?: number;
   statusText?: string;
   headers?: ToolHeadersInit;
@@ -256,7 +278,7 @@ declare var Response: {
   readonly prototype: Response;
   new (body?: string | ToolBytes | URLSearchParams | null, init?: ToolResponseInit): Response;
   json(value: unknown, init?: ToolResponseInit): Response;
-  /** `status` is 302 unless given. */
+  /** A whole URL. `status` is 302 unless given. */
   redirect(url: string | URL, status?: number): Response;
   /** Throws: a tool answers with a status. */
   error(): never;
@@ -278,7 +300,7 @@ interface Headers {
 }
 declare var Headers: {
   readonly prototype: Headers;
-  new (init?: ToolHeadersInit | null): Headers;
+  new (init?: ToolHeadersInit): Headers;
 };
 
 interface URL {
@@ -359,10 +381,10 @@ declare var TextDecoder: {
 declare function atob(data: string): string;
 declare function btoa(data: string): string;
 
-/** Plain data, `Map`, `Set`, `Date`, `RegExp`, errors, buffers and their views, with cycles. */
+/** Plain data, `Map`, `Set`, `Date`, `RegExp`, errors, `DOMException`, buffers and their views, with cycles. */
 declare function structuredClone<T>(value: T, options?: { transfer?: ArrayBuffer[] }): T;
 
-/** Random values and digests. Keys and ciphers are not here. */
+/** Random values and digests. Keys and ciphers are not here: bundle a package, for example `@noble/hashes` for HMAC. */
 interface Crypto {
   getRandomValues<
     T extends
@@ -401,6 +423,10 @@ interface Event {
   preventDefault(): void;
   stopPropagation(): void;
   stopImmediatePropagation(): void;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
 }
 interface ToolEventInit {
   bubbles?: boolean;
@@ -410,6 +436,10 @@ interface ToolEventInit {
 declare var Event: {
   readonly prototype: Event;
   new (type: string, init?: ToolEventInit): Event;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
 };
 
 interface CustomEvent<T = any> extends Event {
@@ -418,6 +448,10 @@ interface CustomEvent<T = any> extends Event {
 declare var CustomEvent: {
   readonly prototype: CustomEvent;
   new <T = any>(type: string, init?: ToolEventInit & { detail?: T }): CustomEvent<T>;
+  readonly NONE: number;
+  readonly CAPTURING_PHASE: number;
+  readonly AT_TARGET: number;
+  readonly BUBBLING_PHASE: number;
 };
 
 type ToolEventListener = ((event: Event) => void) | { handleEvent(event: Event): void };
@@ -462,10 +496,60 @@ interface DOMException extends Error {
   readonly name: string;
   readonly message: string;
   readonly code: number;
+  readonly INDEX_SIZE_ERR: number;
+  readonly DOMSTRING_SIZE_ERR: number;
+  readonly HIERARCHY_REQUEST_ERR: number;
+  readonly WRONG_DOCUMENT_ERR: number;
+  readonly INVALID_CHARACTER_ERR: number;
+  readonly NO_DATA_ALLOWED_ERR: number;
+  readonly NO_MODIFICATION_ALLOWED_ERR: number;
+  readonly NOT_FOUND_ERR: number;
+  readonly NOT_SUPPORTED_ERR: number;
+  readonly INUSE_ATTRIBUTE_ERR: number;
+  readonly INVALID_STATE_ERR: number;
+  readonly SYNTAX_ERR: number;
+  readonly INVALID_MODIFICATION_ERR: number;
+  readonly NAMESPACE_ERR: number;
+  readonly INVALID_ACCESS_ERR: number;
+  readonly VALIDATION_ERR: number;
+  readonly TYPE_MISMATCH_ERR: number;
+  readonly SECURITY_ERR: number;
+  readonly NETWORK_ERR: number;
+  readonly ABORT_ERR: number;
+  readonly URL_MISMATCH_ERR: number;
+  readonly QUOTA_EXCEEDED_ERR: number;
+  readonly TIMEOUT_ERR: number;
+  readonly INVALID_NODE_TYPE_ERR: number;
+  readonly DATA_CLONE_ERR: number;
 }
 declare var DOMException: {
   readonly prototype: DOMException;
-  new (message?: string, name?: string): DOMException;
+  new (message?: string, name?: string | { name?: string; cause?: unknown }): DOMException;
+  readonly INDEX_SIZE_ERR: number;
+  readonly DOMSTRING_SIZE_ERR: number;
+  readonly HIERARCHY_REQUEST_ERR: number;
+  readonly WRONG_DOCUMENT_ERR: number;
+  readonly INVALID_CHARACTER_ERR: number;
+  readonly NO_DATA_ALLOWED_ERR: number;
+  readonly NO_MODIFICATION_ALLOWED_ERR: number;
+  readonly NOT_FOUND_ERR: number;
+  readonly NOT_SUPPORTED_ERR: number;
+  readonly INUSE_ATTRIBUTE_ERR: number;
+  readonly INVALID_STATE_ERR: number;
+  readonly SYNTAX_ERR: number;
+  readonly INVALID_MODIFICATION_ERR: number;
+  readonly NAMESPACE_ERR: number;
+  readonly INVALID_ACCESS_ERR: number;
+  readonly VALIDATION_ERR: number;
+  readonly TYPE_MISMATCH_ERR: number;
+  readonly SECURITY_ERR: number;
+  readonly NETWORK_ERR: number;
+  readonly ABORT_ERR: number;
+  readonly URL_MISMATCH_ERR: number;
+  readonly QUOTA_EXCEEDED_ERR: number;
+  readonly TIMEOUT_ERR: number;
+  readonly INVALID_NODE_TYPE_ERR: number;
+  readonly DATA_CLONE_ERR: number;
 };
 
 /** Timers of a call end with it; a callback that throws is a line of the log. */
@@ -475,7 +559,10 @@ declare function clearTimeout(timer?: number): void;
 declare function clearInterval(timer?: number): void;
 declare function queueMicrotask(callback: () => void): void;
 
-/** Writes the lines that `ctx.log` writes, with capability `logs`. */
+/**
+ * Writes the lines that `ctx.log` writes, with capability `logs`, for the call that runs. A first text may have `%s`, `%d`, `%i`, `%f`, `%o`,
+ * `%O`, `%c` and `%%`.
+ */
 interface Console {
   debug(...values: any[]): void;
   log(...values: any[]): void;
@@ -483,8 +570,10 @@ interface Console {
   warn(...values: any[]): void;
   error(...values: any[]): void;
   trace(...values: any[]): void;
-  dir(...values: any[]): void;
-  table(...values: any[]): void;
+  /** The options are not shown. */
+  dir(value?: any, options?: any): void;
+  dirxml(...values: any[]): void;
+  table(data?: any, columns?: any): void;
   group(...values: any[]): void;
   groupCollapsed(...values: any[]): void;
   groupEnd(): void;
@@ -493,7 +582,12 @@ interface Console {
   count(label?: string): void;
   countReset(label?: string): void;
   time(label?: string): void;
+  timeLog(label?: string, ...values: any[]): void;
   timeEnd(label?: string): void;
+  /** Does nothing, as the next two. */
+  timeStamp(label?: string): void;
+  profile(label?: string): void;
+  profileEnd(label?: string): void;
 }
 declare var console: Console;
 
@@ -502,6 +596,26 @@ interface Performance {
   /** Milliseconds since the call began. */
   now(): number;
   readonly timeOrigin: number;
+  /** Marks and measures are of the call, and the newest 1,000 are kept. */
+  mark(name: string, options?: { detail?: any; startTime?: number }): ToolPerformanceEntry;
+  measure(
+    name: string,
+    from?: string | { start?: string | number; end?: string | number; detail?: any },
+    to?: string,
+  ): ToolPerformanceEntry;
+  clearMarks(name?: string): void;
+  clearMeasures(name?: string): void;
+  getEntries(): ToolPerformanceEntry[];
+  getEntriesByName(name: string, type?: string): ToolPerformanceEntry[];
+  getEntriesByType(type: string): ToolPerformanceEntry[];
+  toJSON(): { timeOrigin: number };
+}
+interface ToolPerformanceEntry {
+  readonly name: string;
+  readonly entryType: string;
+  readonly startTime: number;
+  readonly duration: number;
+  readonly detail: any;
 }
 declare var performance: Performance;
 

@@ -267,7 +267,9 @@ impl Ops {
                         tokio::time::sleep(Duration::from_millis(ms.min(self.call.limits.wall_ms))).await;
                         Ok(OpValue::None)
                     }
-                    OpRequest::Charge { usd } => self.till.charge(&usd).map(|()| OpValue::None),
+                    // No call pays what another one says, whatever the worker makes of it.
+                    OpRequest::Charge { call, .. } if call != self.call.call_id.as_str() => Err(failure::call_ended()),
+                    OpRequest::Charge { usd, .. } => self.till.charge(&usd).map(|()| OpValue::None),
                 }
             };
         }

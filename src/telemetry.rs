@@ -27,7 +27,7 @@ mod tracer;
 pub(crate) use self::course::note;
 pub use self::{
     course::{Followed, answering, enter, follow, onward},
-    otlp::{Exporter, OtlpSettings},
+    otlp::{Destination, Exporter, OtlpSettings},
     sample::{Gather, Samples},
     stage::Stage,
     table::Metric,

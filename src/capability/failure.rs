@@ -13,7 +13,7 @@ pub(super) fn is_the_hosts(failure: &OpFailure) -> bool {
 }
 
 fn failure(code: &str, message: impl Into<String>) -> OpFailure {
-    OpFailure { code: code.to_owned(), message: message.into() }
+    OpFailure::new(code, message)
 }
 
 /// The call holds no grant for it. `field` is the line of the manifest that would ask for one.
@@ -32,6 +32,11 @@ pub(super) fn invalid_argument(message: impl Into<String>) -> OpFailure {
 
 pub(super) fn quota_exceeded(message: impl Into<String>) -> OpFailure {
     failure("quota_exceeded", message)
+}
+
+/// The op came through the `ctx` of a call that is over.
+pub(super) fn call_ended() -> OpFailure {
+    failure("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")
 }
 
 /// Others wrote the same keys at every attempt.
@@ -79,6 +84,11 @@ impl From<PutError> for OpFailure {
             PutError::Bucket(error) => objects(&error),
         }
     }
+}
+
+/// What an upstream server answered with `status` is no JSON.
+pub(super) fn not_json(status: u16, why: &str) -> OpFailure {
+    OpFailure { status: Some(status), ..failure("not_json", format!("the answer (status {status}) {why}")) }
 }
 
 pub(super) fn outgoing(code: &str, message: impl Into<String>) -> OpFailure {

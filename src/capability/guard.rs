@@ -15,6 +15,7 @@
 
 pub mod addresses;
 mod client;
+mod coding;
 mod dns;
 mod error;
 mod fetch;
@@ -41,7 +42,7 @@ use self::{
 };
 pub use self::{
     error::{FetchError, GuardError},
-    fetch::{Fetch, Fetched},
+    fetch::{Fetch, Fetched, Hops},
     limits::{MAX_REDIRECTS, URL_BYTES},
     recorded::{Recorded, RecordedAnswer},
     resolve::Lookup,
@@ -99,10 +100,15 @@ impl Guard {
     /// [`FetchError::InvalidUrl`], [`FetchError::Forbidden`] and [`FetchError::HostNotAllowed`].
     pub fn check(&self, url: &str, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
         check_length(url)?;
-        if url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {
-            return Err(FetchError::InvalidUrl("has white space, control characters or `\\`".into()));
+        if url.chars().any(|c| c.is_control() || c == '\\') {
+            return Err(FetchError::InvalidUrl("has control characters or `\\`".into()));
         }
-        let url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(unreadable(error)))?;
+        if before_path(url).chars().any(char::is_whitespace) {
+            return Err(FetchError::InvalidUrl("has white space before its path".into()));
+        }
+        // White space behind that is percent-encoded, as a URL object has it.
+        let mut url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(unreadable(error)))?;
+        without_dot(&mut url);
         // What is sent may be longer, in percent-encoding.
         check_length(url.as_str())?;
         self.check_parsed(&url, hosts)?;
@@ -152,6 +158,24 @@ impl Guard {
 impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard").field("allow_http", &self.0.allow_http).field("allow", &self.0.allow).finish_non_exhaustive()
+    }
+}
+
+/// A URL up to where its path, its query or its fragment begins: what says where it leads.
+fn before_path(url: &str) -> &str {
+    let authority = url.find("://").map_or(0, |scheme| scheme + 3);
+    let end = url[authority..].find(['/', '?', '#']).map_or(url.len(), |at| authority + at);
+    &url[..end]
+}
+
+/// Takes the dot from the end of a name: `example.com.` is the host `example.com`, written whole.
+fn without_dot(url: &mut Url) {
+    if let Some(Host::Domain(name)) = url.host()
+        && let Some(name) = name.strip_suffix('.').filter(|name| !name.is_empty() && !name.ends_with('.'))
+    {
+        let name = name.to_owned();
+        // A name without its dot is as much of one as before: where it were none the URL stays as it is, and is refused.
+        let _ = url.set_host(Some(&name));
     }
 }
 

@@ -174,12 +174,12 @@ struct Answer<'a> {
 }
 
 fn answer(fetched: &Fetched) -> Result<Bytes, OpFailure> {
-    let not_json = |why: &str| failure::outgoing("not_json", format!("the answer (status {}) {why}", fetched.status.as_u16()));
+    let not_json = |why: &str| failure::not_json(fetched.status.as_u16(), why);
     let json = if fetched.body.is_empty() {
         None
     } else {
-        if !fetched.is_json() {
-            return Err(not_json("is not declared as JSON"));
+        if let Some(kind) = fetched.other_kind() {
+            return Err(not_json(&format!("is `{kind}`, not JSON")));
         }
         let text = std::str::from_utf8(&fetched.body).map_err(|_| not_json("is not UTF-8"))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -204,10 +204,38 @@ impl Fetched {
     /// Whether the answer says it is JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
-        let Some(kind) = self.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else { return false };
-        let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+        self.kind().is_some_and(|kind| is_json(&kind))
     }
+
+    /// The media type of an answer that is no JSON, whatever its bytes are; nothing where its bytes decide. Plain text, bytes of no
+    /// kind and scripts are what many servers call their JSON.
+    fn other_kind(&self) -> Option<String> {
+        self.kind().filter(|kind| !is_json(kind) && !kind.starts_with("text/") && !VAGUE.contains(&kind.as_str()))
+    }
+
+    /// The media type, in lower case and without parameters; nothing where there is none.
+    fn kind(&self) -> Option<String> {
+        let kind = String::from_utf8_lossy(self.headers.get(CONTENT_TYPE)?.as_bytes()).into_owned();
+        let essence: String = kind.split(';').next().unwrap_or_default().trim().chars().take(KIND_CHARS).collect();
+        Some(essence.to_ascii_lowercase()).filter(|essence| !essence.is_empty())
+    }
+}
+
+/// Media types under which JSON comes that nobody has named.
+const VAGUE: &[&str] = &[
+    "application/javascript",
+    "application/octet-stream",
+    "application/unknown",
+    "application/x-javascript",
+    "application/x-json",
+    "binary/octet-stream",
+];
+
+/// Characters of a media type that are looked at.
+const KIND_CHARS: usize = 100;
+
+fn is_json(kind: &str) -> bool {
+    matches!(kind, "application/json" | "text/json") || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
 #[cfg(test)]

@@ -280,3 +280,18 @@ fn secrets_do_not_show_when_a_call_is_printed() {
     let printed = format!("{:?}", call(&Grant::new(everything())));
     assert!(printed.contains("KEY") && !printed.contains("super-secret-value"), "{printed}");
 }
+
+#[tokio::test]
+async fn a_charge_of_another_call_is_refused_whatever_the_worker_says() {
+    let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
+    let grant = Grant::new(Granted::default());
+    let (own, other) = (call(&grant), CallId::generate().to_string());
+    let (id, till) = (own.call_id.to_string(), Arc::new(Till::new(crate::tool::MicroUsd(90_000))));
+    let ops = Ops::new(own, services).with_till(Arc::clone(&till));
+    let charge = |call: &str, usd: &str| ops.op(OpRequest::Charge { call: call.to_owned(), usd: usd.to_owned() });
+    charge(&id, "0.01").await.unwrap();
+    for call in [other.as_str(), "", "call_1"] {
+        assert_eq!(charge(call, "0.09").await.unwrap_err().code, "call_ended", "{call}");
+    }
+    assert_eq!(till.charged(), Some(crate::tool::MicroUsd(10_000)));
+}

@@ -129,7 +129,7 @@ struct Checking<'a>(Asker<'a>);
 
 impl OpHost for Checking<'_> {
     fn op(&self, _request: OpRequest) -> BoxFuture<'_, Result<OpValue, OpFailure>> {
-        let failure = OpFailure { code: "not_granted".to_owned(), message: "nothing is granted to a check".to_owned() };
+        let failure = OpFailure::new("not_granted", "nothing is granted to a check");
         Box::pin(std::future::ready(Err(failure)))
     }
 

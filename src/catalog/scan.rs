@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{By, Catalog, HandlerDraft, PublishError};
+use super::{By, Catalog, HandlerDraft, PublishError, shipped};
 use crate::{
     base::clock::Timestamp,
     catalog::safety::{self, Report},
@@ -68,7 +68,7 @@ impl Catalog {
 
     /// What remembers who uploaded the source of `endpoint` first, if nobody did before.
     pub(super) async fn claim(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Batch, PublishError> {
-        let is_source = matches!(handler, Some(HandlerDraft::Source { .. }));
+        let is_source = matches!(handler, Some(HandlerDraft::Source { .. })) && !is_common(handler);
         Ok(match self.first_owner(endpoint, handler).await? {
             None if is_source => VERSION_OWNERS.put(&endpoint.version, &endpoint.owner.share().to_owned()),
             None | Some(_) => Batch::new(),
@@ -93,8 +93,8 @@ impl Catalog {
     /// Who uploaded the source first.
     async fn first_owner(&self, endpoint: &Endpoint, handler: Option<&HandlerDraft>) -> Result<Option<String>, PublishError> {
         match handler {
-            Some(HandlerDraft::Source { .. }) => Ok(VERSION_OWNERS.get(&*self.store, &endpoint.version).await?),
-            Some(HandlerDraft::Response { .. }) | None => Ok(None),
+            Some(HandlerDraft::Source { .. }) if !is_common(handler) => Ok(VERSION_OWNERS.get(&*self.store, &endpoint.version).await?),
+            Some(HandlerDraft::Source { .. } | HandlerDraft::Response { .. }) | None => Ok(None),
         }
     }
 
@@ -150,6 +150,16 @@ impl Catalog {
         });
         read.await.map_err(|error| PublishError::Corrupt(format!("an upload's reading ended abnormally: {error}")))
     }
+}
+
+/// Bytes of a source below which two who wrote the same need not know of each other: what `init` makes, the examples of the documents
+/// and the handlers of tests are shorter.
+const SHORT_SOURCE_BYTES: usize = 1_024;
+
+/// Whether a source is nobody's own: short, or one that the host comes with.
+fn is_common(handler: Option<&HandlerDraft>) -> bool {
+    let Some(HandlerDraft::Source { source, .. }) = handler else { return false };
+    source.len() < SHORT_SOURCE_BYTES || shipped::is_handler(source)
 }
 
 fn is_anothers(first: Option<&str>, owner: &Owner) -> bool {

@@ -40,6 +40,16 @@ pub fn files(slug: &str) -> Vec<(&'static str, &'static str)> {
     tool.files().filter_map(|file| Some((file.path().file_name()?.to_str()?, file.contents_utf8()?))).collect()
 }
 
+/// Whether `source` is the handler of a tool that is built in, but for white space at its ends: `init --template` copies those.
+pub(super) fn is_handler(source: &str) -> bool {
+    let source = source.trim();
+    let is_it = |name: &str| HANDLERS.iter().any(|(handler, _)| *handler == name);
+    TOOLS.dirs().flat_map(Dir::files).any(|file| {
+        let name = file.path().file_name().and_then(|name| name.to_str());
+        name.is_some_and(is_it) && file.contents_utf8().is_some_and(|held| held.trim() == source)
+    })
+}
+
 /// The handlers that a tool's folder may have, the one that counts first, with their languages.
 pub const HANDLERS: [(&str, &str); 2] = [("handler.js", "js"), ("handler.ts", "ts")];
 

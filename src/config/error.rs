@@ -71,10 +71,10 @@ pub enum SettingsError {
     Users(#[from] NoRange),
     #[error("`TOLLHOUSE_METRICS_TOKEN` cannot be used")]
     MetricsToken(#[source] TooShort),
-    #[error("`TOLLHOUSE_OTLP_ENDPOINT` is no address of a collector: it begins with `http://` or `https://`, and has no query")]
-    OtlpEndpoint,
-    #[error("`TOLLHOUSE_OTLP_HEADERS` are `name=value`, with commas between them")]
-    OtlpHeaders,
+    #[error("`{0}` is not the address of a collector: write a whole URL that begins with `http://` or `https://`, and has no query")]
+    OtlpEndpoint(&'static str),
+    #[error("`{0}` must be `name=value`, with commas between several, and values percent-encoded")]
+    OtlpHeaders(&'static str),
     #[error("no worker at `{0}`: build it with `cargo xtask serve`, or name it in `TOLLHOUSE_WORKER`")]
     NoWorker(PathBuf),
 }

@@ -9,7 +9,7 @@ use url::{Host, Url};
 use super::{environment::of_others, error::SettingsError, layered::flags, secret::Hidden};
 use crate::{
     account::token::Token,
-    telemetry::{OtlpSettings, TraceSettings, log::LogFormat},
+    telemetry::{Destination, OtlpSettings, TraceSettings, log::LogFormat},
 };
 
 /// Who reads `/metrics`.
@@ -83,22 +83,82 @@ impl TelemetryFlags {
     }
 
     fn otlp(&self) -> Result<Option<OtlpSettings>, SettingsError> {
-        let given = |own: &Option<Hidden>, other| own.as_ref().map(|own| own.expose().to_owned()).or_else(|| of_others(other));
-        let Some(endpoint) = given(&self.otlp_endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT") else { return Ok(None) };
-        // Where it is meant for another protocol, it is for other programs.
-        if self.otlp_endpoint.is_none() && of_others("OTEL_EXPORTER_OTLP_PROTOCOL").is_some_and(|protocol| protocol == "grpc") {
+        let own = |own: &Option<Hidden>| own.as_ref().map(|own| own.expose().to_owned());
+        let (address, headers) = (own(&self.otlp_endpoint), own(&self.otlp_headers));
+        let [traces, metrics] = [&TRACES, &METRICS].map(|signal| signal.destination(address.as_deref(), headers.as_deref(), &of_others));
+        let (traces, metrics) = (traces?, metrics?);
+        if traces.is_none() && metrics.is_none() {
             return Ok(None);
         }
-        let endpoint = Url::parse(&endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.query().is_none());
-        let headers = given(&self.otlp_headers, "OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
         let every = self.otlp_metrics_ms.unwrap_or(60_000);
+        let rates = TraceSettings { of_callers: self.trace_caller_rate.unwrap_or(10), of_own: self.trace_rate.unwrap_or(50) };
         Ok(Some(OtlpSettings {
-            endpoint: endpoint.ok_or(SettingsError::OtlpEndpoint)?,
-            headers: headers_of(&headers).ok_or(SettingsError::OtlpHeaders)?,
-            every: (every > 0).then(|| Duration::from_millis(every)),
-            traces: TraceSettings { of_callers: self.trace_caller_rate.unwrap_or(10), of_own: self.trace_rate.unwrap_or(50) },
+            every: (every > 0 && metrics.is_some()).then(|| Duration::from_millis(every)),
+            sampling: if traces.is_some() { rates } else { TraceSettings { of_callers: 0, of_own: 0 } },
+            traces,
+            metrics,
             service: self.otlp_service.clone().or_else(|| of_others("OTEL_SERVICE_NAME")).unwrap_or_else(|| "tollhouse".to_owned()),
         }))
+    }
+}
+
+/// The variables of OpenTelemetry that say where one signal goes, the most particular first.
+struct Signal {
+    path: &'static str,
+    endpoint: &'static str,
+    headers: &'static str,
+    protocol: &'static str,
+}
+
+const TRACES: Signal = Signal {
+    path: "/v1/traces",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    headers: "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    protocol: "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
+};
+const METRICS: Signal = Signal {
+    path: "/v1/metrics",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    headers: "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+    protocol: "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL",
+};
+
+impl Signal {
+    /// Where it goes, by this host's own settings, else by OpenTelemetry's: the address of a signal as it is, that of all with
+    /// the signal's path behind it.
+    fn destination(
+        &self,
+        own: Option<&str>,
+        own_headers: Option<&str>,
+        others: &dyn Fn(&'static str) -> Option<String>,
+    ) -> Result<Option<Destination>, SettingsError> {
+        let first = |names: [&'static str; 2]| names.into_iter().find_map(|name| Some((name, others(name)?)));
+        let (name, address, is_whole) = match own {
+            Some(own) => ("TOLLHOUSE_OTLP_ENDPOINT", own.to_owned(), false),
+            None => {
+                let Some((name, address)) = first([self.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"]) else { return Ok(None) };
+                // What is meant for another protocol is for other programs.
+                if first([self.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"]).is_some_and(|(_, protocol)| protocol == "grpc") {
+                    return Ok(None);
+                }
+                (name, address, name == self.endpoint)
+            }
+        };
+        let url = Url::parse(&address).ok().filter(|url| matches!(url.scheme(), "http" | "https") && (is_whole || url.query().is_none()));
+        let mut url = url.ok_or(SettingsError::OtlpEndpoint(name))?;
+        if !is_whole {
+            let path = format!("{}{}", url.path().trim_end_matches('/'), self.path);
+            url.set_path(&path);
+        }
+        let headers = match own_headers {
+            Some(own) => Some(("TOLLHOUSE_OTLP_HEADERS", own.to_owned())),
+            None => first([self.headers, "OTEL_EXPORTER_OTLP_HEADERS"]),
+        };
+        let headers = match headers {
+            Some((name, text)) => headers_of(&text).ok_or(SettingsError::OtlpHeaders(name))?,
+            None => vec![],
+        };
+        Ok(Some(Destination { url, headers }))
     }
 }
 
@@ -145,5 +205,38 @@ mod tests {
         let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         assert_eq!(headers_of("a=1, b = two%20words,"), Some(vec![pair("a", "1"), pair("b", "two words")]));
         assert_eq!((headers_of(""), headers_of("a")), (Some(vec![]), None));
+    }
+
+    #[test]
+    fn standard_variables_say_where_each_signal_goes() {
+        let at = |own: Option<&str>, set: &[(&str, &str)], signal: &Signal| {
+            let others = |name: &'static str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+            let found = signal.destination(own, None, &others);
+            found.map(|found| found.map(|found| (found.url.to_string(), found.headers.len()))).map_err(|error| error.to_string())
+        };
+        let base = "OTEL_EXPORTER_OTLP_ENDPOINT";
+        for (address, traces) in [
+            ("http://x:4318", "http://x:4318/v1/traces"),
+            ("http://x:4318/", "http://x:4318/v1/traces"),
+            ("https://x/api/public/otel", "https://x/api/public/otel/v1/traces"),
+            ("https://x/api/public/otel/", "https://x/api/public/otel/v1/traces"),
+        ] {
+            assert_eq!(at(None, &[(base, address)], &TRACES), Ok(Some((traces.to_owned(), 0))), "{address}");
+            assert_eq!(at(Some(address), &[(base, "nonsense")], &TRACES), Ok(Some((traces.to_owned(), 0))), "{address}");
+        }
+        let whole = [(TRACES.endpoint, "https://t/in?key=1"), (base, "http://x:4318"), ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,b=2"), (TRACES.headers, "c=3")];
+        assert_eq!(at(None, &whole, &TRACES), Ok(Some(("https://t/in?key=1".to_owned(), 1))), "as it is");
+        assert_eq!(at(None, &whole, &METRICS), Ok(Some(("http://x:4318/v1/metrics".to_owned(), 2))));
+        assert_eq!(at(None, &whole[..1], &METRICS), Ok(None), "metrics were given no address");
+        assert_eq!(at(None, &[(base, "http://x:4317"), (TRACES.protocol, "grpc")], &TRACES), Ok(None));
+        for (set, named) in [
+            (vec![(base, "127.0.0.1:4191")], base),
+            (vec![(base, "http://x?key=1")], base),
+            (vec![(TRACES.endpoint, "x"), (base, "http://x")], TRACES.endpoint),
+            (vec![(base, "http://x"), (TRACES.headers, "a")], TRACES.headers),
+        ] {
+            let why = at(None, &set, &TRACES).unwrap_err();
+            assert!(why.contains(&format!("`{named}`")), "{why}");
+        }
     }
 }

@@ -28,7 +28,7 @@ use crate::{
         Caller, Code, Fault, Party,
         body::{self, Verbatim},
     },
-    tool::{Touches, finding::Finding},
+    tool::{ContentSafety, Touches, finding::Finding},
 };
 
 /// The body of a check, read member by member.
@@ -72,11 +72,16 @@ async fn check(
             "requested": { "capabilities": endpoint.requested_capabilities, "hosts": endpoint.requested_hosts },
             "needsReview": endpoint.review.hold.is_some(),
             "outcome": found.map(|safety| safety.outcome),
-            "findings": found.map(|safety| safety.findings.iter().map(Finding::for_owner).collect::<Vec<_>>()).unwrap_or_default(),
+            "findings": found.map(shown_findings).unwrap_or_default(),
             "limits": endpoint.changed_limits(),
             "warnings": warnings,
         },
     })))
+}
+
+/// What the owner may see of what was found.
+fn shown_findings(safety: &ContentSafety) -> Vec<Value> {
+    safety.findings.iter().filter(|finding| finding.is_shown()).map(Finding::for_owner).collect()
 }
 
 /// The first of what is wrong, as an upload would be refused for it, with all of it under `problems`. Where the host could

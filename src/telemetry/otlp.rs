@@ -37,17 +37,26 @@ const GATHERED: Duration = Duration::from_millis(500);
 /// How long the end of the host waits for what is left to be taken.
 const FLUSHED: Duration = Duration::from_secs(3);
 
+/// Where one signal is sent.
+#[derive(Clone)]
+pub struct Destination {
+    /// The whole address.
+    pub url: Url,
+    /// Sent with each request, such as a key.
+    pub headers: Vec<(String, String)>,
+}
+
 /// Where telemetry is sent.
 #[derive(Clone)]
 pub struct OtlpSettings {
-    /// `/v1/traces` and `/v1/metrics` are below it.
-    pub endpoint: Url,
-    /// Sent with each request, such as a key.
-    pub headers: Vec<(String, String)>,
+    /// Where traces go, if they go anywhere.
+    pub traces: Option<Destination>,
+    /// Where metrics go, if they go anywhere.
+    pub metrics: Option<Destination>,
     /// Between two requests with metrics; `None` sends none.
     pub every: Option<Duration>,
     /// How many calls are traced.
-    pub traces: TraceSettings,
+    pub sampling: TraceSettings,
     /// `service.name`.
     pub service: String,
 }
@@ -55,7 +64,7 @@ pub struct OtlpSettings {
 /// Without what may be secret in its address and headers.
 impl fmt::Debug for OtlpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OtlpSettings").field("every", &self.every).field("traces", &self.traces).finish_non_exhaustive()
+        f.debug_struct("OtlpSettings").field("every", &self.every).field("sampling", &self.sampling).finish_non_exhaustive()
     }
 }
 
@@ -63,6 +72,13 @@ impl fmt::Debug for OtlpSettings {
 #[derive(Debug)]
 pub struct Exporter {
     flushes: mpsc::Sender<oneshot::Sender<()>>,
+}
+
+/// Without what may be secret in it.
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Destination").finish_non_exhaustive()
+    }
 }
 
 struct Task {
@@ -82,8 +98,8 @@ impl Exporter {
     ///
     /// Headers that cannot be sent, and that there is one in this process.
     pub fn start(settings: OtlpSettings, instance: &str, gather: Gather) -> Result<Self, String> {
-        let collector = Collector::new(&settings.endpoint, &settings.headers)?;
-        let traces = tracer::start(settings.traces).ok_or("this process exports already")?;
+        let collector = Collector::new(settings.traces.as_ref(), settings.metrics.as_ref())?;
+        let traces = tracer::start(settings.sampling).ok_or("this process exports already")?;
         let resource = json!({ "attributes": attributes([
             ("service.name", settings.service.as_str()),
             ("service.version", env!("CARGO_PKG_VERSION")),
@@ -165,6 +181,7 @@ impl Task {
     /// How many of what was sent were refused; `None` where the collector took none.
     async fn sent(&mut self, signal: &str, body: &Value) -> Option<u64> {
         match self.collector.send(signal, body).await {
+            Sent::Nowhere => Some(0),
             Sent::Taken { refused } => {
                 counted::EXPORTS.count([signal, "ok"]);
                 self.failing = false;

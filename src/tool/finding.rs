@@ -61,6 +61,16 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// The rule that another builder uploaded the same source first. Admins alone are told: to anybody else it would tell whether a
+    /// source that they guess is here.
+    pub const SAME_SOURCE: &'static str = "provenance.same-source";
+
+    /// Whether the owner of the upload, and everybody else, may see it.
+    #[must_use]
+    pub fn is_shown(&self) -> bool {
+        self.rule != Self::SAME_SOURCE
+    }
+
     /// What everyone may see: `{rule, severity, field}`.
     #[must_use]
     pub fn brief(&self) -> Value {

@@ -173,7 +173,8 @@ impl Endpoint {
             (_, None) if self.asks() => "capabilities_requested",
             (_, None) => "none",
         };
-        let findings: Vec<_> = self.content_safety.iter().flat_map(|safety| &safety.findings).map(|finding| finding.for_owner()).collect();
+        let findings = self.content_safety.iter().flat_map(|safety| &safety.findings).filter(|finding| finding.is_shown());
+        let findings: Vec<_> = findings.map(|finding| finding.for_owner()).collect();
         json!({
             "state": state,
             "since": self.review.since(),

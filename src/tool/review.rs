@@ -26,7 +26,7 @@ impl ContentSafety {
     /// What everyone may see: no finding has its place or its text.
     #[must_use]
     pub fn public(&self) -> Value {
-        let findings: Vec<_> = self.findings.iter().map(Finding::brief).collect();
+        let findings: Vec<_> = self.findings.iter().filter(|finding| finding.is_shown()).map(Finding::brief).collect();
         json!({
             "outcome": self.outcome,
             "policyVersion": self.policy_version,

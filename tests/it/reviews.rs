@@ -195,25 +195,42 @@ async fn what_is_taken_down_is_gone_for_all_but_owner_and_admin_until_it_is_rest
 }
 
 #[tokio::test]
-async fn another_builders_source_waits_for_an_admin() {
+async fn another_builders_source_is_a_note_that_admins_alone_see() {
     let host = Host::start().await;
     let ((_, one), (_, two)) = (host.register("First").await, host.register("Second").await);
-    let tool = |slug: &str, price: f64, source: &str| {
-        let mut tool = tool(slug, price, source);
+    let tool = |slug: &str, source: &str| {
+        let mut tool = tool(slug, 0.0, source);
         tool["handler"]["source"] = json!(source);
         tool
     };
-    host.as_builder(&one, Method::POST, CREATE, &tool("original", 0.0, PLAIN)).await.is(200);
-    host.as_builder(&one, Method::POST, CREATE, &tool("my-second", 0.0, PLAIN)).await.is(200);
-    let copy = host.as_builder(&two, Method::POST, CREATE, &tool("copied", 0.0, PLAIN)).await.is(200).json()["endpoint"].clone();
-    assert_eq!((&copy["status"], &copy["contentSafety"]["findings"][0]["rule"]), (&json!("paused"), &json!("provenance.same-source")));
-    host.call("my-second", &json!({})).await.is(200);
-    // Deleting the original does not make the copy one.
+    // Long enough to be somebody's work.
+    let own = format!("{PLAIN}\n// {}", "what only I know ".repeat(80));
     for slug in ["original", "my-second"] {
-        host.as_builder(&one, Method::DELETE, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200);
+        host.as_builder(&one, Method::POST, CREATE, &tool(slug, &own)).await.is(200);
     }
-    let again = host.as_builder(&two, Method::POST, CREATE, &tool("copied-too", 0.0, PLAIN)).await.is(200).json()["endpoint"].clone();
-    assert_eq!(again["status"], "paused");
+    let check = host.as_builder(&two, Method::POST, "/ai/endpoints/check", &tool("copied", &own)).await.is(200).json()["check"].clone();
+    assert_eq!((&check["outcome"], &check["findings"], &check["needsReview"]), (&json!("pass"), &json!([]), &json!(false)));
+    let copy = host.as_builder(&two, Method::POST, CREATE, &tool("copied", &own)).await.is(200).json()["endpoint"].clone();
+    assert_eq!((&copy["status"], &copy["contentSafety"]["findings"], &copy["review"]["findings"]), (&json!("active"), &json!([]), &json!([])));
+    host.call("copied", &json!({})).await.is(200);
+    // Nobody is told but admins, and of the copy alone.
+    for slug in ["original", "my-second", "copied"] {
+        let path = format!("/ai/endpoints/{slug}");
+        let noted = |record: &Value| record.to_string().contains("provenance");
+        assert!(!noted(&host.get(&path).await.is(200).json()), "{slug}");
+        assert_eq!(noted(&host.manage(Method::GET, &path, &Value::Null).await.is(200).json()), slug == "copied", "{slug}");
+    }
+    assert!(!host.as_builder(&two, Method::GET, "/ai/endpoints/copied", &Value::Null).await.is(200).json().to_string().contains("provenance"));
+    // What `init` and the host come with is nobody's, and neither is what is short.
+    let shipped = std::fs::read_to_string("fixtures/tools/conversion-quote-demo/handler.js").unwrap();
+    for (slug, source) in [("short", PLAIN), ("shipped", shipped.as_str())] {
+        for (key, owner) in [(&one, "one"), (&two, "two")] {
+            let slug = format!("{slug}-{owner}");
+            host.as_builder(key, Method::POST, CREATE, &tool(&slug, source)).await.is(200);
+            let seen = host.manage(Method::GET, &format!("/ai/endpoints/{slug}"), &Value::Null).await.is(200).json().to_string();
+            assert!(!seen.contains("provenance"), "{slug}: {seen}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -120,6 +120,9 @@ macro_rules! declare {
             },
             /// What the call is to cost, in dollars, as the handler wrote it: the last one counts. → [`OpValue::None`].
             Charge {
+                /// [`Start::call`](crate::Start::call) of the call whose `ctx` it came through. The host holds it against the call that
+                /// it runs: no call pays what another one says.
+                call: String,
                 /// Decimal.
                 usd: String,
             },
@@ -143,7 +146,7 @@ macro_rules! declare {
                 let own = match self {
                     $(Self::$request { $($field,)* } => 0 $(+ $field.held())*,)*
                     Self::Sleep { .. } => 0,
-                    Self::Charge { usd } => usd.held(),
+                    Self::Charge { call, usd } => call.held() + usd.held(),
                 };
                 size_of::<Self>() + own
             }
@@ -223,6 +226,16 @@ pub struct OpFailure {
     pub code: String,
     /// For the builder.
     pub message: String,
+    /// The status of an answer over HTTP that could not be read; none where there was no answer.
+    pub status: Option<u16>,
+}
+
+impl OpFailure {
+    /// A failure that has no status.
+    #[must_use]
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), status: None }
+    }
 }
 
 impl Held for HeaderFromEnv {

@@ -65,8 +65,9 @@ impl CallState {
     pub(crate) fn log(&mut self, level: LogLevel, mut message: String, mut fields: String) {
         let limits = &self.limits;
         cut(&mut message, limits.log_line_bytes);
-        if message.len() as u64 + fields.len() as u64 > limits.log_line_bytes {
-            fields = String::new();
+        let room = limits.log_line_bytes - message.len() as u64;
+        if fields.len() as u64 > room {
+            fields = shortened(&fields, room);
         }
         let bytes = message.len() as u64 + fields.len() as u64;
         if self.log.lines >= limits.log_lines || self.log.bytes + bytes > limits.log_bytes {
@@ -174,6 +175,16 @@ impl CallState {
         // A line is at most `log_line_bytes`, far below a frame's limit.
         let _ = self.outbox.put(&ToHost::Log(line));
     }
+}
+
+/// The beginning of a JSON object that is too long for its line, as a text in an object of at most `room` bytes: nothing, where that
+/// is none.
+fn shortened(fields: &str, room: u64) -> String {
+    const AROUND: u64 = r#"{"cut":""}"#.len() as u64;
+    let mut beginning = fields.to_owned();
+    // Each of its characters may take two: quotes and backslashes do.
+    cut(&mut beginning, room.saturating_sub(AROUND) / 2);
+    if beginning.is_empty() { String::new() } else { serde_json::json!({ "cut": beginning }).to_string() }
 }
 
 /// Cuts `text` to `limit` bytes, at a character's edge.

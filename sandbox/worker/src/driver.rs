@@ -10,6 +10,7 @@ pub(crate) struct Driver {
     pub(crate) call: Global<v8::Function>,
     pub(crate) deliver: Global<v8::Function>,
     pub(crate) explain: Global<v8::Function>,
+    pub(crate) reject_unanswered: Global<v8::Function>,
 }
 
 /// Takes them, and has the isolate hardened. After this nothing in it knows `Deno` or any op by name.
@@ -30,6 +31,7 @@ pub(crate) fn take_driver(scope: &mut PinScope<'_, '_>) -> Driver {
         call: take(scope, driver, "call"),
         deliver: take(scope, driver, "deliver"),
         explain: take(scope, driver, "explain"),
+        reject_unanswered: take(scope, driver, "rejectUnanswered"),
     };
     let undefined = v8::undefined(scope).into();
     // What the QuickJS backend calls `Intl` is a stub that leans on what hardening takes away.

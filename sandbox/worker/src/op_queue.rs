@@ -90,7 +90,7 @@ impl OpQueue {
     /// An op that fails without asking the host.
     pub(crate) fn refuse(&mut self, code: &str, message: &str) -> u32 {
         self.last_op += 1;
-        self.refused.push_back((self.last_op, OpFailure { code: code.into(), message: message.into() }));
+        self.refused.push_back((self.last_op, OpFailure::new(code, message)));
         self.last_op
     }
 
@@ -158,8 +158,7 @@ impl OpQueue {
             self.last_sent += 1;
             op.sent = Some(self.last_sent);
             if outbox.put(&ToHost::Op { op: self.last_sent, request }).is_err() {
-                let message = "the request is larger than the host takes".into();
-                self.refused.push_back((op.number, OpFailure { code: "quota_exceeded".into(), message }));
+                self.refused.push_back((op.number, OpFailure::new("quota_exceeded", "the request is larger than the host takes")));
             }
         }
         let refused = &self.refused;

@@ -6,6 +6,7 @@
 mod args;
 mod asks;
 mod charge;
+mod clone;
 mod crypto;
 mod end;
 mod log;
@@ -42,6 +43,7 @@ fn table() -> Vec<OpDecl> {
         log::op_log(),
         progress::op_progress(),
         charge::op_charge(),
+        clone::op_is_proxy(),
         text::op_text_encode(),
         text::op_text_decode(),
         text::op_encoding_name(),

@@ -69,6 +69,10 @@ pub(crate) fn pump(
             continue;
         }
         if !call_of(state, |call| call.ops().is_waiting() || call.ops().is_writing()) {
+            // It may wait for what an ended call asked for, and got no answer to.
+            if reject_unanswered(scope, driver) {
+                continue;
+            }
             return Err(End::Deadlock);
         }
         let (number, result) = wait(state, budget, host)?;
@@ -123,13 +127,23 @@ pub(crate) fn begin_call(scope: &mut PinScope<'_, '_>, driver: &Driver, start: &
     let granted = if start.env.is_empty() { String::new() } else { serde_json::to_string(&start.env).unwrap_or_default() };
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
     let now = v8::Number::new(scope, start.now_ms as f64);
-    let (Some(head), Some(body), Some(granted)) = (text(scope, &start.head), text(scope, &start.body), text(scope, granted.as_bytes()))
+    let (Some(head), Some(body), Some(granted), Some(id)) =
+        (text(scope, &start.head), text(scope, &start.body), text(scope, granted.as_bytes()), text(scope, start.call.as_bytes()))
     else {
         return;
     };
     let call = Local::new(scope, &driver.call);
     let undefined = v8::undefined(scope).into();
-    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into()]);
+    call.call(scope, undefined, &[now.into(), head.into(), body.into(), granted.into(), id.into()]);
+}
+
+/// Rejects what ended calls have asked for and got no answer to. Whether there was any.
+fn reject_unanswered(scope: &mut PinScope<'_, '_>, driver: &Driver) -> bool {
+    v8::scope!(let scope, scope);
+    v8::tc_scope!(scope, scope);
+    let undefined = v8::undefined(scope).into();
+    let reject = Local::new(scope, &driver.reject_unanswered);
+    reject.call(scope, undefined, &[]).is_some_and(|rejected| rejected.is_true())
 }
 
 /// Gives an op's answer to `deliver` of 04_ops.js.
@@ -137,23 +151,24 @@ fn deliver(scope: &mut PinScope<'_, '_>, driver: &Driver, started: Started, numb
     v8::scope!(let scope, scope);
     v8::tc_scope!(scope, scope);
     let undefined: Local<'_, v8::Value> = v8::undefined(scope).into();
-    let (kind, value, code) = match result {
-        Ok(OpValue::None) => (NONE, undefined, undefined),
-        Ok(OpValue::Json(json)) => (JSON, text(scope, &json).map_or(undefined, Into::into), undefined),
+    let (kind, value, code, status) = match result {
+        Ok(OpValue::None) => (NONE, undefined, undefined, undefined),
+        Ok(OpValue::Json(json)) => (JSON, text(scope, &json).map_or(undefined, Into::into), undefined, undefined),
         Ok(OpValue::Bytes(bytes)) => match memory::bytes(scope, bytes.to_vec()) {
-            Some(array) => (BYTES, array.into(), undefined),
-            None => (NONE, undefined, undefined),
+            Some(array) => (BYTES, array.into(), undefined, undefined),
+            None => (NONE, undefined, undefined, undefined),
         },
-        Err(OpFailure { code, message }) => {
+        Err(OpFailure { code, message, status }) => {
             let message = text(scope, message.as_bytes()).map_or(undefined, Into::into);
-            (FAILURE, message, text(scope, code.as_bytes()).map_or(undefined, Into::into))
+            let status = status.map_or(undefined, |status| v8::Integer::new(scope, status.into()).into());
+            (FAILURE, message, text(scope, code.as_bytes()).map_or(undefined, Into::into), status)
         }
     };
     let number = v8::Integer::new_from_unsigned(scope, number).into();
     let now = v8::Number::new(scope, started.wall_ms()).into();
     let kind = v8::Integer::new(scope, kind).into();
     let deliver = Local::new(scope, &driver.deliver);
-    deliver.call(scope, undefined, &[number, now, kind, value, code]);
+    deliver.call(scope, undefined, &[number, now, kind, value, code, status]);
 }
 
 /// Bytes from the host as a string: one byte a character where they allow it.

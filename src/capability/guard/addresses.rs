@@ -86,7 +86,6 @@ const SPECIAL_SUFFIXES: &[&str] = &[
     "docker",
     "example",
     "home",
-    "host",
     "internal",
     "intranet",
     "invalid",
@@ -212,7 +211,7 @@ mod tests {
         ] {
             assert!(name_refusal(name).is_some(), "{name}");
         }
-        for name in ["example.com", "local.example.com", "internal.io", "a.b.c.dev"] {
+        for name in ["example.com", "local.example.com", "internal.io", "a.b.c.dev", "api.example.host"] {
             assert_eq!(name_refusal(name), None, "{name}");
         }
     }

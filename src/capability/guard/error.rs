@@ -40,8 +40,10 @@ pub enum FetchError {
     TooLarge(usize),
     #[error("the answer is not whole after {0} bytes of its connection")]
     Flooded(usize),
-    #[error("the answer is encoded as `{0}`, though none was asked for")]
+    #[error("the answer is encoded as `{0}`: only gzip and deflate are decoded")]
     Encoded(String),
+    #[error("the answer says that it is {0}, and does not decode")]
+    Undecodable(&'static str),
 }
 
 impl FetchError {
@@ -56,7 +58,7 @@ impl FetchError {
             Self::Timeout(_) => "timeout",
             Self::Unreachable(_) => "unreachable",
             Self::TooLarge(_) => "body_too_large",
-            Self::Flooded(_) | Self::Encoded(_) => "bad_response",
+            Self::Flooded(_) | Self::Encoded(_) | Self::Undecodable(_) => "bad_response",
         }
     }
 }

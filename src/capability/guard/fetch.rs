@@ -1,6 +1,6 @@
 //! One request through the guard: redirects, sizes, time.
 
-use std::{error::Error, io, sync::Arc, time::Duration};
+use std::{error::Error, fmt, io, sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -9,8 +9,8 @@ use hyper::{
     Method, Request, Response, StatusCode, Uri,
     body::Incoming,
     header::{
-        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION,
-        USER_AGENT,
+        ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName,
+        HeaderValue, LOCATION, USER_AGENT,
     },
 };
 use tollhouse_fair::HOST;
@@ -18,16 +18,23 @@ use url::{Host, Url};
 
 use super::{
     Guard, MAX_REDIRECTS,
+    coding::Coding,
     error::FetchError,
     limits::HEADER_BYTES,
     meter::{Meter, Reading},
     recorded::Recorded,
     resolve::{DialError, OWNER},
 };
-use crate::capability::AllowedHosts;
+use crate::{base::aside::aside, capability::AllowedHosts};
 
 /// Headers that go along to another origin; all others stay behind.
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
+
+/// Refuses URLs that the guard lets pass.
+pub trait Hops: fmt::Debug + Send + Sync {
+    /// Why `url` is not asked for; `None` where it is.
+    fn refusal(&self, url: &Url) -> Option<&'static str>;
+}
 
 /// What to ask for.
 #[derive(Debug, Clone)]
@@ -47,6 +54,8 @@ pub struct Fetch<'a> {
     pub body: Option<Bytes>,
     /// Hosts that the URL and every redirect must be among; `None` is any public host.
     pub hosts: Option<&'a AllowedHosts>,
+    /// Looks at the URL and at every redirect, beside the guard. Default: nobody does.
+    pub hops: Option<&'a dyn Hops>,
     /// For all of it, redirects and body included.
     pub wall: Duration,
     /// Most bytes of the body.
@@ -69,6 +78,7 @@ impl<'a> Fetch<'a> {
             credential: None,
             body: None,
             hosts: None,
+            hops: None,
             wall,
             body_bytes,
             enough: None,
@@ -107,6 +117,9 @@ impl Guard {
 
     async fn follow(&self, mut request: Fetch<'_>) -> Result<Fetched, FetchError> {
         let mut url = self.check(request.url, request.hosts)?;
+        if let Some(why) = request.hops.and_then(|hops| hops.refusal(&url)) {
+            return Err(FetchError::Forbidden(why.to_owned()));
+        }
         let follows = request.method == Method::GET || request.method == Method::HEAD;
         for _ in 0..=MAX_REDIRECTS {
             let (response, _reading) = match &request.recorded {
@@ -117,6 +130,9 @@ impl Guard {
                 return read(url, response, request.body_bytes, request.enough).await;
             };
             let next = self.redirected(&url, location, request.hosts)?;
+            if let Some(why) = request.hops.and_then(|hops| hops.refusal(&next)) {
+                return Err(FetchError::BadRedirect(format!("to {why}")));
+            }
             if next.origin() != url.origin() {
                 request.credential = None;
                 request.headers = TRAVELLING.iter().filter_map(|name| Some((name.clone(), request.headers.get(name)?.clone()))).collect();
@@ -128,7 +144,8 @@ impl Guard {
 
     pub(super) fn redirected(&self, from: &Url, location: &HeaderValue, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
         let refused = |why: String| FetchError::BadRedirect(why);
-        let location = location.to_str().map_err(|_| refused("its target is not a URL".into()))?;
+        // In UTF-8, as browsers read it: the URL has it percent-encoded.
+        let location = std::str::from_utf8(location.as_bytes()).map_err(|_| refused("its target is not a URL".into()))?;
         let target = from.join(location).map_err(|error| refused(format!("its target is not a URL: {error}")))?;
         if from.scheme() == "https" && target.scheme() != "https" {
             return Err(refused("from https to http".into()));
@@ -198,10 +215,10 @@ async fn read(
     enough: Option<fn(&[u8]) -> bool>,
 ) -> Result<Fetched, FetchError> {
     let (head, mut incoming) = response.into_parts();
-    let (status, headers) = (head.status, head.headers);
-    if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| *encoding != "identity") {
-        return Err(FetchError::Encoded(String::from_utf8_lossy(encoding.as_bytes()).chars().take(40).collect()));
-    }
+    let (status, mut headers) = (head.status, head.headers);
+    let coding = Coding::of(&headers)?;
+    // What it is enough of is seen in plain bytes alone.
+    let enough = enough.filter(|_| coding == Coding::Identity);
     if incoming.size_hint().exact().is_some_and(|length| length > limit as u64) {
         return Err(FetchError::TooLarge(limit));
     }
@@ -217,8 +234,18 @@ async fn read(
             break;
         }
     }
-    Ok(Fetched { url, status, headers, body: body.freeze() })
+    let mut body = body.freeze();
+    if coding != Coding::Identity {
+        // It takes as long as what it may become.
+        body = aside(limit.min(body.len().saturating_mul(INFLATES)), || coding.decode(&body, limit)).await?;
+        headers.remove(CONTENT_ENCODING);
+        headers.remove(CONTENT_LENGTH);
+    }
+    Ok(Fetched { url, status, headers, body })
 }
+
+/// How many times longer deflate's texts become, at most and about.
+const INFLATES: usize = 1_032;
 
 /// What came to an end, where nothing else is known.
 const BROKE: &str = "the connection broke";

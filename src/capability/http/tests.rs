@@ -102,8 +102,10 @@ async fn only_json_comes_through() {
     let typed = |kind: &'static str, body: &'static [u8]| get(move || async move { ([("content-type", kind)], body) });
     let server = Router::new()
         .route("/html", typed("text/html", b"<p>1"))
-        .route("/text", typed("text/plain", b"1"))
-        .route("/script", typed("application/javascript", b"1"))
+        .route("/picture", typed("image/png", b"1"))
+        .route("/form", typed("application/x-www-form-urlencoded", b"1"))
+        .route("/words", typed("text/plain", b"not found"))
+        .route("/untyped-words", typed("", b"not found"))
         .route("/drawing", typed("image/svg+json", b"1"))
         .route("/broken", typed("application/json", b"{\"a\":"))
         .route("/two", typed("application/json", b"1 2"))
@@ -113,7 +115,7 @@ async fn only_json_comes_through() {
         .route("/empty", get(|| async { StatusCode::NO_CONTENT }))
         .route("/deep", get(|| async { ([("content-type", "application/json")], "[".repeat(50_000) + &"]".repeat(50_000)) }));
     let (caller, base) = local(server, Limits { http_requests: 50, ..Limits::default() }).await;
-    for path in ["/html", "/text", "/script", "/drawing", "/broken", "/two", "/latin"] {
+    for path in ["/html", "/picture", "/form", "/words", "/untyped-words", "/drawing", "/broken", "/two", "/latin"] {
         assert_eq!(caller.get(&format!("{base}{path}")).await.unwrap_err().code, "not_json", "{path}");
     }
     for (path, expected) in [("/problem", json!({"title": "x"})), ("/bom", json!([1])), ("/empty", Value::Null)] {
@@ -282,4 +284,83 @@ async fn a_secret_sent_back_is_hidden_from_the_handler_however_it_is_escaped() {
     assert_eq!(answer["headers"]["etag"], "\"[redacted]\"");
     let refused = caller.get("https://k-0123456789.example.com/").await.unwrap_err();
     assert!(!refused.message.contains("0123456789"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn json_is_read_whatever_servers_call_it() {
+    let typed = |kind: &'static str| {
+        get(move || async move {
+            let mut answer = axum::response::Response::new(axum::body::Body::from(r#"{"a":1}"#));
+            if !kind.is_empty() {
+                answer.headers_mut().insert("content-type", axum::http::HeaderValue::from_static(kind));
+            }
+            answer
+        })
+    };
+    let kinds = [
+        "text/json",
+        "text/plain; charset=utf-8",
+        "Text/JavaScript",
+        "application/javascript",
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/x-json",
+        "text/x-json",
+        "text/html",
+        "",
+    ];
+    let server = kinds.iter().enumerate().fold(Router::new(), |server, (at, kind)| server.route(&format!("/{at}"), typed(kind)));
+    let (caller, base) = local(server, Limits { http_requests: 50, ..Limits::default() }).await;
+    for (at, kind) in kinds.iter().enumerate() {
+        assert_eq!(caller.get(&format!("{base}/{at}")).await.unwrap()["json"], json!({"a": 1}), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_no_json_tells_its_status() {
+    let server = Router::new()
+        .route("/there", get(|| async { ([("content-type", "text/html")], "<p>here") }))
+        .fallback(|| async { (StatusCode::NOT_FOUND, [("content-type", "text/html")], "<p>nothing") });
+    let (caller, base) = local(server, Limits::default()).await;
+    let missing = caller.get(&format!("{base}/missing")).await.unwrap_err();
+    assert_eq!((missing.code.as_str(), missing.status), ("not_json", Some(404)));
+    assert_eq!(caller.get(&format!("{base}/there")).await.unwrap_err().status, Some(200));
+    assert_eq!(caller.get("https://example.com/").await.unwrap_err().status, None, "nobody was asked");
+}
+
+#[tokio::test]
+async fn a_packed_answer_is_unpacked_and_a_query_and_a_location_are_encoded() {
+    let packed = || async {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        std::io::Write::write_all(&mut gzip, br#"{"a":1}"#).unwrap();
+        ([("content-type", "application/json"), ("content-encoding", "GZip")], gzip.finish().unwrap())
+    };
+    let echo = |uri: axum::http::Uri| async move { Json(uri.to_string()) };
+    let onward = || async {
+        let location = axum::http::HeaderValue::from_bytes("/echo/h\u{e4}?q=\u{2603} x".as_bytes()).unwrap();
+        (StatusCode::FOUND, [("location", location)])
+    };
+    let server = Router::new().route("/packed", get(packed)).route("/onward", get(onward)).route("/echo/{*rest}", get(echo));
+    let (caller, base) = local(server, Limits::default()).await;
+    assert_eq!(caller.get(&format!("{base}/packed")).await.unwrap()["json"], json!({"a": 1}));
+    let spaced = caller.get(&format!("{base}/echo/a b?q=a b\u{a0}c")).await.unwrap();
+    assert_eq!(spaced["json"], "/echo/a%20b?q=a%20b%C2%A0c");
+    assert_eq!(caller.get(&format!("{base}/onward")).await.unwrap()["json"], "/echo/h%C3%A4?q=%E2%98%83%20x");
+}
+
+#[tokio::test]
+async fn a_host_with_a_dot_at_its_end_is_the_same_host() {
+    let (address, root) = serve_tls(Router::new().route("/", get(|| async { Json(1) })), &["api.seller.dev"]).await;
+    let guard = Guard::new(GuardSettings {
+        allow: vec![format!("api.seller.dev:{}", address.port())],
+        roots: vec![root],
+        lookup: Some(Names::new(&[("api.seller.dev", &["127.0.0.1"])])),
+        ..GuardSettings::default()
+    })
+    .unwrap();
+    let caller = Caller::new(guard, &["api.seller.dev"], Limits::default());
+    assert_eq!(caller.get(&format!("https://api.seller.dev.:{}/", address.port())).await.unwrap()["json"], 1);
+    for (url, code) in [("https://other.seller.dev./", "not_granted"), ("https://api.seller.dev../", "not_granted"), ("https://com./", "not_granted")] {
+        assert_eq!(caller.get(url).await.unwrap_err().code, code, "{url}");
+    }
 }

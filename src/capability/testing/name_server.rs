@@ -13,7 +13,11 @@ use hickory_resolver::{
         rr::{RData, Record, RecordType},
     },
 };
-use tokio::{net::UdpSocket, sync::watch};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, UdpSocket},
+    sync::watch,
+};
 
 use crate::capability::guard::{Dns, Lookup};
 
@@ -25,7 +29,11 @@ pub(crate) struct NameServer {
     address: SocketAddr,
     /// The names that it was asked for, and how many questions there were.
     asked: watch::Receiver<(BTreeSet<String>, usize)>,
+    /// Whether it is asked over TCP too.
+    truncates: bool,
 }
+
+type Asking = watch::Sender<(BTreeSet<String>, usize)>;
 
 impl NameServer {
     /// Answers as `zone` says, without the dot at a name's end. No addresses: the name does not exist.
@@ -38,12 +46,29 @@ impl NameServer {
         Self::answering(reason, Arc::new(|_, _| Some(Vec::new()))).await
     }
 
+    /// Answers as [`start`](Self::start), over TCP alone: what it sends over UDP is cut short.
+    pub(crate) async fn truncating(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
+        let (tcp, socket) = loop {
+            let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            if let Ok(socket) = UdpSocket::bind(tcp.local_addr().unwrap()).await {
+                break (tcp, socket);
+            }
+        };
+        let zone: Arc<Zone> = Arc::new(zone);
+        let (asking, _) = watch::channel(Default::default());
+        tokio::spawn(serve_tcp(tcp, Arc::clone(&zone), asking.clone()));
+        Self::at(socket, ResponseCode::NXDomain, zone, asking, true)
+    }
+
     async fn answering(without: ResponseCode, zone: Arc<Zone>) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        let (asking, asked) = watch::channel(Default::default());
-        tokio::spawn(serve(socket, without, zone, asking));
-        Self { address, asked }
+        Self::at(socket, without, zone, watch::channel(Default::default()).0, false)
+    }
+
+    fn at(socket: UdpSocket, without: ResponseCode, zone: Arc<Zone>, asking: Asking, truncates: bool) -> Self {
+        let (address, asked) = (socket.local_addr().unwrap(), asking.subscribe());
+        tokio::spawn(serve(socket, without, zone, asking, truncates));
+        Self { address, asked, truncates }
     }
 
     /// Asks this one as the host asks its own.
@@ -55,7 +80,13 @@ impl NameServer {
     pub(crate) fn settings(&self) -> impl Fn() -> (Vec<NameServerConfig>, ResolverOpts) + Send + Sync + use<> {
         let mut connection = ConnectionConfig::udp();
         connection.port = self.address.port();
-        let server = NameServerConfig::new(self.address.ip(), true, vec![connection]);
+        let mut connections = vec![connection];
+        if self.truncates {
+            let mut connection = ConnectionConfig::tcp();
+            connection.port = self.address.port();
+            connections.push(connection);
+        }
+        let server = NameServerConfig::new(self.address.ip(), true, connections);
         move || (vec![server.clone()], ResolverOpts::default())
     }
 
@@ -76,32 +107,58 @@ impl NameServer {
     }
 }
 
-async fn serve(socket: UdpSocket, without: ResponseCode, zone: Arc<Zone>, asking: watch::Sender<(BTreeSet<String>, usize)>) {
+async fn serve(socket: UdpSocket, without: ResponseCode, zone: Arc<Zone>, asking: Asking, truncates: bool) {
     let mut packet = [0; 4_096];
     while let Ok((length, from)) = socket.recv_from(&mut packet).await {
-        let question = Message::from_vec(&packet[..length]).unwrap();
-        let query = question.queries[0].clone();
-        let name = query.name().to_ascii().trim_end_matches('.').to_owned();
-        let answers = zone(&name, query.query_type());
-        asking.send_modify(|(names, questions)| {
-            names.insert(name);
-            *questions += 1;
-        });
-        let Some(answers) = answers else { continue };
-        let mut answer = Message::response(question.metadata.id, OpCode::Query);
-        answer.add_query(query.clone());
-        if answers.is_empty() {
-            answer.metadata.response_code = without;
-        }
-        for (address, ttl) in answers {
-            let (kind, data) = match address {
-                IpAddr::V4(address) => (RecordType::A, RData::A(address.into())),
-                IpAddr::V6(address) => (RecordType::AAAA, RData::AAAA(address.into())),
-            };
-            if kind == query.query_type() {
-                answer.add_answer(Record::from_rdata(query.name().clone(), ttl, data));
-            }
+        let Some(mut answer) = answered(&packet[..length], without, &zone, &asking) else { continue };
+        if truncates {
+            answer.answers.clear();
+            answer.metadata.truncation = true;
         }
         socket.send_to(&answer.to_vec().unwrap(), from).await.unwrap();
     }
+}
+
+async fn serve_tcp(listener: TcpListener, zone: Arc<Zone>, asking: Asking) {
+    while let Ok((mut stream, _)) = listener.accept().await {
+        let (zone, asking) = (Arc::clone(&zone), asking.clone());
+        tokio::spawn(async move {
+            while let Ok(length) = stream.read_u16().await {
+                let mut question = vec![0; length.into()];
+                stream.read_exact(&mut question).await.unwrap();
+                let Some(answer) = answered(&question, ResponseCode::NXDomain, &zone, &asking) else { continue };
+                let answer = answer.to_vec().unwrap();
+                stream.write_u16(answer.len().try_into().unwrap()).await.unwrap();
+                stream.write_all(&answer).await.unwrap();
+            }
+        });
+    }
+}
+
+/// What is answered to a question, if anything is.
+fn answered(question: &[u8], without: ResponseCode, zone: &Arc<Zone>, asking: &Asking) -> Option<Message> {
+    let question = Message::from_vec(question).unwrap();
+    let query = question.queries[0].clone();
+    let name = query.name().to_ascii().trim_end_matches('.').to_owned();
+    let answers = zone(&name, query.query_type());
+    asking.send_modify(|(names, questions)| {
+        names.insert(name);
+        *questions += 1;
+    });
+    let answers = answers?;
+    let mut answer = Message::response(question.metadata.id, OpCode::Query);
+    answer.add_query(query.clone());
+    if answers.is_empty() {
+        answer.metadata.response_code = without;
+    }
+    for (address, ttl) in answers {
+        let (kind, data) = match address {
+            IpAddr::V4(address) => (RecordType::A, RData::A(address.into())),
+            IpAddr::V6(address) => (RecordType::AAAA, RData::AAAA(address.into())),
+        };
+        if kind == query.query_type() {
+            answer.add_answer(Record::from_rdata(query.name().clone(), ttl, data));
+        }
+    }
+    Some(answer)
 }

@@ -11,6 +11,8 @@ use serde_json::Value;
 use tokio::time::sleep;
 use url::Url;
 
+use super::Destination;
+
 /// How long the collector may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// When a request is made once more that failed in a way that may pass.
@@ -20,7 +22,12 @@ const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
 pub(super) struct Collector {
     client: Client,
-    base: String,
+    traces: Option<Address>,
+    metrics: Option<Address>,
+}
+
+struct Address {
+    url: Url,
     headers: HeaderMap,
 }
 
@@ -29,12 +36,14 @@ pub(super) struct Collector {
 pub(super) enum Sent {
     /// It was taken, but for so many.
     Taken { refused: u64 },
+    /// Its signal is sent to nobody.
+    Nowhere,
     /// It was not, for the reason told to the log.
     Failed(String),
 }
 
 impl Collector {
-    pub(super) fn new(endpoint: &Url, headers: &[(String, String)]) -> Result<Self, String> {
+    pub(super) fn new(traces: Option<&Destination>, metrics: Option<&Destination>) -> Result<Self, String> {
         let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE).build();
         let client = client.map_err(|error| error.to_string())?;
         let header = |(name, value): &(String, String)| {
@@ -44,15 +53,20 @@ impl Collector {
             value.set_sensitive(true);
             Ok((HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?, value))
         };
-        let headers = headers.iter().map(header).collect::<Result<_, String>>()?;
-        Ok(Self { client, base: endpoint.as_str().trim_end_matches('/').to_owned(), headers })
+        let address = |to: &Destination| {
+            let headers = to.headers.iter().map(header).collect::<Result<_, String>>()?;
+            Ok::<_, String>(Address { url: to.url.clone(), headers })
+        };
+        Ok(Self { client, traces: traces.map(address).transpose()?, metrics: metrics.map(address).transpose()? })
     }
 
     pub(super) async fn send(&self, signal: &str, body: &Value) -> Sent {
-        match self.once(signal, body).await {
+        let address = if signal == "traces" { &self.traces } else { &self.metrics };
+        let Some(address) = address else { return Sent::Nowhere };
+        match self.once(address, body).await {
             Err((_, true)) => {
                 sleep(AGAIN).await;
-                self.once(signal, body).await.unwrap_or_else(|(why, _)| Sent::Failed(why))
+                self.once(address, body).await.unwrap_or_else(|(why, _)| Sent::Failed(why))
             }
             Err((why, false)) => Sent::Failed(why),
             Ok(sent) => sent,
@@ -60,8 +74,8 @@ impl Collector {
     }
 
     /// Fails with the reason, and whether that may pass.
-    async fn once(&self, signal: &str, body: &Value) -> Result<Sent, (String, bool)> {
-        let request = self.client.post(format!("{}/v1/{signal}", self.base)).headers(self.headers.clone()).json(body);
+    async fn once(&self, address: &Address, body: &Value) -> Result<Sent, (String, bool)> {
+        let request = self.client.post(address.url.clone()).headers(address.headers.clone()).json(body);
         // Without the address, which may have a key in it.
         let answer = request.send().await.map_err(|error| (error.without_url().to_string(), true))?;
         let status = answer.status();
@@ -101,8 +115,9 @@ mod tests {
 
     #[test]
     fn a_header_that_cannot_be_sent_is_not_repeated() {
-        let endpoint = Url::parse("http://127.0.0.1:4318").unwrap();
-        let why = Collector::new(&endpoint, &[("a-key".to_owned(), "se\ncret".to_owned())]).err().unwrap();
+        let headers = vec![("a-key".to_owned(), "se\ncret".to_owned())];
+        let to = Destination { url: Url::parse("http://127.0.0.1:4318").unwrap(), headers };
+        let why = Collector::new(Some(&to), None).err().unwrap();
         assert!(why.contains("`a-key`") && !why.contains("cret"), "{why}");
     }
 }

@@ -191,7 +191,7 @@ fn close(link: &Link, buffers: &mut Buffers, permit: &Permit<'_>) -> io::Result<
 fn put_reply(buffers: &mut Buffers, op: u32, result: Result<OpValue, OpFailure>) -> Result<(), FrameError> {
     match buffers.put(&ToWorker::Reply { op, result }) {
         Err(FrameError::TooLarge(bytes)) => {
-            let failure = OpFailure { code: "too_large".into(), message: format!("answer is {bytes} bytes, more than a worker takes") };
+            let failure = OpFailure::new("too_large", format!("answer is {bytes} bytes, more than a worker takes"));
             buffers.put(&ToWorker::Reply { op, result: Err(failure) })
         }
         put => put,

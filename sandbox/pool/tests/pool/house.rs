@@ -176,7 +176,7 @@ impl OpHost for Sleeper<'_> {
                     tokio::time::sleep(Duration::from_millis(ms)).await;
                     Ok(OpValue::None)
                 }
-                other => Err(OpFailure { code: "not_granted".into(), message: format!("{other:?}") }),
+                other => Err(OpFailure::new("not_granted", format!("{other:?}"))),
             }
         })
     }

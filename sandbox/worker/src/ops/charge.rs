@@ -5,9 +5,9 @@ use tollhouse_protocol::OpRequest;
 
 use crate::call_state::CallState;
 
-/// What the call is to cost, in dollars.
+/// What the call `call` is to cost, in dollars.
 #[op2(fast)]
 #[smi]
-pub(super) fn op_charge(state: &mut OpState, #[string] usd: String) -> u32 {
-    CallState::of(state).ops().request(OpRequest::Charge { usd })
+pub(super) fn op_charge(state: &mut OpState, #[string] call: String, #[string] usd: String) -> u32 {
+    CallState::of(state).ops().request(OpRequest::Charge { call, usd })
 }

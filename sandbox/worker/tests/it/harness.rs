@@ -299,7 +299,10 @@ impl Worker {
                 json(serde_json::json!({"files": rows, "cursor": null}))
             }
             OpRequest::HttpGetJson { url, .. } if url.contains("10.0.0.1") => {
-                Err(OpFailure { code: "forbidden_address".into(), message: "`10.0.0.1` is not a public address".into() })
+                Err(OpFailure::new("forbidden_address", "`10.0.0.1` is not a public address"))
+            }
+            OpRequest::HttpGetJson { url, .. } if url.contains("missing") => {
+                Err(OpFailure { status: Some(404), ..OpFailure::new("not_json", "the answer (status 404) is `text/html`, not JSON") })
             }
             OpRequest::HttpGetJson { url, .. } => {
                 json(serde_json::json!({"status": 200, "headers": {"x-test": "1"}, "json": {"url": url}}))

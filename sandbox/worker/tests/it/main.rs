@@ -9,12 +9,15 @@
 
 mod calls;
 mod encoding;
+mod ended;
 mod fuzz;
 mod harness;
 mod hostile;
 mod jail;
 mod loading;
+mod logs;
 mod memory;
+mod options;
 mod queued;
 mod schemas;
 mod speed;

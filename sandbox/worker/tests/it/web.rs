@@ -199,3 +199,118 @@ fn math_random_is_the_system_s_and_as_the_language_has_it() {
     all.dedup();
     assert_eq!(all.len(), 2_000);
 }
+
+#[test]
+fn search_params_are_well_formed_in_what_they_keep_and_what_is_looked_for() {
+    assert_eq!(
+        value(
+            "const p = new URLSearchParams(), k = 'a\\uD800b'; p.append(k, '1'); p.set('v', '\\uDC00');
+             const q = new URLSearchParams('?a\\uD800b=2'), r = new URLSearchParams([[k, '\\uD800']]);
+             const kept = [[...p][0][0] === 'a\\uFFFDb', p.get('a\\uFFFDb'), p.get('v'), q.get(k), q.has(k), q.getAll(k), r.has(k, '\\uD800'), q.has(k, '3')];
+             q.delete(k); return [...kept, q.size];"
+        ),
+        json!([true, "1", "\u{fffd}", "2", true, ["2"], true, false, 0])
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_none_of_a_response() {
+    assert_eq!(
+        value(
+            "return [await new Response('\\uFEFF{\"a\":1}').json(), (await new Response('\\uFEFFx').text()).length, await new Response(new TextEncoder().encode('\\uFEFF1')).json(),
+               (await new Response('\\uFEFFx').bytes()).length, (await new Response('\\uFEFF\\uFEFFx').text()).length];"
+        ),
+        json!([{"a": 1}, 1, 1, 4, 2])
+    );
+    assert_eq!(value("return new Response('\\uFEFF{\"a\":1}', { headers: { 'content-type': 'application/json' } });"), json!({"a": 1}));
+}
+
+#[test]
+fn every_class_of_the_web_has_its_tag() {
+    assert_eq!(
+        value(
+            "return [new URL('http://a'), new URLSearchParams(), new Headers(), new Response(), new AbortController(), new AbortController().signal, new Event('x'), new CustomEvent('x'),
+               new EventTarget(), new TextEncoder(), new TextDecoder(), new DOMException(), crypto, crypto.subtle, performance, console]
+               .map((x) => Object.prototype.toString.call(x).slice(8, -1));"
+        ),
+        json!([
+            "URL", "URLSearchParams", "Headers", "Response", "AbortController", "AbortSignal", "Event", "CustomEvent", "EventTarget", "TextEncoder", "TextDecoder",
+            "DOMException", "Crypto", "SubtleCrypto", "Performance", "console"
+        ])
+    );
+}
+
+#[test]
+fn clones_are_what_the_standard_makes_of_exceptions_tags_and_proxies() {
+    assert_eq!(
+        value(
+            "const t = (f) => { try { return f() } catch (e) { return e.name } };
+             const tagged = new Date(5); tagged[Symbol.toStringTag] = 'Map';
+             return [t(() => { const c = structuredClone(new DOMException('m', 'AbortError')); return [c.name, c.code, c.message, c instanceof DOMException] }),
+               t(() => structuredClone(Object(Symbol()))), t(() => structuredClone({ [Symbol.toStringTag]: 'Date', a: 1 })), t(() => structuredClone()),
+               t(() => structuredClone(new Proxy({}, {}))), t(() => structuredClone({ a: [new Proxy([], {})] })), t(() => structuredClone(new Headers())),
+               t(() => structuredClone(new URL('http://a'))), t(() => structuredClone(tagged).getTime()), t(() => structuredClone({ [Symbol.toStringTag]: 'Promise', b: 1 })),
+               t(() => structuredClone(undefined) === undefined), t(() => [...structuredClone(new Map([[1, new Set([2])]])).get(1)]), t(() => structuredClone(Object(5)).valueOf())];"
+        ),
+        json!([
+            ["AbortError", 20, "m", true], "DataCloneError", {"a": 1}, "TypeError", "DataCloneError", "DataCloneError", "DataCloneError", "DataCloneError", 5, {"b": 1},
+            true, [2], 5
+        ])
+    );
+}
+
+#[test]
+fn small_things_are_as_their_standards_have_them() {
+    assert_eq!(
+        value(
+            "const t = (f) => { try { return f() } catch (e) { return e.name } };
+             const reached = (stop) => { const e = new Event('x', { cancelable: true }); let n = 0; const g = new EventTarget(); g.addEventListener('x', () => n++); stop(e); g.dispatchEvent(e); g.dispatchEvent(e); return n; };
+             return [t(() => new Headers(null)), t(() => new Headers({ a: '\\u00a0x \\t' }).get('a').length), t(() => new Response('x', { status: 200.9 }).status), t(() => new Response('x', { status: NaN })),
+               t(() => new Response('x', { status: 199 })), t(() => new Response('x', { status: 65736 }).status), t(() => Response.redirect('/x')), t(() => Response.redirect('http://a').headers.get('location')),
+               reached((e) => e.stopImmediatePropagation()), reached((e) => e.stopPropagation()), reached(() => {}), t(() => new Event()), t(() => new CustomEvent()),
+               DOMException.ABORT_ERR, new DOMException().DATA_CLONE_ERR, Event.AT_TARGET, new Event('a').BUBBLING_PHASE, t(() => new DOMException('m', { name: 'X', cause: 1 }).cause)];"
+        ),
+        json!(["TypeError", 2, 200, "RangeError", "RangeError", 200, "TypeError", "http://a/", 1, 1, 2, "TypeError", "TypeError", 20, 25, 2, 3, 1])
+    );
+}
+
+#[test]
+fn response_json_reads_its_headers_once() {
+    assert_eq!(
+        value(
+            "function* rows() { yield ['x-a', 'b']; }
+             const r = Response.json({ a: 1 }, { headers: rows(), status: 201 }); const own = Response.json(1, { headers: { 'Content-Type': 'application/problem+json' } });
+             const fails = []; for (const make of [() => Response.json(undefined), () => Response.json(1n), () => Response.json(1, { status: 204 })]) { try { make(); } catch (e) { fails.push(e.name); } }
+             return [r.status, [...r.headers], own.headers.get('content-type'), fails, await r.json()];"
+        ),
+        json!([201, [["content-type", "application/json"], ["x-a", "b"]], "application/problem+json", ["TypeError", "TypeError", "TypeError"], {"a": 1}])
+    );
+}
+
+#[test]
+fn marks_and_measures_are_of_the_call_and_bounded() {
+    let mut worker = Worker::handler(
+        "const before = performance.getEntries().length;
+         performance.mark('a', { detail: { n: 1 } }); await new Promise((done) => setTimeout(done, 20)); performance.mark('b');
+         const measured = performance.measure('ab', 'a', 'b'); const none = (() => { try { performance.measure('x', 'none'); } catch (e) { return e.name; } })();
+         const names = performance.getEntriesByType('mark').map((entry) => entry.name); performance.clearMarks('a');
+         const left = performance.getEntries().map((entry) => entry.name);
+         for (let i = 0; i < 5_000; i++) performance.mark('many');
+         return [before, measured.duration >= 15, none, names, left, performance.getEntries().length <= 1_000, Object.isFrozen(measured), typeof JSON.parse(JSON.stringify(performance)).timeOrigin];",
+    );
+    for _ in 0..2 {
+        assert_eq!(worker.json(&Value::Null), json!([0, true, "SyntaxError", ["a", "b"], ["b", "ab"], true, true, "number"]));
+    }
+}
+
+#[test]
+fn keys_that_are_not_there_are_advised_on() {
+    for body in ["return crypto.subtle.importKey('raw');", "const { subtle } = crypto; return subtle.sign('HMAC');"] {
+        let thrown = Worker::handler(body).thrown(&Value::Null);
+        assert!(thrown.contains("`@noble/hashes`") || cfg!(not(feature = "v8")), "{thrown}");
+    }
+    let thrown = Worker::handler("const res = new Response('x'); return res.blob();").thrown(&Value::Null);
+    assert!(thrown.contains("Uint8Array") || cfg!(not(feature = "v8")), "{thrown}");
+    let own = Worker::handler("const verify = undefined; return verify();").thrown(&Value::Null);
+    assert!(!own.contains("noble"), "{own}");
+}

@@ -62,7 +62,8 @@ async fn settings_are_read_again_from_time_to_time() {
     });
     let reads = || {
         // All lookups at once may have one connection, and each asks for two kinds of address.
-        assert!(dns.0.resolver().unwrap().options().max_active_requests >= 2 * LOOKUPS);
+        let servers = dns.0.servers().unwrap();
+        assert!(servers.resolvers.iter().all(|server| server.options().max_active_requests >= 2 * LOOKUPS));
         read.load(Ordering::Relaxed)
     };
     assert_eq!([reads(), reads()], [1, 1]);
@@ -94,7 +95,9 @@ async fn what_is_kept_is_bounded_in_bytes() {
 #[tokio::test]
 async fn addresses_of_one_kind_are_an_answer_where_the_other_kind_s_does_not_come() {
     let server = NameServer::start(|_, kind| (kind == RecordType::A).then(|| vec![(address(1), DAY)])).await;
+    let began = std::time::Instant::now();
     assert_eq!(found(&Dns::new(server.settings()), "half.dev").await.unwrap(), [address(1)]);
+    assert!(began.elapsed() < SILENCE, "the other kind was waited for to the end: {:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -137,4 +140,50 @@ async fn six_hundred_slow_names_of_one_owner_hold_up_no_name_of_another() {
     }
     assert!(ended.load(Ordering::Relaxed) < 600, "the slow ones were waited for");
     greedy.iter().for_each(tokio::task::JoinHandle::abort);
+}
+
+/// A server that nobody answers at, before others.
+fn behind_a_dead_one(servers: &[&NameServer]) -> (impl Fn() -> Settings + Send + Sync + use<>, std::net::UdpSocket) {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut connection = hickory_resolver::config::ConnectionConfig::udp();
+    connection.port = silent.local_addr().unwrap().port();
+    let mut all = vec![NameServerConfig::new(Ipv4Addr::LOCALHOST.into(), true, vec![connection])];
+    all.extend(servers.iter().flat_map(|server| server.settings()().0));
+    (move || (all.clone(), ResolverOpts::default()), silent)
+}
+
+#[tokio::test]
+async fn a_dead_server_before_others_costs_its_silence_once() {
+    let server = NameServer::start(|_, _| Some(vec![(address(1), DAY)])).await;
+    let (settings, _silent) = behind_a_dead_one(&[&server]);
+    let dns = Dns::new(settings);
+    assert_eq!(found(&dns, "one.dev").await.unwrap(), [address(1)]);
+    assert_eq!(dns.0.servers().unwrap().first.load(Ordering::Relaxed), 1, "the one that answered is asked first from now on");
+    for number in 0..10 {
+        assert_eq!(found(&dns, &format!("{number}.dev")).await.unwrap(), [address(1)]);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_cut_short_is_asked_for_over_tcp_also_behind_a_dead_server() {
+    let many = |_: &str, kind| Some((0..40).filter(|_| kind == RecordType::A).map(|last| (address(last), DAY)).collect());
+    let server = NameServer::truncating(many).await;
+    assert_eq!(found(&Dns::new(server.settings()), "many.dev").await.unwrap().len(), ADDRESSES);
+    let (settings, _silent) = behind_a_dead_one(&[&server]);
+    assert_eq!(found(&Dns::new(settings), "many.dev").await.unwrap().len(), ADDRESSES);
+}
+
+#[tokio::test]
+async fn a_server_that_knows_nothing_is_no_answer_where_the_next_one_knows() {
+    let (unable, able) = (NameServer::unable(ResponseCode::ServFail).await, NameServer::start(|_, _| Some(vec![(address(1), DAY)])).await);
+    let all: Vec<_> = [&unable, &able].iter().flat_map(|server| server.settings()().0).collect();
+    let dns = Dns::new(move || (all.clone(), ResolverOpts::default()));
+    assert_eq!(found(&dns, "some.dev").await.unwrap(), [address(1)]);
+}
+
+#[tokio::test]
+async fn addresses_of_both_versions_are_an_answer_those_of_version_4_first() {
+    let six: IpAddr = "2606:4700::1111".parse().unwrap();
+    let server = NameServer::start(move |_, kind| Some(vec![if kind == RecordType::AAAA { (six, DAY) } else { (address(1), DAY) }])).await;
+    assert_eq!(found(&Dns::new(server.settings()), "both.dev").await.unwrap(), [address(1), six]);
 }

@@ -46,3 +46,38 @@ async fn a_lookup_that_was_given_up_keeps_its_thread_and_leaves_one_to_others() 
     assert_eq!(other.await.unwrap().unwrap(), [IpAddr::from([8, 8, 8, 8])]);
     assert!(again.await.unwrap().is_ok());
 }
+
+/// A name server that knows one name.
+struct Packets;
+
+impl Lookup for Packets {
+    fn lookup(&self, _: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+        let known = if name == "known.dev" { vec![[8, 8, 4, 4].into()] } else { vec![] };
+        Box::pin(std::future::ready(Ok(known)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_is_asked_for_by_packets_where_the_system_is_silent_and_is_kept() {
+    let (answer, answers) = mpsc::channel::<()>();
+    let (answers, asked) = (Mutex::new(answers), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&asked);
+    let silent = System::asking(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        _ = answers.lock().unwrap().recv();
+        Err(io::ErrorKind::NotFound.into())
+    });
+    let system = System { packets: Some(Arc::new(Packets)), ..silent };
+    let looking = tokio::spawn(system.lookup("owner", "known.dev".into()));
+    while asked.load(Ordering::SeqCst) < 1 {
+        yield_now().await;
+    }
+    tokio::time::advance(PATIENCE).await;
+    assert_eq!(looking.await.unwrap().unwrap(), [IpAddr::from([8, 8, 4, 4])]);
+    assert_eq!(system.lookup("owner", "known.dev".into()).await.unwrap(), [IpAddr::from([8, 8, 4, 4])]);
+    assert_eq!(asked.load(Ordering::SeqCst), 1, "it is kept");
+    drop(answer);
+    for name in ["unknown.dev", "short"] {
+        assert_eq!(system.lookup("owner", name.into()).await.unwrap_err().kind(), io::ErrorKind::NotFound, "{name}");
+    }
+}

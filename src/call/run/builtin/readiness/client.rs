@@ -2,18 +2,19 @@
 //!
 //! The host may stand on loopback or behind a name that resolves inside a network, where the guard sends nobody. The exemption
 //! is this check's alone (handlers never have it), holds for the base URL's scheme, host and port, which the operator chose,
-//! and for the paths that everyone may read. No redirect leads there: each hop of another host is the ordinary guard's.
+//! and for the paths that everyone may read. No redirect leads from another host there: each hop of another host is the ordinary
+//! guard's. And no hop, of whatever host, leads to any other path of this one: a proxy before it may open those to the host itself.
 
 use std::{fmt, net::IpAddr};
 
 use reqwest::header::HeaderValue;
-use url::{Origin, Url};
+use url::Url;
 
 use crate::{
     base::behalf,
     capability::{
         Guard, GuardSettings,
-        guard::{Fetch, FetchError, Fetched, GuardError},
+        guard::{Fetch, FetchError, Fetched, GuardError, Hops},
     },
 };
 
@@ -27,19 +28,49 @@ pub struct ReadinessClient {
     guard: Guard,
     own: Option<Own>,
     /// Who asked for the check, and whose requests to this host those of the check are.
-    asker: Option<IpAddr>,
+    asker: Option<Asker>,
 }
 
-#[derive(Clone)]
+/// Somebody at an address, who has a share of the guard's places of their own.
+#[derive(Debug, Clone)]
+struct Asker {
+    address: IpAddr,
+    share: String,
+}
+
+/// This host as others see it, and the way there.
+#[derive(Debug, Clone)]
 struct Own {
-    origin: Origin,
+    base: Url,
     guard: Guard,
+}
+
+impl Own {
+    /// Whether `url` is of this host, by either scheme where both have their own ports.
+    fn is(&self, url: &Url) -> bool {
+        let (own, other) = (&self.base, url);
+        own.host() == other.host()
+            && (own.port_or_known_default() == other.port_or_known_default() || (own.port().is_none() && other.port().is_none()))
+    }
+
+    /// The path of `url` below the base URL's own; nothing where it is of something else at the same place.
+    fn path<'a>(&self, url: &'a Url) -> Option<&'a str> {
+        let path = url.path().strip_prefix(self.base.path().trim_end_matches('/'))?;
+        if path.is_empty() { Some("/") } else { Some(path).filter(|path| path.starts_with('/')) }
+    }
+}
+
+impl Hops for Own {
+    fn refusal(&self, url: &Url) -> Option<&'static str> {
+        let closed = self.is(url) && self.path(url).is_some_and(|path| !is_public(path));
+        closed.then_some("a path of this host that not everyone may read")
+    }
 }
 
 impl fmt::Debug for ReadinessClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ReadinessClient")
-            .field("own", &self.own.as_ref().map(|own| own.origin.ascii_serialization()))
+            .field("own", &self.own.as_ref().map(|own| own.base.as_str()))
             .finish_non_exhaustive()
     }
 }
@@ -52,11 +83,9 @@ impl ReadinessClient {
     /// A client that cannot be set up.
     pub fn new(guard: Guard, base_url: &str) -> Result<Self, GuardError> {
         let base = Url::parse(base_url).ok().filter(|base| matches!(base.scheme(), "http" | "https"));
-        let own = match base.as_ref().and_then(|base| Some((base, base.host_str()?, base.port_or_known_default()?))) {
-            Some((base, host, port)) => {
-                let settings = GuardSettings { allow: vec![format!("{host}:{port}")], ..GuardSettings::default() };
-                Some(Own { origin: base.origin(), guard: Guard::new(settings)? })
-            }
+        let place = base.as_ref().and_then(|base| Some(format!("{}:{}", base.host_str()?, base.port_or_known_default()?)));
+        let own = match base.zip(place) {
+            Some((base, place)) => Some(Own { base, guard: Guard::new(GuardSettings { allow: vec![place], ..GuardSettings::default() })? }),
             None => None,
         };
         Ok(Self { guard, own, asker: None })
@@ -64,23 +93,29 @@ impl ReadinessClient {
 
     /// The same, for checks that somebody at `address` asked for.
     pub(in crate::call) fn asked_by(&self, address: IpAddr) -> Self {
-        Self { asker: Some(address), ..self.clone() }
+        Self { asker: Some(Asker { address, share: format!("asker:{address}") }), ..self.clone() }
     }
 
     /// Whether `url` is of this host.
     pub(super) fn is_own(&self, url: &Url) -> bool {
-        self.own.as_ref().is_some_and(|own| own.origin == url.origin())
+        self.own.as_ref().is_some_and(|own| own.base.origin() == url.origin())
     }
 
     /// As [`Guard::check`], for any host.
     pub(super) fn check(&self, url: &str) -> Result<Url, FetchError> {
-        self.own_way(url).unwrap_or(&self.guard).check(url, None)
+        let checked = self.own_way(url).unwrap_or(&self.guard).check(url, None)?;
+        let refusal = self.own.as_ref().and_then(|own| own.refusal(&checked));
+        refusal.map_or(Ok(checked), |why| Err(FetchError::Forbidden(why.to_owned())))
     }
 
     /// As [`Guard::fetch`].
-    pub(super) async fn fetch(&self, mut request: Fetch<'_>) -> Result<Fetched, FetchError> {
+    pub(super) async fn fetch<'a>(&'a self, mut request: Fetch<'a>) -> Result<Fetched, FetchError> {
+        request.hops = self.own.as_ref().map(|own| own as &dyn Hops);
+        if let Some(asker) = &self.asker {
+            request.owner = &asker.share;
+        }
         let Some(own) = self.own_way(request.url) else { return self.guard.fetch(request).await };
-        if let Some(asker) = self.asker {
+        if let Some(Asker { address: asker, .. }) = self.asker {
             // No redirect to another host takes it along.
             let said = HeaderValue::try_from(behalf::said_for(asker)).expect("an address and letters");
             request.headers.insert(behalf::HEADER, said);
@@ -90,8 +125,11 @@ impl ReadinessClient {
 
     /// To this host, where that is where `url` leads, and everyone may go there.
     fn own_way(&self, url: &str) -> Option<&Guard> {
-        let own = self.own.as_ref().filter(|own| Url::parse(url).is_ok_and(|url| own.origin == url.origin() && is_public(url.path())));
-        own.map(|own| &own.guard)
+        let leads = |own: &&Own| {
+            let url = Url::parse(url).ok().filter(|url| own.base.origin() == url.origin());
+            url.is_some_and(|url| own.path(&url).is_some_and(is_public))
+        };
+        self.own.as_ref().filter(leads).map(|own| &own.guard)
     }
 }
 
@@ -102,7 +140,75 @@ fn is_public(path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+        time::Duration,
+    };
+
+    use futures_util::future::BoxFuture;
+
     use super::*;
+    use crate::capability::guard::Lookup;
+
+    /// A name server that notes for whom it is asked, and knows nothing.
+    #[derive(Default)]
+    struct Owners(Mutex<Vec<String>>);
+
+    impl Lookup for Owners {
+        fn lookup(&self, owner: &str, _: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> {
+            self.0.lock().unwrap().push(owner.to_owned());
+            Box::pin(std::future::ready(Ok(vec![])))
+        }
+    }
+
+    #[tokio::test]
+    async fn askers_have_shares_of_their_own() {
+        let owners = Arc::new(Owners::default());
+        let lookup = Arc::clone(&owners) as Arc<dyn Lookup>;
+        let guard = Guard::new(GuardSettings { lookup: Some(lookup), ..GuardSettings::default() }).unwrap();
+        let client = ReadinessClient::new(guard, "http://127.0.0.1:4020").unwrap();
+        for address in ["203.0.113.9", "203.0.113.10"] {
+            let client = client.asked_by(address.parse().unwrap());
+            client.fetch(Fetch::get("https://nobody.dev/", Duration::from_secs(5), 1)).await.unwrap_err();
+        }
+        assert_eq!(*owners.0.lock().unwrap(), ["asker:203.0.113.9", "asker:203.0.113.10"]);
+    }
+
+    #[test]
+    fn no_hop_leads_to_paths_of_the_own_host_that_not_everyone_may_read() {
+        let guard = || Guard::new(GuardSettings { allow_http: true, ..GuardSettings::default() }).unwrap();
+        for (base, open, closed) in [
+            (
+                "https://tools.example.com",
+                vec!["https://tools.example.com/tools/a", "https://tools.example.com/", "https://other.example.com/metrics"],
+                vec![
+                    "https://tools.example.com/metrics",
+                    "https://tools.example.com./metrics",
+                    "https://TOOLS.example.com/ai/admin/policy",
+                    "http://tools.example.com/metrics",
+                    "https://tools.example.com/tools/../metrics",
+                ],
+            ),
+            (
+                "https://example.com/paid/",
+                vec!["https://example.com/paid/tools/a", "https://example.com/about", "https://example.com/paid"],
+                vec!["https://example.com/paid/metrics", "https://example.com/paid/ai/credits"],
+            ),
+        ] {
+            let client = ReadinessClient::new(guard(), base).unwrap();
+            let own = client.own.as_ref().unwrap();
+            for (urls, is_open) in [(open, true), (closed, false)] {
+                for url in urls {
+                    let checked = client.check(url);
+                    let told = matches!(&checked, Err(FetchError::Forbidden(why)) if why.contains("not everyone may read"));
+                    assert!(checked.is_ok() == is_open && told != is_open, "{url}: {checked:?}");
+                    let hop = Url::parse(&url.replace("com./", "com/")).unwrap();
+                    assert_eq!(own.refusal(&hop).is_none(), is_open, "{url}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn of_its_own_host_a_check_sees_what_everyone_may_read() {

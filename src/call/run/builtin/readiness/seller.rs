@@ -121,7 +121,8 @@ impl SellerError {
             | FetchError::Unreachable(_)
             | FetchError::TooLarge(_)
             | FetchError::Flooded(_)
-            | FetchError::Encoded(_) => Self::Unreachable(error),
+            | FetchError::Encoded(_)
+            | FetchError::Undecodable(_) => Self::Unreachable(error),
         }
     }
 }

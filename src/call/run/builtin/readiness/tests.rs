@@ -442,3 +442,23 @@ async fn a_redirect_does_not_lead_to_the_own_host() {
     let report = check(&ReadinessClient::new(guard, &format!("http://{own}")).unwrap(), &format!("http://{outside}/")).await;
     assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("forbidden_address")), "{report:#}");
 }
+
+#[tokio::test]
+async fn a_redirect_does_not_lead_to_a_path_of_the_own_host_that_not_everyone_may_read() {
+    let redirect = |to: &'static str| get(move || async move { axum::response::Redirect::temporary(to) });
+    let answer = || async { challenge(Some(&v2()), &v1()) };
+    let own = Router::new()
+        .route("/tools/one", redirect("/metrics"))
+        .route("/tools/two", redirect("/tools/one"))
+        .route("/tools/three", redirect("/tools/echo"))
+        .route("/tools/echo", get(answer))
+        .route("/metrics", get(answer));
+    let own = serve(own).await;
+    let client = ReadinessClient::new(Guard::new(GuardSettings::default()).unwrap(), &format!("http://{own}")).unwrap();
+    for path in ["/tools/one", "/tools/two"] {
+        let report = check(&client, &format!("http://{own}{path}")).await;
+        assert_eq!((&report["reachable"], &report["reason"]["code"]), (&json!(false), &json!("forbidden_address")), "{report:#}");
+        assert!(report.get("status").is_none() && report.get("finalUrl").is_none(), "{report:#}");
+    }
+    assert_eq!(check(&client, &format!("http://{own}/tools/three")).await["ready"], true);
+}

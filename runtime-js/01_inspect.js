@@ -1,0 +1,250 @@
+// Values as a log shows them: JSON, with what JSON cannot say in words. And what of a result JSON leaves out.
+//
+// A line has limits, so a text ends where it is longer than any line: it is never made whole first.
+"use strict";
+
+((parts) => {
+  const { define, describe, explainError, isError } = parts;
+  const P = parts.primordials;
+  const { ArrayBufferPrototype, ArrayIsArray, DatePrototype, JSONStringify, MapPrototype, MapPrototypeForEach, ObjectGetPrototypeOf,
+    ObjectKeys, ObjectPrototype,
+    ObjectPrototypeIsPrototypeOf, PromisePrototype, ReflectGetOwnPropertyDescriptor, RegExpPrototype, SetPrototype, SetPrototypeForEach, String,
+    StringPrototypeSlice, TypedArrayPrototypeGetSymbolToStringTag } = P;
+
+  /** Characters of a text, values in it, and how deep they stand. */
+  const ROOM = 64 << 10;
+  const NODES = 5_000;
+  const DEPTH = 32;
+
+  /** Bytes of a typed array that are shown. */
+  const ITEMS = 100;
+
+  const MORE = '"\u2026"';
+
+  /** One argument as text, much as a console shows it: strings bare, the rest as JSON. */
+  function show(value) {
+    try {
+      if (typeof value === "string") return value.length > ROOM ? StringPrototypeSlice(value, 0, ROOM) : value;
+      if (typeof value === "bigint") return `${String(value)}n`;
+      if (typeof value === "function") return "[function]";
+      if (value === null || typeof value !== "object") return String(value);
+      if (isError(value)) return explainError(value);
+      const state = fresh();
+      define(state.open, 0, value);
+      const kind = kindOf(value);
+      if (kind === undefined) return object(value, state);
+      return kind.name === undefined ? kind.text : `${kind.name} ${kind.text ?? write(kind.value, state)}`;
+    } catch {
+      return "[unprintable]";
+    }
+  }
+
+  /** JSON text of any value. */
+  function jsonOf(value) {
+    try {
+      return write(value, fresh()) ?? "null";
+    } catch {
+      return '"[unprintable]"';
+    }
+  }
+
+  const fresh = () => ({ __proto__: null, room: ROOM, nodes: NODES, open: [] });
+
+  /** `value` as JSON; undefined where JSON has nothing. */
+  function write(value, state) {
+    if (typeof value === "undefined") return undefined;
+    if (--state.nodes < 0 || state.room <= 0) return MORE;
+    switch (typeof value) {
+      case "string":
+        return string(value, state);
+      case "number":
+        return value - value === 0 ? String(value) : `"${String(value)}"`;
+      case "boolean":
+        return value ? "true" : "false";
+      case "bigint":
+        return `"${String(value)}n"`;
+      case "symbol":
+        return string(String(value), state);
+      case "function":
+        return '"[function]"';
+    }
+    if (value === null) return "null";
+    const { open } = state;
+    for (let i = 0; i < open.length; i++) if (open[i] === value) return '"[circular]"';
+    if (open.length >= DEPTH) return MORE;
+    define(open, open.length, value);
+    let text;
+    if (isError(value)) text = error(value, state);
+    else {
+      const kind = kindOf(value);
+      if (kind === undefined) text = object(value, state);
+      else if (kind.name === undefined) text = string(kind.text, state);
+      else text = `{"${kind.name}":${kind.text === undefined ? write(kind.value, state) : string(kind.text, state)}}`;
+    }
+    open.length--;
+    return text;
+  }
+
+  function string(text, state) {
+    const shown = text.length > state.room ? StringPrototypeSlice(text, 0, state.room) : text;
+    state.room -= shown.length;
+    return JSONStringify(shown);
+  }
+
+  function object(value, state) {
+    if (typeof value.toJSON === "function") return write(value.toJSON(), state) ?? "null";
+    if (ArrayIsArray(value)) return list(value, value.length, state);
+    return `{${members(value, ObjectKeys(value), state)}}`;
+  }
+
+  function list(values, length, state) {
+    let text = "";
+    for (let i = 0; i < length; i++) {
+      if (state.nodes <= 0 || state.room <= 0) return `[${text}${i === 0 ? "" : ","}${MORE}]`;
+      text += `${i === 0 ? "" : ","}${write(values[i], state) ?? "null"}`;
+      if (values[i] === undefined) state.nodes--;
+    }
+    return `[${text}]`;
+  }
+
+  function members(value, names, state) {
+    let text = "";
+    for (let i = 0; i < names.length && state.nodes > 0 && state.room > 0; i++) {
+      const name = string(names[i], state);
+      const held = write(value[names[i]], state);
+      if (held !== undefined) text += `${text === "" ? "" : ","}${name}:${held}`;
+      else state.nodes--;
+    }
+    return text;
+  }
+
+  /** An error: what it is called, why, where, and whatever it carries. */
+  function error(value, state) {
+    const about = { __proto__: null, name: value.name, message: value.message, stack: describe(value).stack };
+    let text = members(about, ObjectKeys(about), state);
+    const own = members(value, ObjectKeys(value), state);
+    if (own !== "") text += `,${own}`;
+    return `{${text}${behind(value, "cause", state)}${behind(value, "errors", state)}}`;
+  }
+
+  /** What stands behind an error, as a member: the language makes it one that is not listed. */
+  function behind(value, name, state) {
+    const held = ReflectGetOwnPropertyDescriptor(value, name);
+    const shown = held === undefined || held.enumerable ? undefined : write(held.value, state);
+    return shown === undefined ? "" : `,"${name}":${shown}`;
+  }
+
+  const isOf = (prototype, value) => ObjectPrototypeIsPrototypeOf(prototype, value);
+
+  /** What an object is that JSON does not show: its kind, with a text or a value that does. A kind without a name speaks for itself. */
+  function kindOf(value) {
+    try {
+      if (isOf(MapPrototype, value)) {
+        const rows = [];
+        MapPrototypeForEach(value, (held, key) => rows.length < NODES && define(rows, rows.length, [key, held]));
+        return { __proto__: null, name: "Map", value: rows };
+      }
+      if (isOf(SetPrototype, value)) {
+        const rows = [];
+        SetPrototypeForEach(value, (held) => rows.length < NODES && define(rows, rows.length, held));
+        return { __proto__: null, name: "Set", value: rows };
+      }
+      if (isOf(RegExpPrototype, value)) return { __proto__: null, text: `/${P.RegExpPrototypeGetSource(value)}/${P.RegExpPrototypeGetFlags(value)}` };
+      if (isOf(DatePrototype, value) && P.NumberIsNaN(P.DatePrototypeGetTime(value))) return { __proto__: null, text: "Invalid Date" };
+      if (isOf(PromisePrototype, value)) return { __proto__: null, text: "[promise]" };
+      if (parts.isSearchParams(value)) return { __proto__: null, name: "URLSearchParams", text: parts.searchText(value) };
+      const rows = parts.headerList(value);
+      if (rows !== undefined) return { __proto__: null, name: "Headers", value: rows };
+      const response = parts.responseHead(value);
+      if (response !== undefined) return { __proto__: null, name: "Response", value: response };
+      const name = TypedArrayPrototypeGetSymbolToStringTag(value);
+      if (name !== undefined) {
+        const items = [];
+        const length = P.TypedArrayPrototypeGetLength(value);
+        for (let i = 0; i < length && i < ITEMS; i++) define(items, i, value[i]);
+        if (length > ITEMS) define(items, ITEMS, `${length - ITEMS} more`);
+        return { __proto__: null, name, value: items };
+      }
+      if (isOf(ArrayBufferPrototype, value)) return { __proto__: null, name: "ArrayBuffer", text: `${P.ArrayBufferPrototypeGetByteLength(value)} bytes` };
+    } catch {
+      // It looks like one and is none.
+    }
+    return undefined;
+  }
+
+  /** Values of a result that are looked at, and how many of those that get lost are named. */
+  const LOOKED_AT = 2_000;
+  const NAMED = 5;
+
+  /**
+   * What of a result its JSON does not say, in words; empty where it says all. Getters are not run: the result was read once,
+   * and is what was read.
+   */
+  function lost(value) {
+    const found = [];
+    const state = { __proto__: null, left: LOOKED_AT };
+    try {
+      look(value, "", 0, found, state);
+    } catch {
+      // A trap of the handler's; what was found by then is told.
+    }
+    let text = "";
+    for (let i = 0; i < found.length && i < NAMED; i++) text += `${i === 0 ? "" : "; "}${found[i]}`;
+    return found.length > NAMED ? `${text}; and ${found.length - NAMED} more` : text;
+  }
+
+  function look(value, path, depth, found, state) {
+    if (--state.left < 0 || depth > DEPTH) return;
+    const tell = (what) => define(found, found.length, `${path === "" ? "the result" : `\`${path}\``} ${what}`);
+    if (typeof value === "number") {
+      if (value - value !== 0) tell(`is ${String(value)}, and becomes null`);
+      return;
+    }
+    if (typeof value === "function" || typeof value === "symbol") return tell(`is a ${typeof value}, and is left out`);
+    if (value === null || typeof value !== "object") return;
+    const isList = ArrayIsArray(value);
+    if (!isList && ObjectGetPrototypeOf(value) !== ObjectPrototype) {
+      const what = special(value);
+      if (what === "itself") return;
+      if (what !== undefined) return tell(what);
+    }
+    const names = ObjectKeys(value);
+    for (let i = 0; i < names.length && state.left > 0; i++) {
+      const held = dataOf(value, names[i]);
+      // Left out on purpose: code writes `undefined` for what is not there.
+      if (held === undefined) continue;
+      if (names[i] === "toJSON" && typeof held === "function") return;
+      if (typeof held === "string" || typeof held === "boolean") continue;
+      look(held, isList ? `${path}[${names[i]}]` : path === "" ? names[i] : `${path}.${names[i]}`, depth + 1, found, state);
+    }
+  }
+
+  /** What becomes of an object that is no plain one; `itself` where it says what its JSON is, undefined where it is as good as plain. */
+  function special(value) {
+    if (isOf(DatePrototype, value)) {
+      return P.NumberIsNaN(P.DatePrototypeGetTime(value)) ? "is an invalid Date, and becomes null" : "itself";
+    }
+    if (saysItself(value)) return "itself";
+    if (isError(value)) return "is an error, of which JSON has no name and no message";
+    const kind = kindOf(value);
+    if (kind === undefined) return undefined;
+    if (TypedArrayPrototypeGetSymbolToStringTag(value) !== undefined) return `is a ${kind.name}, and becomes an object`;
+    return `is a ${kind.name ?? (isOf(PromisePrototype, value) ? "Promise that nobody awaits" : "RegExp")}, and becomes {}`;
+  }
+
+  /** The value of an own property that is no getter. */
+  const dataOf = (object, name) => ReflectGetOwnPropertyDescriptor(object, name)?.value;
+
+  /** Whether an object says itself what its JSON is. */
+  function saysItself(object) {
+    for (let holder = object; holder !== null; holder = ObjectGetPrototypeOf(holder)) {
+      const held = ReflectGetOwnPropertyDescriptor(holder, "toJSON");
+      if (held !== undefined) return typeof held.value === "function" || held.get !== undefined;
+    }
+    return false;
+  }
+
+  parts.show = show;
+  parts.jsonOf = jsonOf;
+  parts.lost = lost;
+})(globalThis.__tollhouse);

@@ -1,0 +1,95 @@
+//! Options of `ctx`'s functions: those that are known, and no others.
+
+use serde_json::{Value, json};
+use tollhouse_protocol::OpRequest;
+
+use crate::harness::Worker;
+
+#[test]
+fn an_unknown_option_is_a_type_error_that_names_the_known_ones_and_nothing_is_sent() {
+    for (use_of_it, said) in [
+        (
+            "ctx.httpGetJson('https://a.example/', { method: 'POST' })",
+            "ctx.httpGetJson has no option `method`, only `headers`, `timeoutMs` and `auth`: it sends a GET without a body",
+        ),
+        (
+            "ctx.httpGetJson('https://a.example/', { timeout: 5 })",
+            "ctx.httpGetJson has no option `timeout`, only `headers`, `timeoutMs` and `auth`: `timeoutMs` is the most milliseconds it may take",
+        ),
+        (
+            "ctx.httpGetJson('https://a.example/', { auth: { header: 'a', env: 'B', prefix: 'Bearer ' } })",
+            "auth of ctx.httpGetJson has no option `prefix`, only `header` and `env`",
+        ),
+        ("ctx.httpGetJson('https://a.example/', 'GET')", "the options of ctx.httpGetJson must be an object"),
+        ("ctx.kv.get('a', { consistency: 'strong' })", "ctx.kv.get has no options"),
+        (
+            "ctx.kv.set('a', 1, { expireIn: 1 })",
+            "ctx.kv.set has no option `expireIn`, only `ttlMs`: after `ttlMs` milliseconds the key is gone",
+        ),
+        ("ctx.kv.set('a', 1, { ttlMs: 1, overwrite: false })", "ctx.kv.set has no option `overwrite`, only `ttlMs`"),
+        ("ctx.kv.set('a', 1, 60)", "the options of ctx.kv.set must be an object"),
+        ("ctx.kv.delete('a', { prefix: true })", "ctx.kv.delete has no options"),
+        ("ctx.kv.list({ reverse: true })", "ctx.kv.list has no option `reverse`, only `prefix`, `limit` and `cursor`"),
+        ("ctx.kv.list('a')", "the options of ctx.kv.list must be an object"),
+        ("ctx.kv.atomic({ retries: 3 })", "ctx.kv.atomic has no options"),
+        ("ctx.kv.atomic().check('a', 1, { versionstamp: 1 })", "check of ctx.kv.atomic has no options"),
+        (
+            "ctx.kv.atomic().set('a', 1, { ttl: 1 })",
+            "set of ctx.kv.atomic has no option `ttl`, only `ttlMs`: after `ttlMs` milliseconds the key is gone",
+        ),
+        ("ctx.kv.atomic().add('n', 1, { ttlMs: 1 })", "add of ctx.kv.atomic has no options"),
+        ("ctx.kv.atomic().delete('n', {})", "delete of ctx.kv.atomic has no options"),
+        ("ctx.kv.atomic().commit({ wait: true })", "commit of ctx.kv.atomic has no options"),
+        ("ctx.files.read('a', { encoding: 'utf8' })", "ctx.files.read has no options"),
+        ("ctx.files.readText('a', {})", "ctx.files.readText has no options"),
+        ("ctx.files.readJson('a', {})", "ctx.files.readJson has no options"),
+        ("ctx.files.write('a', 'b', { append: true })", "ctx.files.write has no options"),
+        ("ctx.files.delete('a', { recursive: true })", "ctx.files.delete has no options"),
+        ("ctx.files.list({ delimiter: '/' })", "ctx.files.list has no option `delimiter`, only `prefix`, `limit` and `cursor`"),
+        ("ctx.charge('0.01', { currency: 'EUR' })", "ctx.charge has no options: it takes an amount in dollars alone"),
+        ("ctx.charge('0.01', 'EUR')", "ctx.charge has no options: it takes an amount in dollars alone"),
+        ("ctx.progress('half', 0.5, { to: 'caller' })", "ctx.progress has no options"),
+    ] {
+        let mut worker = Worker::handler(&format!("return await {use_of_it};"));
+        assert_eq!(worker.thrown(&Value::Null), format!("TypeError: {said}"), "{use_of_it}");
+        assert_eq!((worker.ops.len(), worker.said.len()), (0, 0), "{use_of_it}");
+    }
+}
+
+#[test]
+fn known_options_and_what_map_hands_on_pass() {
+    let mut worker = Worker::handler(
+        "await Promise.all(['a', 'b'].map(ctx.kv.get));
+         await ctx.kv.set('a', 1, null); await ctx.kv.set('a', 1, { ttlMs: undefined, other: undefined }); await ctx.kv.list({}); await ctx.files.list(null);
+         await ctx.httpGetJson('https://a.example/', { timeoutMs: 5, headers: undefined, auth: null, signal: undefined });
+         ctx.log('one', { any: 1 }, 'and', { more: 2 });
+         return 1;",
+    );
+    assert_eq!(worker.json(&Value::Null), json!(1));
+    assert_eq!((worker.ops.len(), worker.logs[0].message.as_str(), worker.logs[0].fields.as_str()), (7, r#"one and {"more":2}"#, r#"{"any":1}"#));
+}
+
+#[test]
+fn headers_are_read_as_an_object_as_rows_and_as_headers() {
+    for headers in ["{ 'x-a': 'c', b: 1 }", "[['x-a', 'c'], ['b', 1]]", "new Map([['x-a', 'c'], ['b', '1']])", "new Headers({ 'x-a': 'c', b: '1' })"] {
+        let mut worker = Worker::handler(&format!("await ctx.httpGetJson('https://a.example/', {{ headers: {headers} }}); return 1;"));
+        worker.json(&Value::Null);
+        let OpRequest::HttpGetJson { headers: sent, .. } = &worker.ops[0] else { panic!("{:?}", worker.ops) };
+        assert_eq!(sent, &[("x-a".to_owned(), "c".to_owned()), ("b".to_owned(), "1".to_owned())], "{headers}");
+    }
+    for headers in ["'x-a: c'", "['x-a: c']", "[['x-a']]", "[['x-a', 'b', 'c']]", "5", "[1]"] {
+        let mut worker = Worker::handler(&format!("return await ctx.httpGetJson('https://a.example/', {{ headers: {headers} }});"));
+        assert!(worker.thrown(&Value::Null).starts_with("TypeError: "), "{headers}");
+        assert_eq!(worker.ops.len(), 0, "{headers}");
+    }
+}
+
+#[test]
+fn a_failed_answer_has_its_status() {
+    let mut worker = Worker::handler(
+        "const told = [];
+         for (const path of ['missing', '10.0.0.1']) await ctx.httpGetJson(`https://${path}/`).catch((e) => told.push([e.name, e.code, e.status ?? null, 'status' in e]));
+         return told;",
+    );
+    assert_eq!(worker.json(&Value::Null), json!([["ToolError", "not_json", 404, true], ["ToolError", "forbidden_address", null, false]]));
+}
