@@ -53,12 +53,13 @@ pub use self::{
         MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
     },
     facilitator::{
-        ChainReader, Facilitator, SettleOutcome, Unprepared, Verdict,
+        Facilitator, SettleOutcome, Unprepared, Verdict,
         by_network::Facilitators,
         kind::{
             FacilitatorAccess, FacilitatorKind, Means, Reached, Site,
             ledger::{Ledger, LedgerError},
         },
+        view::{ChainError, ChainView, Placed, TokenTransfer},
     },
     finisher::{Finished, Finisher, News},
     gate::{

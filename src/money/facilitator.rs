@@ -7,11 +7,14 @@ pub(super) mod kind;
 pub(super) mod post;
 mod reason;
 mod upto;
+pub(super) mod view;
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-pub use self::chain::reader::ChainReader;
+use self::view::ChainView;
 use super::{Begun, Network, Payment, Settlement, settlement::SettlementKind};
 
 /// What a facilitator says of a payment before the work.
@@ -122,7 +125,7 @@ pub trait Facilitator: Send + Sync + 'static {
     }
 
     /// The chain that its settlements are on, where a node can be asked.
-    fn chain(&self) -> Option<ChainReader> {
+    fn chain(&self) -> Option<Arc<dyn ChainView>> {
         None
     }
 

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{ChainReader, Facilitator, SettleOutcome, Verdict};
+use super::{Facilitator, SettleOutcome, Verdict, view::ChainView};
 use crate::money::{Begun, Network, Payment, network::NETWORKS};
 
 /// Who settles on which network: one to each.
@@ -39,7 +39,7 @@ impl Facilitators {
     }
 
     /// The networks whose chain can be asked.
-    pub(in crate::money) fn chains(&self) -> impl Iterator<Item = (&'static Network, ChainReader)> {
+    pub(in crate::money) fn chains(&self) -> impl Iterator<Item = (&'static Network, Arc<dyn ChainView>)> {
         self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.chain()?)))
     }
 

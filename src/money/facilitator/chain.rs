@@ -5,6 +5,6 @@ pub(in crate::money) mod judge;
 pub(in crate::money) mod node;
 mod permit;
 mod proof;
-pub(in crate::money) mod reader;
+mod reader;
 mod search;
 pub(in crate::money) mod sending;

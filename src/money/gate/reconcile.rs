@@ -1,6 +1,9 @@
 //! Comparing the transfers of the chain to the address that is paid with the receipts of the ledger, a page at a time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
 
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
@@ -9,8 +12,8 @@ use super::Gate;
 use crate::{
     base::{clock::Timestamp, id::ReceiptId},
     money::{
-        Asset, ChainReader, Network,
-        facilitator::chain::{node::RpcError, reader::TokenTransfer},
+        Asset, Network,
+        facilitator::view::{ChainError, ChainView, TokenTransfer},
         receipt::RECEIPTS,
         transactions,
     },
@@ -117,8 +120,8 @@ pub enum ReconcileError {
     Store(#[from] StoreError),
 }
 
-impl From<RpcError> for ReconcileError {
-    fn from(error: RpcError) -> Self {
+impl From<ChainError> for ReconcileError {
+    fn from(error: ChainError) -> Self {
         Self::Node(error.to_string())
     }
 }
@@ -143,7 +146,7 @@ impl Gate {
     /// Why they cannot be told.
     pub async fn blocks_since(&self, network: Option<&str>, since: Timestamp) -> Result<(&'static Network, BlockRange), ReconcileError> {
         let (network, chain) = self.chain_of(network)?;
-        let (last, _) = chain.newest().await?;
+        let last = chain.newest().await?;
         let first = chain.block_before(since.as_secs()).await?;
         Ok((network, BlockRange { first: first.min(last), last }))
     }
@@ -158,8 +161,7 @@ impl Gate {
         let mut last = range.last.min(range.first.saturating_add(MOST_BLOCKS - 1));
         let mut transfers: Vec<(&'static Asset, TokenTransfer)> = Vec::new();
         for accepted in self.config.accepted.iter().filter(|accepted| accepted.asset.network == network) {
-            let Ok(to) = accepted.pay_to.parse() else { continue };
-            let (found, looked_to) = chain.transfers(accepted.asset, to, (range.first, last), MOST_TRANSFERS).await?;
+            let (found, looked_to) = chain.transfers(accepted.asset, &accepted.pay_to, (range.first, last), MOST_TRANSFERS).await?;
             if looked_to < range.first {
                 return Err(ReconcileError::Node(format!("it answers no events of block {}", range.first)));
             }
@@ -188,12 +190,12 @@ impl Gate {
         };
         self.hold_transfers(&mut page, network, &transfers, &linked).await?;
         let seen: HashSet<&str> = transfers.iter().map(|(_, transfer)| transfer.transaction.as_str()).collect();
-        self.hold_receipts(&mut page, network, &chain, own.iter().filter(|paid| !seen.contains(paid.transaction()))).await?;
+        self.hold_receipts(&mut page, network, &*chain, own.iter().filter(|paid| !seen.contains(paid.transaction()))).await?;
         page.agrees = page.unknown.is_empty() && page.missing.is_empty() && page.doubled.is_empty() && !page.truncated;
         Ok(page)
     }
 
-    fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, ChainReader), ReconcileError> {
+    fn chain_of(&self, name: Option<&str>) -> Result<(&'static Network, Arc<dyn ChainView>), ReconcileError> {
         let unknown = |name: &str| ReconcileError::UnknownNetwork(name.to_owned());
         let accepted = |network: &Network| self.config.accepted.iter().any(|accepted| accepted.asset.network == network);
         let network = match name {
@@ -275,7 +277,7 @@ impl Gate {
         &self,
         page: &mut Reconciliation,
         network: &Network,
-        chain: &ChainReader,
+        chain: &dyn ChainView,
         receipts: impl Iterator<Item = &Paid>,
     ) -> Result<(), ReconcileError> {
         for (n, paid) in receipts.enumerate() {

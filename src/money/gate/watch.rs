@@ -10,8 +10,8 @@ use super::Gate;
 use crate::{
     base::id::ReceiptId,
     money::{
-        ChainReader, Network,
-        facilitator::chain::{node::RpcError, reader::Placed},
+        Network,
+        facilitator::view::{ChainError, ChainView, Placed},
         reorganized::{REORGANIZED, ReorganizedSettlement, WATCHED, WatchedSettlement, watched_on},
     },
     store::{Batch, Direction, Durability, Range, Row, StoreError},
@@ -38,7 +38,7 @@ enum Cut {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
-    Node(#[from] RpcError),
+    Chain(#[from] ChainError),
 }
 
 impl Gate {
@@ -59,10 +59,10 @@ impl Gate {
     /// The store's. A node that does not answer is logged, and asked the next time.
     pub async fn watch_settlements(&self) -> Result<(), StoreError> {
         for (network, chain) in self.facilitators.chains() {
-            match self.watch_network(network, &chain).await {
+            match self.watch_network(network, &*chain).await {
                 Ok(()) => {}
                 Err(Cut::Store(error)) => return Err(error),
-                Err(Cut::Node(error)) => {
+                Err(Cut::Chain(error)) => {
                     tracing::warn!(network = network.caip2, %error, "recent settlements could not be compared with the chain");
                 }
             }
@@ -70,7 +70,7 @@ impl Gate {
         Ok(())
     }
 
-    async fn watch_network(&self, network: &'static Network, chain: &ChainReader) -> Result<(), Cut> {
+    async fn watch_network(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), Cut> {
         self.look_for_missing(network, chain).await?;
         let range = watched_on(network.caip2);
         if WATCHED.first(&*self.store, &range).await?.is_none() {
@@ -89,7 +89,7 @@ impl Gate {
     }
 
     /// The highest block with a settlement in it that is as it was recorded, and the settlements above it.
-    async fn compare(&self, chain: &ChainReader, all: &Range<String>) -> Result<(Option<u64>, Vec<Watched>), Cut> {
+    async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Option<u64>, Vec<Watched>), Cut> {
         let (mut suspects, mut last) = (Vec::new(), None);
         let (mut range, mut blocks) = (all.clone(), 0);
         loop {
@@ -158,7 +158,7 @@ impl Gate {
     }
 
     /// Looks whether settlements that were taken back are in a block again.
-    async fn look_for_missing(&self, network: &'static Network, chain: &ChainReader) -> Result<(), Cut> {
+    async fn look_for_missing(&self, network: &'static Network, chain: &dyn ChainView) -> Result<(), Cut> {
         let now = self.clock.now();
         for row in REORGANIZED.page(&*self.store, &REORGANIZED.all(), PAGE, Direction::Backward).await? {
             let reorganized = &row.value;

@@ -331,3 +331,19 @@ async fn sales_of_a_version_without_refunds_are_counted() {
     let earned = bench.sales_of(&Owner::Platform).await;
     assert_eq!((earned.calls, earned.gross_usd.0, earned.net_usd.0, earned.refunded_usd.0), (6, 1_000, 960, 0));
 }
+
+/// One that was entered twice by mistake was taken for both without a word.
+#[tokio::test]
+async fn a_transaction_that_is_recorded_for_two_refunds_is_warned_of() {
+    let bench = Bench::new().await;
+    let refunds = bench.refunds();
+    let mut receipts = vec![];
+    for nonce in [1, 2] {
+        receipts.push(bench.sell(&Owner::Platform, Payer::new(1).pays(nonce)).await.unwrap().receipt_id);
+    }
+    let first = refunds.give(&sent_back(&receipts[0], 7), None).await.unwrap();
+    assert_eq!((first.also_for.as_ref(), first.public().get("warning")), (None, None));
+    let second = refunds.give(&sent_back(&receipts[1], 7), None).await.unwrap();
+    assert_eq!(second.also_for.as_ref(), Some(&receipts[0]));
+    assert!(second.public()["warning"].as_str().unwrap().contains(&receipts[0]), "{second:?}");
+}

@@ -1,5 +1,6 @@
 //! An HTTP facilitator that misbehaves, on a real socket.
 
+mod looked_up;
 mod supported;
 
 use std::collections::VecDeque;
@@ -476,69 +477,4 @@ async fn a_nonce_that_is_signed_for_again_buys_nothing_by_the_transfer_that_was(
     let again = offer(&payer.payload(&payer.valid_for(1, 25 * 3_600_000)));
     assert!(gate.admit(&terms(), again, REQUEST).await.is_err());
     assert_eq!(bench.receipts().await.len(), 1);
-}
-
-/// What the node says of a facilitator's answer.
-async fn looked_up(says: Says, chain: Chain) -> SettleOutcome {
-    let (server, node) = (Server::saying([says]).await, Node::of(chain).await);
-    facilitator(&server, Some(&node)).settle(&Payer::new(1).payment(1), &begun()).await
-}
-
-/// A success with an invented hash, or with another payment's, was a receipt.
-#[tokio::test]
-async fn a_facilitators_yes_counts_once_the_chain_has_the_transfer() {
-    let spent = |to: &str, value| Chain::at(NOW).spending(100_010, paid(to, value));
-    let outcome = looked_up(settled(), spent(PAY_TO, PRICE.0)).await;
-    let SettleOutcome::Settled(settlement) = &outcome else { panic!("{outcome:?}") };
-    let evidence = settlement.evidence.clone().unwrap();
-    assert_eq!((evidence.block, evidence.spends_nonce, evidence.is_final), (100_010, true, false));
-    for (case, chain) in [
-        ("it is in no block", Chain::at(NOW)),
-        ("it pays somebody else", spent(&Payer::new(2).address(), PRICE.0)),
-        ("it pays less", spent(PAY_TO, PRICE.0 - 1)),
-        ("it is another payment's", Chain::at(NOW).spending(100_010, vec![paid(PAY_TO, PRICE.0)[0].clone()])),
-        ("the node is of another chain", Chain { id: 1, ..spent(PAY_TO, PRICE.0) }),
-    ] {
-        let outcome = looked_up(settled(), chain).await;
-        assert!(matches!(outcome, SettleOutcome::Unknown(_)), "{case}: {outcome:?}");
-    }
-    // The hash is not that of the transfer, which the chain knows.
-    let other = says(200, json!({ "success": true, "transaction": TRANSACTION.replace('1', "2") }));
-    let outcome = looked_up(other, Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
-    assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
-}
-
-/// The payer had paid, had no answer, and nothing was in the ledger.
-#[tokio::test]
-async fn a_facilitators_no_counts_only_while_the_nonce_is_unspent() {
-    let unauthorized = says(401, json!({ "success": false, "errorReason": "unauthorized", "transaction": "" }));
-    for refusal in [
-        refuses("invalid_exact_evm_insufficient_balance"),
-        refuses("invalid_exact_evm_signature"),
-        refuses("invalid_network"),
-        unauthorized,
-    ] {
-        let outcome = looked_up(refusal.clone(), Chain::at(NOW).spending(99_990, paid(PAY_TO, PRICE.0))).await;
-        assert!(matches!(&outcome, SettleOutcome::Settled(settlement) if settlement.transaction == TRANSACTION), "{outcome:?}");
-        let outcome = looked_up(refusal.clone(), Chain::at(NOW).spending(100_010, paid(PAY_TO, PRICE.0))).await;
-        assert!(matches!(outcome, SettleOutcome::Unknown(_)), "in a block that may be replaced: {outcome:?}");
-        let outcome = looked_up(refusal, Chain::at(NOW)).await;
-        assert!(matches!(outcome, SettleOutcome::Refused { .. }), "{outcome:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_settlement_counts_once_it_has_the_confirmations_that_are_set() {
-    for (confirmations, block, counts) in [(1, 100_050, true), (3, 100_048, true), (3, 100_049, false), (51, 100_000, true)] {
-        let server = Server::saying([settled()]).await;
-        let node = Node::of(Chain::at(NOW).spending(block, paid(PAY_TO, PRICE.0))).await;
-        let asked = node::Node::new(&node.url, ASSETS[0].network).unwrap().with_confirmations(confirmations);
-        let short = Duration::from_secs(1);
-        let facilitator = HttpFacilitator::new(&server.url, &FacilitatorAccess::default(), Some(Arc::new(asked)), Clock::fixed(NOW))
-            .unwrap()
-            .with_patience(Patience { verify: short, settle: short, again: Duration::ZERO });
-        let outcome = facilitator.settle(&Payer::new(1).payment(1), &begun()).await;
-        assert_eq!(matches!(outcome, SettleOutcome::Settled(_)), counts, "{confirmations} from {block}: {outcome:?}");
-        assert!(counts || matches!(outcome, SettleOutcome::Unknown(_)), "{outcome:?}");
-    }
 }

@@ -37,13 +37,13 @@ use crate::{
     money::{
         Asset, Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Unprepared, Verdict,
         facilitator::{
-            ChainReader,
             chain::{
                 events::Receipt,
                 node::{At, Node, RpcError},
             },
             reason::Told,
             settlement,
+            view::ChainView,
         },
         x402::permit2::PERMIT2,
     },
@@ -314,8 +314,8 @@ impl Facilitator for EvmFacilitator {
         self.node.look_up(payment, begun).await
     }
 
-    fn chain(&self) -> Option<ChainReader> {
-        Some(ChainReader::new(Arc::clone(&self.node)))
+    fn chain(&self) -> Option<Arc<dyn ChainView>> {
+        Some(Arc::clone(&self.node) as _)
     }
 
     fn name(&self) -> &'static str {

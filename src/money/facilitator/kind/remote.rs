@@ -34,11 +34,12 @@ use crate::{
     money::{
         Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Settlement, Verdict, WireVersion,
         facilitator::{
-            ChainReader, NOT_SERVED,
+            NOT_SERVED,
             chain::node::Node,
             post::Answer,
             reason::{Found, Told, logged},
             settlement,
+            view::ChainView,
         },
     },
 };
@@ -246,8 +247,8 @@ impl Facilitator for HttpFacilitator {
         }
     }
 
-    fn chain(&self) -> Option<ChainReader> {
-        self.node.clone().map(ChainReader::new)
+    fn chain(&self) -> Option<Arc<dyn ChainView>> {
+        self.node.clone().map(|node| node as _)
     }
 
     fn name(&self) -> &'static str {
