@@ -29,10 +29,10 @@ pub use self::{
 };
 use self::{
     rooms::Rooms,
-    stores::{is_free, is_here, make_folder, open_database, open_movable, store_of},
+    stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
 };
 use crate::{
-    account::{admin::AdminToken, audit::Audit, builder::Builders, first_key::FirstKeys, session::Sessions},
+    account::{admin::AdminToken, audit::Audit, builder::Builders, session::Sessions},
     base::{clock::Clock, share::Shares},
     call::{
         CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind,
@@ -121,6 +121,7 @@ impl App {
         if settings.telemetry.metrics_token.as_ref().is_some_and(|token| admin.is(token)) {
             return Err(StartError::MetricsToken);
         }
+        note_last_sale(&*store, &replica).await?;
         let signer = keys::signer(&settings.secrets, data, &*store).await?;
         let ring = keys::ring(&settings.secrets, data)?;
         keys::agree(&replica, &admin, &signer, &ring).await?;
@@ -165,9 +166,7 @@ impl App {
         let secrets = Arc::new(secrets);
         let services = services(settings, &store, &clock, &replica, Arc::clone(&objects), Arc::clone(&secrets))?;
         let scanner = Arc::new(Scanner::new(&settings.catalog.safety.lists));
-        let keys_of = Arc::clone(&secrets);
-        let first_keys = FirstKeys::from(Box::new(move || keys_of.derived("first keys of builders")));
-        let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), first_keys));
+        let builders = Arc::new(Builders::new(Arc::clone(&store), clock.clone(), keys::first_keys(&secrets)));
         let sessions = Arc::new(Sessions::new(Arc::clone(&store), clock.clone(), settings.account.sessions));
         let mcp = Arc::new(Mcp::new(&settings.mcp, settings.listen, &base_url));
         let parts = CatalogParts {

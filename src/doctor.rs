@@ -122,7 +122,10 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     let receivers: BTreeSet<_> = settings.networks.iter().flat_map(|network| &network.accepted).map(|accepted| &*accepted.pay_to).collect();
     // Nothing on a chain says which stores take payments at an address.
     found.extend(receivers.into_iter().map(|address| {
-        Finding::ok("payTo", format!("payments go to {address}: no other store may take payments at this address, or one payment buys at both"))
+        Finding::ok(
+            "payTo",
+            format!("payments go to {address}: no other store may take payments at this address, or one payment buys at both"),
+        )
     }));
     found
 }

@@ -216,6 +216,12 @@ impl Replica {
         if self.shared { self.clock_apart_ms().is_none() } else { self.steadiness.is_steady() }
     }
 
+    /// Says at what time something was done here last, before the start: [ages](Replica::can_tell_ages) are not told for an hour by a clock that
+    /// is more than a day on, where nobody else is asked for the time.
+    pub fn was_at(&self, before: Timestamp) {
+        self.steadiness.doubt_since(before);
+    }
+
     /// Why this replica takes no calls at the moment, where it is the clock of its machine.
     #[must_use]
     pub fn clock_is_wrong(&self) -> Option<String> {

@@ -1,10 +1,10 @@
 //! The keys of a host, as it is given them or finds them in its data folder: those that the other hosts of its store have.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    account::admin::AdminToken,
-    capability::secret::{self, Keyring},
+    account::{admin::AdminToken, first_key::FirstKeys},
+    capability::secret::{self, Keyring, Secrets},
     config::{Hidden, SecretSettings},
     money::receipt::{self, Signer},
     replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica},
@@ -62,6 +62,12 @@ pub(super) fn ring(keys: &SecretSettings, data: &Path) -> Result<Keyring, KeysEr
     let text = |key: &Option<Hidden>| key.as_ref().map(|key| key.expose().to_owned());
     Keyring::open(text(&keys.master_key).as_deref(), text(&keys.master_key_old).as_deref(), &data.join("master-key"))
         .map_err(KeysError::Master)
+}
+
+/// What first keys of builders are derived from.
+pub(super) fn first_keys(secrets: &Arc<Secrets>) -> FirstKeys {
+    let secrets = Arc::clone(secrets);
+    FirstKeys::from(Box::new(move || secrets.derived("first keys of builders")))
 }
 
 /// Has the admin token of this host, which holds its lease by now, be that of the store.

@@ -7,9 +7,11 @@ use std::{
 
 use super::error::StartError;
 use crate::{
-    base::folder,
     backup::{self, BackupError, Departed, How},
+    base::folder,
     config::Settings,
+    money::receipt,
+    replica::Replica,
     store::{
         Store,
         movable::MovableStore,
@@ -56,6 +58,14 @@ pub(super) async fn is_here(store: &dyn Store, data: &Path) -> Result<(), StartE
         Some(by) => Err(StartError::Unrestored(by.at)),
         None => Ok(()),
     }
+}
+
+/// Says when something was sold here last: a clock that is far beyond that tells no ages for a while.
+pub(super) async fn note_last_sale(store: &dyn Store, replica: &Replica) -> Result<(), StartError> {
+    if let Some(last) = receipt::newest_at(store).await.map_err(StartError::Receipts)? {
+        replica.was_at(last);
+    }
+    Ok(())
 }
 
 /// Opens the store in a database.

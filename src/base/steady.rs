@@ -3,8 +3,10 @@
 //! A machine's clock may be days ahead for a moment: a dead battery, a wrong time server, a hand. What goes by its age would be gone by then
 //! for good. So nothing is to be removed for its age while a jump is new.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 
@@ -15,6 +17,9 @@ const TOLERANCE: Duration = Duration::from_secs(60);
 
 /// How long a clock has to go on from where it jumped to before that counts as the time.
 const BELIEVED_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// How far a clock may have gone on since it was last known to be right, without doubt.
+const DOUBTED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A wall clock, and whether it goes as time does. It has to be looked at more often than once in an hour.
 #[derive(Debug)]
@@ -50,6 +55,16 @@ impl Steadiness {
     pub fn of(clock: Clock) -> Self {
         let steady = Look { wall: clock.now(), at: Instant::now() };
         Self { clock, state: Mutex::new(State { steady, jumped: None }) }
+    }
+
+    /// Doubts a clock that was at `before` when it was last known to be right, and is more than a day on by now: the machine stood still for as
+    /// long, or its clock is wrong. What it says is believed after an hour.
+    pub fn doubt_since(&self, before: Timestamp) {
+        let now = Look { wall: self.clock.now(), at: Instant::now() };
+        if now.wall.0.saturating_sub(before.0) > u64::try_from(DOUBTED_AFTER.as_millis()).unwrap_or(u64::MAX) {
+            let steady = Look { wall: before, at: now.at };
+            *self.state.lock().unwrap_or_else(PoisonError::into_inner) = State { steady, jumped: Some((now, now)) };
+        }
     }
 
     /// Looks at the clock: whether it goes on from where it was, or has gone on from where it jumped to for an hour.
@@ -140,5 +155,22 @@ mod tests {
         jump(&clock, DAY as i64);
         pass(&clock, 3_000).await;
         assert!(!steadiness.is_steady(), "another jump begins another hour");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clock_that_a_start_finds_far_ahead_is_believed_after_an_hour_or_once_it_is_back() {
+        let clock = Clock::fixed(NOW);
+        let steadiness = Steadiness::of(clock.clone());
+        steadiness.doubt_since(Timestamp(NOW.0 - 1_000 * DAY + 1));
+        assert!(steadiness.is_steady(), "it is no more than a day");
+        steadiness.doubt_since(Timestamp(NOW.0 - 8 * DAY * 1_000));
+        assert!(!steadiness.is_steady());
+        pass(&clock, 3_599).await;
+        assert!(!steadiness.is_steady());
+        pass(&clock, 1).await;
+        assert!(steadiness.is_steady());
+        steadiness.doubt_since(Timestamp(clock.now().0 - 8 * DAY * 1_000));
+        jump(&clock, -8 * DAY as i64);
+        assert!(steadiness.is_steady());
     }
 }

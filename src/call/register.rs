@@ -8,11 +8,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{
-    CallError, Calls, Closing, Done, ReceiptFinisher,
-    done::Shared,
-    json_bytes,
-};
+use super::{CallError, Calls, Closing, Done, ReceiptFinisher, done::Shared, json_bytes};
 use crate::{
     account::{
         builder::{Builder, BuilderError},

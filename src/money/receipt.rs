@@ -33,6 +33,6 @@ pub use key::{KeyError, Signer};
 pub use offer::{OfferFormat, OfferReceipt};
 pub use published::PublishedKeys;
 pub(in crate::money) use record::{RECEIPTS, is_free};
-pub use record::{Record, Signed, paid, shortened};
+pub use record::{Record, Signed, newest_at, paid, shortened};
 pub use short::Stored;
 pub use verify::{Part, Verified, VerifyError, verify};

@@ -12,8 +12,8 @@ mod fuzz;
 mod gate;
 mod keep;
 mod large;
-mod left;
 mod ledger;
+mod left;
 mod networks;
 mod node;
 mod open;
@@ -351,17 +351,6 @@ impl Bench {
     }
 
     fn assemble(store: Arc<dyn Store>, clock: Clock, signer: Arc<Signer>, folder: Arc<tempfile::TempDir>) -> Self {
-        let replica = Replica::new(Arc::clone(&store));
-        Self::assemble_as(replica, store, clock, signer, folder)
-    }
-
-    fn assemble_as(
-        replica: Arc<Replica>,
-        store: Arc<dyn Store>,
-        clock: Clock,
-        signer: Arc<Signer>,
-        folder: Arc<tempfile::TempDir>,
-    ) -> Self {
         let ledger = Arc::new(Ledger::new(Arc::clone(&store), config().first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
         let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
@@ -374,6 +363,7 @@ impl Bench {
             deaf: Mutex::default(),
         });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
+        let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
         let finisher = Arc::new(finisher.among(&replica));
         let bucket = Bucket::at(&Place::Folder(folder.path().join("objects"))).unwrap();

@@ -336,7 +336,13 @@ impl Store for SledStore {
     }
 
     fn sizes(&self) -> Sizes {
-        Sizes { backend: "sled", syncs: self.syncs(), renewal_fails: self.standing.grown(), damage: self.standing.damage(), ..self.still().sizes() }
+        Sizes {
+            backend: "sled",
+            syncs: self.syncs(),
+            renewal_fails: self.standing.grown(),
+            damage: self.standing.damage(),
+            ..self.still().sizes()
+        }
     }
 }
 

@@ -49,7 +49,15 @@ impl Gate {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
             Ok(None) => {
                 PAYMENTS_RESERVED.count(["reserved"]);
-                Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running, _claim: claim }))
+                Ok(Admit::Run(Admission {
+                    gate: Arc::clone(self),
+                    id,
+                    record: Box::new(record),
+                    reserved: true,
+                    means,
+                    running,
+                    _claim: claim,
+                }))
             }
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {

@@ -8,8 +8,8 @@ use super::{
     short::Stored,
 };
 use crate::{
-    base::id::ReceiptId,
-    store::{Batch, Store, StoreError, Table, schema},
+    base::{clock::Timestamp, id::ReceiptId},
+    store::{Batch, Direction, Store, StoreError, Table, schema},
 };
 
 pub(in crate::money) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
@@ -124,6 +124,16 @@ impl Signed {
 /// The store's.
 pub async fn paid(store: &dyn Store, id: &ReceiptId) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(RECEIPTS.get(store, id).await?.map(|stored| stored.json))
+}
+
+/// When the newest receipt of what was paid for was made.
+///
+/// # Errors
+///
+/// The store's.
+pub async fn newest_at(store: &(impl Store + ?Sized)) -> Result<Option<Timestamp>, StoreError> {
+    let newest = RECEIPTS.readable(store, &RECEIPTS.all(), 1, Direction::Backward).await?;
+    Ok(newest.first().map(|(id, _)| id.made_at()))
 }
 
 /// Whether it is the JSON of a receipt of a call that cost nothing.

@@ -15,6 +15,20 @@ async fn faulty() -> (Bench, Arc<FaultyStore<MemoryStore>>) {
     (bench, store)
 }
 
+impl Bench {
+    /// The same host on a machine whose clock is that of the test.
+    fn with_machine_clock(self) -> Self {
+        let store = || Arc::clone(&self.store);
+        let replica = Replica::with_clock(store(), self.clock.clone());
+        let events = Arc::new(Events::new(store(), self.clock.clone(), EventSettings::default()));
+        let finisher = ReceiptFinisher::new(Arc::clone(&self.signer), true, events, Sales::new(store()));
+        let finisher = Arc::new(finisher.among(&replica));
+        let (facilitator, others, apart) = (Arc::clone(&self.facilitator), Arc::clone(&replica), Arc::clone(&self.objects));
+        let gate = Gate::new(store(), facilitator, self.clock.clone(), config(), finisher, others, apart);
+        Self { replica, gate, ..self }
+    }
+}
+
 #[tokio::test]
 async fn reservation_whose_call_is_gone_is_released_by_its_own_host() {
     let bench = Bench::new().await;
@@ -48,13 +62,9 @@ async fn release_that_meets_a_locked_row_is_done_later_and_nothing_else_is_read_
 
 #[tokio::test(start_paused = true)]
 async fn clock_that_is_days_ahead_for_a_moment_forgets_no_payment() {
-    let (clock, store) = (Clock::fixed(NOW), Arc::new(MemoryStore::new()) as Arc<dyn Store>);
-    let folder = Arc::new(tempfile::tempdir().unwrap());
-    let signer = Arc::new(Signer::open(folder.path()).unwrap());
-    let replica = Replica::with_clock(Arc::clone(&store), clock.clone());
-    let bench = Bench::assemble_as(replica, store, clock, signer, folder);
-    bench.fund().await;
-    let (credit, token) = bench.gate.credits().mint(MicroUsd(1_000_000), "test", None).await.map(|minted| (minted.credit, minted.token)).unwrap();
+    let bench = Bench::new().await.with_machine_clock();
+    let (credit, token) =
+        bench.gate.credits().mint(MicroUsd(1_000_000), "test", None).await.map(|minted| (minted.credit, minted.token)).unwrap();
     let calls = || Offered::Credit(CreditOffer { token: token.clone().unwrap(), idempotency_key: Some("one".to_owned()), observer: None });
     let first = bench.buy(calls()).await;
     bench.clock.set(NOW.plus_millis(8 * DAY));

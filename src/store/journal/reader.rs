@@ -151,13 +151,7 @@ impl Reader {
     }
 
     /// Reads the frame whose first sector is `first`, which is `whole` or damaged; `number` is that of the frame in what is said of damage.
-    fn frame(
-        &mut self,
-        start: u64,
-        head: Head,
-        first: &[u8; SECTOR],
-        (whole, number): (bool, u64),
-    ) -> Result<Found, JournalError> {
+    fn frame(&mut self, start: u64, head: Head, first: &[u8; SECTOR], (whole, number): (bool, u64)) -> Result<Found, JournalError> {
         let bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
         let mut content = Vec::with_capacity(sectors(bytes) * ROOM);
         content.extend_from_slice(&first[SECTOR - ROOM..]);

@@ -34,7 +34,10 @@ pub(super) fn judge(error: &Error) -> Verdict {
 /// Whether what changes nothing may be asked again, over another connection.
 pub(super) fn passes(error: &Error) -> bool {
     let passes = |code: &SqlState| {
-        is_race(code) || is_end(code) || *code == SqlState::LOCK_NOT_AVAILABLE || ["57P", "25"].iter().any(|class| code.code().starts_with(class))
+        is_race(code)
+            || is_end(code)
+            || *code == SqlState::LOCK_NOT_AVAILABLE
+            || ["57P", "25"].iter().any(|class| code.code().starts_with(class))
     };
     error.code().is_none_or(passes)
 }

@@ -154,13 +154,7 @@ impl Writer {
     }
 
     /// Sends commits as one transaction, and again while others are in the way, until they have an answer or it is too late for one.
-    async fn commit(
-        &self,
-        shared: &Shared,
-        batches: &[&Batch],
-        durability: Durability,
-        until: Instant,
-    ) -> Result<Vec<Outcome>, Stopped> {
+    async fn commit(&self, shared: &Shared, batches: &[&Batch], durability: Durability, until: Instant) -> Result<Vec<Outcome>, Stopped> {
         let left = until.saturating_duration_since(Instant::now());
         match timeout(left, self.try_to_commit(shared, batches, durability)).await {
             Ok(ended) => ended,
