@@ -90,19 +90,22 @@ async fn answer(transport: Arc<Transport>, request: Request) -> Response {
         let message = "answers are `application/json` or `text/event-stream`";
         return Fault::new(Code::NotAcceptable, message).into_response();
     };
-    if let Err(refused) = body::check_call(&parts.headers) {
-        return refused.into_response();
-    }
     let body = match body::read(&transport.front.services.shared.intake, peer(&parts.extensions), body, MAX_BODY_BYTES).await {
         Ok(body) => body,
         Err(unread) => return unread.into_response(),
     };
+    let refused = |status, fault: &Fault| {
+        let message = if body.len() > MAX_HEEDED_BYTES { Value::Null } else { serde_json::from_slice(&body).unwrap_or_default() };
+        refusal(status, id_of(&message), told(fault))
+    };
+    if let Err(unsupported) = body::check_call(&parts.headers) {
+        let mut response = refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, &unsupported);
+        response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        return response;
+    }
     match Narrowed::by(parts.uri.query()) {
         Ok(narrowed) => _ = parts.extensions.insert(narrowed),
-        Err(why) => {
-            let message = if body.len() > MAX_HEEDED_BYTES { Value::Null } else { serde_json::from_slice(&body).unwrap_or_default() };
-            return refusal(StatusCode::BAD_REQUEST, id_of(&message), told(&Fault::bad_request(why)));
-        }
+        Err(why) => return refused(StatusCode::BAD_REQUEST, &Fault::bad_request(why)),
     }
     match aside(body.len(), || batch::members(&parts.headers, &body, transport.front.services.settings.batch)).await {
         None => transport.message(parts, body, accepted).await,

@@ -22,7 +22,7 @@ pub use self::{
     keyword::any_schema,
     nest::nests,
     pattern::{check_patterns, looks_around},
-    portable::portable,
+    portable::{components, portable},
     text::TextReader,
 };
 pub use tollhouse_protocol::Problem;

@@ -57,7 +57,7 @@ async fn a_paused_tool_takes_no_calls_and_no_money() {
 async fn a_body_that_is_not_json_is_refused() {
     let host = host_with(&[js("echo", 0.0, ECHO), js("paid-echo", 0.01, ECHO)]).await;
     let post = |path: &str, body: &str| host.request(Method::POST, path).header("content-type", "application/json").body(body.to_owned());
-    for body in ["{", "{'a':1}", "nothing", "{} {}", "\u{feff}{}", "{\"a\":NaN}", "[1,]"] {
+    for body in ["{", "{'a':1}", "nothing", "{} {}", "{}\u{feff}", "{\"a\":NaN}", "[1,]"] {
         host.send(post("/tools/echo", body)).await.fails(400, "invalid_json", "caller");
     }
     let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));

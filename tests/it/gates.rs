@@ -112,7 +112,7 @@ async fn what_the_policy_does_not_give_waits_for_an_admin() {
     let verdict =
         json!({ "decision": "approve", "capabilities": { "files": true, "httpGetJson": true }, "allowedHosts": ["api.example.com"] });
     let granted = decide(&host, "asks", verdict).await.is(200).json()["endpoint"].clone();
-    assert_eq!(names(&granted["capabilities"]), ["files", "httpGetJson", "kv", "logs"]);
+    assert_eq!(names(&granted["capabilities"]), ["kv", "files", "httpGetJson", "logs"]);
     assert_eq!((&granted["allowedHosts"], &granted["requestedHosts"]), (&json!(["api.example.com"]), &json!([])));
     host.call("asks", &json!({})).await.is(200);
     assert_eq!(host.manage(Method::GET, "/ai/admin/reviews", &Value::Null).await.json()["reviews"], json!([]));

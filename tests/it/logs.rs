@@ -49,7 +49,7 @@ async fn logs_are_read_by_their_owner_by_level_call_and_page() {
     .await;
     let messages: Vec<_> = all.iter().map(|line| line["message"].as_str().unwrap()).collect();
     assert_eq!(messages[..4], ["line 2", "line 1", "line 0", "line 19"]);
-    assert_eq!(all[0].as_object().unwrap().keys().collect::<Vec<_>>(), ["at", "callId", "fields", "level", "message"]);
+    assert_eq!(all[0].as_object().unwrap().keys().collect::<Vec<_>>(), ["at", "level", "message", "fields", "callId"]);
     assert_eq!(logs(&host, &key, "&level=warn").await, all[..3]);
     let call = all[10]["callId"].as_str().unwrap();
     assert_eq!(logs(&host, &key, &format!("&callId={call}")).await, all[3..]);

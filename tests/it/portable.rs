@@ -124,7 +124,7 @@ async fn no_schema_spoils_openapi_json_for_others() {
 async fn a_pattern_that_clients_cannot_compile_is_refused_with_its_place() {
     let host = Host::start().await;
     for side in ["inputSchema", "outputSchema"] {
-        for pattern in ["^(?P<y>\\d{4})$", "(?i)^abc$", "^a\\z", "a++", "[[:alpha:]", "\\pL", "\\p{Greek}", "}", "]"] {
+        for pattern in ["^(?P<y>\\d{4})$", "(?i)^abc$", "^a\\z", "a++", "[[:alpha:]]", "\\pL", "\\p{Greek}", "}", "]"] {
             let mut tool = js("bad", 0.0, SAYS);
             tool[side] = json!({ "type": "object", "properties": { "a/b": { "pattern": pattern } } });
             let answer = host.manage(Method::POST, "/ai/endpoints/create", &tool).await;
@@ -157,7 +157,7 @@ async fn properties_stay_in_the_order_of_their_builder() {
     assert!(in_order(&host.send(listed).await.is(200).words()));
     let long = json!({ "slug": "long", "title": "f", "handlerType": "static_json", "handler": { "response": { "a": 12345678901234567890123_f64 } } });
     let checked = host.manage(Method::POST, "/ai/endpoints/check", &long).await.is(200).json();
-    assert!(checked["warnings"].to_string().contains("more digits than a double"), "{checked}");
+    assert!(checked["check"]["warnings"].to_string().contains("more digits than a double"), "{checked}");
     assert_eq!(host.call("fixed", &json!({})).await.is(200).words(), r#"{"z":1,"a":2,"m":1.0}"#);
 }
 
@@ -177,7 +177,7 @@ async fn publishing_warns_of_what_reaches_no_model() {
         tool["outputSchema"] = json!({ "type": "object" });
         tool["inputSchema"] = schema;
         let checked = host.manage(Method::POST, "/ai/endpoints/check", &tool).await.is(200).json();
-        let warnings = checked["warnings"].as_array().unwrap();
+        let warnings = checked["check"]["warnings"].as_array().unwrap();
         match word {
             "" => assert!(warnings.is_empty(), "{warnings:?}"),
             word => assert!(warnings.iter().any(|warning| warning.as_str().unwrap().contains(word)), "{word}: {warnings:?}"),

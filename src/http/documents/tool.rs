@@ -2,17 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::{catalog::Shown, tool::portable};
+use crate::{catalog::Shown, tool::components};
 
 /// A tool's path item, and the schemas that it names among the components. Generators do not follow references into paths, whose names
 /// have slashes, and make modules of components whose names have dots.
-pub(super) fn path_item(live: &Shown) -> (Value, [(String, Value); 2]) {
+pub(super) fn path_item(live: &Shown) -> (Value, Vec<(String, Value)>) {
     let endpoint = &live.endpoint;
-    let schemas = [("input", &endpoint.input_schema), ("output", &endpoint.output_schema)].map(|(side, schema)| {
-        let name = format!("{}-{side}", endpoint.slug);
-        let moved = portable(schema, &format!("#/components/schemas/{name}"));
-        (name, moved)
-    });
+    // No slug has a `_`, so that no two tools have one name.
+    let [input, output] = ["input", "output"].map(|side| format!("{}_{side}", endpoint.slug));
+    let schemas = [components(&endpoint.input_schema, &input), components(&endpoint.output_schema, &output)].concat();
     let content = |name: &str| json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/{name}") } } });
     let price = match endpoint.metered() {
         true => json!({ "mode": "dynamic", "currency": "USD", "min": "0", "max": endpoint.most_usd().to_string() }),
@@ -25,9 +23,9 @@ pub(super) fn path_item(live: &Shown) -> (Value, [(String, Value); 2]) {
             "description": endpoint.description,
             "tags": endpoint.tags,
             "security": [],
-            "requestBody": { "required": true, "content": content(&schemas[0].0) },
+            "requestBody": { "required": true, "content": content(&input) },
             "responses": {
-                "200": { "description": "The result, with its receipt's id in `X-Receipt-Id`.", "content": content(&schemas[1].0) },
+                "200": { "description": "The result, with its receipt's id in `X-Receipt-Id`.", "content": content(&output) },
                 "default": { "$ref": "#/components/responses/Error" },
             },
         },

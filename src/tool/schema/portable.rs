@@ -1,8 +1,8 @@
 //! Schemas for readers other than the host: one tool's schema must not spoil a list or a document that has many.
 //!
 //! Strict clients compile every schema of a list and give up at the first that they cannot. What they cannot compile is rewritten, or
-//! left out where it has no equivalent: a portable schema accepts at least what the original accepts. The host itself checks by the
-//! original.
+//! left out where it has no equivalent, so that a portable schema is looser than the original (below `not` and `oneOf` it may be
+//! stricter). The host itself checks by the original.
 
 use std::collections::{HashMap, HashSet};
 
@@ -23,7 +23,8 @@ const DRAFT_07: &str = "http://json-schema.org/draft-07/schema#";
 /// such as `#` or `#/components/schemas/a`.
 ///
 /// - References are JSON Pointers below `at`. `$id`, anchors and what leads elsewhere are left out.
-/// - `true` and `false` as the schema of a property are `{}` and `{"not": {}}`, which MCP wants.
+/// - `true` and `false` as the schema of a property or an item are `{}` and `{"not": {}}`, which MCP wants.
+/// - Of a list's items that are said one after the other, only those are told: drafts disagree on the rest.
 /// - Patterns that ECMAScript cannot compile, `nullable`, and keywords with a value of another type are left out.
 /// - Draft-04's boolean `exclusiveMinimum` is a number.
 #[must_use]
@@ -33,7 +34,7 @@ pub fn portable(schema: &Value, at: &str) -> Value {
     let mut whole = copy.schema(schema, String::new(), &references.root_base());
     let mut ends = Ends { at, places: copy.places, known: HashMap::new() };
     let kept: HashSet<_> = references_in(&whole).into_iter().filter(|to| ends.has_end(to, &whole)).collect();
-    retain_references(&mut whole, &kept);
+    rewrite_references(&mut whole, &|to| kept.contains(to).then(|| to.to_owned()));
     whole
 }
 
@@ -82,6 +83,15 @@ impl Copy<'_, '_> {
                 ("maximum", _) if members.get("exclusiveMaximum") == Some(&Value::Bool(true)) => None,
                 ("pattern", Value::String(pattern)) => ecmascript(pattern).ok().map(|pattern| json!(pattern)),
                 ("discriminator", value) => self.discriminator(value, base),
+                // A list of schemas has another name in each draft: to readers of the older ones, `prefixItems` says nothing, and what
+                // is said of further items would be said of all.
+                ("items", Value::Array(_)) => {
+                    let at = format!("{pointer}/prefixItems");
+                    let items = self.keyword("prefixItems", value, &at, base);
+                    copy.extend(items.map(|items| ("prefixItems".to_owned(), items)));
+                    None
+                }
+                ("items" | "additionalItems" | "unevaluatedItems", _) if has_tuple(members) => None,
                 // Left out of the names that a schema with `patternProperties` knows, they would be unknown.
                 ("additionalProperties" | "unevaluatedProperties", _) if !has_portable_names(members) => None,
                 _ => self.keyword(name, value, &at, base),
@@ -99,9 +109,12 @@ impl Copy<'_, '_> {
         let draft = self.references.draft();
         let part = |copy: &mut Self, value: &Value, at: String| copy.schema(value, at, &References::base(value, draft, base));
         match (Holds::of(name, value), value) {
-            (Holds::Schema, _) => Some(part(self, value, at.to_owned())),
+            // These booleans every reader knows.
+            (Holds::Schema, Value::Bool(_)) if name.starts_with("additional") || name.starts_with("unevaluated") => Some(value.clone()),
+            (Holds::Schema, _) => Some(as_object(part(self, value, at.to_owned()))),
             (Holds::Schemas, Value::Array(items)) => {
-                Some(items.iter().enumerate().map(|(place, item)| part(self, item, format!("{at}/{place}"))).collect())
+                let at = |place| format!("{at}/{place}");
+                Some(items.iter().enumerate().map(|(place, item)| as_object(part(self, item, at(place)))).collect())
             }
             (Holds::Named, Value::Object(members)) => {
                 let mut named = Map::new();
@@ -112,12 +125,7 @@ impl Copy<'_, '_> {
                         Value::Array(_) if name == "dependencies" => schema.clone(),
                         _ => part(self, schema, format!("{at}/{}", escaped(member))),
                     };
-                    let value = match value {
-                        Value::Bool(true) if name == "properties" => json!({}),
-                        Value::Bool(false) if name == "properties" => json!({ "not": {} }),
-                        value => value,
-                    };
-                    named.extend(key.map(|key| (key.into_owned(), value)));
+                    named.extend(key.map(|key| (key.into_owned(), as_object(value))));
                 }
                 Some(Value::Object(named))
             }
@@ -142,6 +150,20 @@ impl Copy<'_, '_> {
         members.retain(|name, value| name == "mapping" || !mentions_addresses(value));
         Some(discriminator)
     }
+}
+
+/// A schema that is an object, as readers want most of them.
+fn as_object(schema: Value) -> Value {
+    match schema {
+        Value::Bool(true) => json!({}),
+        Value::Bool(false) => json!({ "not": {} }),
+        schema => schema,
+    }
+}
+
+/// Whether a schema says which items a list has one after the other.
+fn has_tuple(members: &Map<String, Value>) -> bool {
+    ["items", "prefixItems"].iter().any(|name| members.get(*name).is_some_and(Value::is_array))
 }
 
 /// Whether all names of `patternProperties` are in the copy.
@@ -237,21 +259,63 @@ impl Ends<'_> {
     }
 }
 
-/// Leaves out the references that are not kept, also of a discriminator.
-fn retain_references(value: &mut Value, kept: &HashSet<String>) {
+/// Writes each reference of a copy, and of its discriminators, as `of` says; leaves it out where that is `None`.
+fn rewrite_references(value: &mut Value, of: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::Object(members) => {
-            members.retain(|name, value| name != "$ref" || value.as_str().is_none_or(|to| kept.contains(to)));
+            if let Some(to) = members.get("$ref").and_then(Value::as_str) {
+                match of(to) {
+                    Some(to) => members["$ref"] = json!(to),
+                    None => _ = members.shift_remove("$ref"),
+                }
+            }
             if mapping_in(members).is_some()
                 && let Some(mapping) = members["discriminator"]["mapping"].as_object_mut()
             {
-                mapping.retain(|_, to| to.as_str().is_some_and(|to| kept.contains(to)));
+                mapping.retain(|_, to| {
+                    let told = to.as_str().and_then(of);
+                    told.map(|told| *to = json!(told)).is_some()
+                });
             }
-            members.values_mut().for_each(|value| retain_references(value, kept));
+            members.values_mut().for_each(|value| rewrite_references(value, of));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| retain_references(item, kept)),
+        Value::Array(items) => items.iter_mut().for_each(|item| rewrite_references(item, of)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// The schema as components of a document, called `name` and `name_DEFINITION`: generators make types of components, and few follow a
+/// reference into one.
+#[must_use]
+pub fn components(schema: &Value, name: &str) -> Vec<(String, Value)> {
+    let root = format!("#/components/schemas/{name}");
+    let mut whole = as_object(portable(schema, &root));
+    let mut moved = HashMap::new();
+    let mut components = vec![(name.to_owned(), Value::Null)];
+    let mut taken = HashSet::new();
+    for holder in ["$defs", "definitions"] {
+        let definitions = whole.as_object_mut().and_then(|members| members.shift_remove(holder));
+        let Some(Value::Object(definitions)) = definitions else { continue };
+        for (definition, schema) in definitions {
+            let plain: String = definition.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).collect();
+            let mut component = format!("{name}_{plain}");
+            if taken.contains(&component) {
+                component = format!("{component}_{}", components.len());
+            }
+            taken.insert(component.clone());
+            let at = format!("{root}{}", encoded(&format!("/{holder}/{}", escaped(&definition))));
+            moved.insert(at, format!("#/components/schemas/{component}"));
+            components.push((component, schema));
+        }
+    }
+    components[0].1 = whole;
+    let follow = |to: &str| {
+        let mut slashes = to.strip_prefix(&root).unwrap_or_default().match_indices('/').map(|(at, _)| at + root.len());
+        let end = slashes.nth(2).unwrap_or(to.len());
+        Some(moved.get(&to[..end]).map_or_else(|| to.to_owned(), |component| format!("{component}{}", &to[end..])))
+    };
+    components.iter_mut().for_each(|(_, schema)| rewrite_references(schema, &follow));
+    components
 }
 
 #[cfg(test)]

@@ -34,7 +34,9 @@ fn what_strict_clients_cannot_compile_is_rewritten_or_left_out() {
         (json!({ "pattern": r"a\_b" }), json!({ "pattern": "a_b" })),
         (json!({ "propertyNames": { "pattern": "(?i)a" } }), json!({ "propertyNames": {} })),
         (json!({ "patternProperties": { "a++": {}, "b": {} }, "additionalProperties": false }), json!({ "patternProperties": { "b": {} } })),
-        (json!({ "items": [{ "type": "string" }, true] }), json!({ "items": [{ "type": "string" }, true] })),
+        (json!({ "items": [{ "type": "string" }, true], "additionalItems": false }), json!({ "prefixItems": [{ "type": "string" }, {}] })),
+        (json!({ "prefixItems": [false], "items": false }), json!({ "prefixItems": [{ "not": {} }] })),
+        (json!({ "items": true, "additionalProperties": false }), json!({ "items": {}, "additionalProperties": false })),
         (json!({ "default": { "$id": "a" }, "x-more": { "$ref": "#/a" } }), json!({})),
         (json!({ "$ref": "https://elsewhere.example/" }), json!({})),
     ] {
@@ -114,4 +116,21 @@ fn a_copy_of_the_largest_schema_takes_no_time() {
     let told = listed(&schema);
     assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
     assert_eq!(references_in(&told).len(), 1_201);
+}
+
+#[test]
+fn definitions_are_components_of_their_own() {
+    let schema = json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/A" }, "b": { "$ref": "#/$defs/A/properties/n" }, "c": { "$ref": "#" } },
+        "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A" } },
+        "$defs": { "A": { "properties": { "n": { "$ref": "#/definitions/My%20Type" } } }, "t": true }, "definitions": { "My Type": {}, "My_Type": {} } });
+    let at = |name: &str| json!(format!("#/components/schemas/{name}"));
+    let told = components(&schema, "s_input");
+    let names: Vec<_> = told.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["s_input", "s_input_A", "s_input_t", "s_input_My_Type", "s_input_My_Type_4"]);
+    assert_eq!(told[0].1["properties"]["a"]["$ref"], at("s_input_A"));
+    assert_eq!(told[0].1["properties"]["b"]["$ref"], at("s_input_A/properties/n"));
+    assert_eq!(told[0].1["properties"]["c"]["$ref"], at("s_input"));
+    assert_eq!(told[0].1["discriminator"]["mapping"]["a"], at("s_input_A"));
+    assert_eq!(told[1].1["properties"]["n"]["$ref"], at("s_input_My_Type"));
+    assert_eq!((&told[2].1, components(&json!(true), "s").len()), (&json!({}), 1));
 }
