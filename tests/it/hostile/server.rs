@@ -51,7 +51,10 @@ fn routes() -> Router {
         .route("/prototype", get(move || async move { json_text(r#"{"__proto__":{"bent":true},"own":1}"#.to_owned()) }))
         .route("/html", get(|| async { axum::response::Html("<p>no JSON") }))
         .route("/zipped", get(|| async { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], "{}") }))
-        .route("/bomb", get(move || async move { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], bomb) }))
+        .route(
+            "/bomb",
+            get(move || async move { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], bomb) }),
+        )
         .route("/cookies", get(|| async { ([(header::SET_COOKIE, "session=1")], Json(json!({}))) }))
 }
 
