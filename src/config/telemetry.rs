@@ -224,7 +224,12 @@ mod tests {
             assert_eq!(at(None, &[(base, address)], &TRACES), Ok(Some((traces.to_owned(), 0))), "{address}");
             assert_eq!(at(Some(address), &[(base, "nonsense")], &TRACES), Ok(Some((traces.to_owned(), 0))), "{address}");
         }
-        let whole = [(TRACES.endpoint, "https://t/in?key=1"), (base, "http://x:4318"), ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,b=2"), (TRACES.headers, "c=3")];
+        let whole = [
+            (TRACES.endpoint, "https://t/in?key=1"),
+            (base, "http://x:4318"),
+            ("OTEL_EXPORTER_OTLP_HEADERS", "a=1,b=2"),
+            (TRACES.headers, "c=3"),
+        ];
         assert_eq!(at(None, &whole, &TRACES), Ok(Some(("https://t/in?key=1".to_owned(), 1))), "as it is");
         assert_eq!(at(None, &whole, &METRICS), Ok(Some(("http://x:4318/v1/metrics".to_owned(), 2))));
         assert_eq!(at(None, &whole[..1], &METRICS), Ok(None), "metrics were given no address");

@@ -211,7 +211,10 @@ async fn another_builders_source_is_a_note_that_admins_alone_see() {
     let check = host.as_builder(&two, Method::POST, "/ai/endpoints/check", &tool("copied", &own)).await.is(200).json()["check"].clone();
     assert_eq!((&check["outcome"], &check["findings"], &check["needsReview"]), (&json!("pass"), &json!([]), &json!(false)));
     let copy = host.as_builder(&two, Method::POST, CREATE, &tool("copied", &own)).await.is(200).json()["endpoint"].clone();
-    assert_eq!((&copy["status"], &copy["contentSafety"]["findings"], &copy["review"]["findings"]), (&json!("active"), &json!([]), &json!([])));
+    assert_eq!(
+        (&copy["status"], &copy["contentSafety"]["findings"], &copy["review"]["findings"]),
+        (&json!("active"), &json!([]), &json!([]))
+    );
     host.call("copied", &json!({})).await.is(200);
     // Nobody is told but admins, and of the copy alone.
     for slug in ["original", "my-second", "copied"] {
@@ -220,7 +223,9 @@ async fn another_builders_source_is_a_note_that_admins_alone_see() {
         assert!(!noted(&host.get(&path).await.is(200).json()), "{slug}");
         assert_eq!(noted(&host.manage(Method::GET, &path, &Value::Null).await.is(200).json()), slug == "copied", "{slug}");
     }
-    assert!(!host.as_builder(&two, Method::GET, "/ai/endpoints/copied", &Value::Null).await.is(200).json().to_string().contains("provenance"));
+    assert!(
+        !host.as_builder(&two, Method::GET, "/ai/endpoints/copied", &Value::Null).await.is(200).json().to_string().contains("provenance")
+    );
     // What `init` and the host come with is nobody's, and neither is what is short.
     let shipped = std::fs::read_to_string("fixtures/tools/conversion-quote-demo/handler.js").unwrap();
     for (slug, source) in [("short", PLAIN), ("shipped", shipped.as_str())] {

@@ -243,7 +243,9 @@ async fn of_kind(server: &TokioResolver, name: &Name, kind: RecordType) -> Resul
             };
             Ok(Found { addresses: found.answers().iter().filter_map(|record| address(&record.data)).take(ADDRESSES).collect(), left })
         }
-        Err(NetError::Dns(DnsError::NoRecordsFound(none))) if matches!(none.response_code, ResponseCode::NXDomain | ResponseCode::NoError) => {
+        Err(NetError::Dns(DnsError::NoRecordsFound(none)))
+            if matches!(none.response_code, ResponseCode::NXDomain | ResponseCode::NoError) =>
+        {
             Ok(Found { addresses: Vec::new(), left: Duration::from_secs(none.negative_ttl.unwrap_or_default().into()) })
         }
         Err(error) => Err(error),

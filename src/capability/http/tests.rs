@@ -360,7 +360,9 @@ async fn a_host_with_a_dot_at_its_end_is_the_same_host() {
     .unwrap();
     let caller = Caller::new(guard, &["api.seller.dev"], Limits::default());
     assert_eq!(caller.get(&format!("https://api.seller.dev.:{}/", address.port())).await.unwrap()["json"], 1);
-    for (url, code) in [("https://other.seller.dev./", "not_granted"), ("https://api.seller.dev../", "not_granted"), ("https://com./", "not_granted")] {
+    for (url, code) in
+        [("https://other.seller.dev./", "not_granted"), ("https://api.seller.dev../", "not_granted"), ("https://com./", "not_granted")]
+    {
         assert_eq!(caller.get(url).await.unwrap_err().code, code, "{url}");
     }
 }

@@ -4,7 +4,7 @@ use std::{convert::Infallible, time::Duration};
 
 use axum::{
     Json, Router,
-    body::Body,
+    body::{Body, Bytes},
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Redirect},
     routing::get,
@@ -23,8 +23,19 @@ pub(super) async fn start() -> String {
     address
 }
 
+/// A JSON text of 20 MB in 100 KB.
+fn bomb() -> Bytes {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let piece = vec![b' '; 1 << 20];
+    for _ in 0..20 {
+        std::io::Write::write_all(&mut gzip, &piece).unwrap();
+    }
+    gzip.finish().unwrap().into()
+}
+
 fn routes() -> Router {
     let json_text = |text: String| ([(header::CONTENT_TYPE, "application/json")], text);
+    let bomb = bomb();
     Router::new()
         .route("/json", get(|| async { Json(json!({ "ok": true })) }))
         .route("/asked", get(|headers: HeaderMap| async move { Json(named(&headers)) }))
@@ -40,6 +51,10 @@ fn routes() -> Router {
         .route("/prototype", get(move || async move { json_text(r#"{"__proto__":{"bent":true},"own":1}"#.to_owned()) }))
         .route("/html", get(|| async { axum::response::Html("<p>no JSON") }))
         .route("/zipped", get(|| async { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], "{}") }))
+        .route(
+            "/bomb",
+            get(move || async move { ([(header::CONTENT_ENCODING, "gzip"), (header::CONTENT_TYPE, "application/json")], bomb) }),
+        )
         .route("/cookies", get(|| async { ([(header::SET_COOKIE, "session=1")], Json(json!({}))) }))
 }
 

@@ -66,12 +66,17 @@ fn known_options_and_what_map_hands_on_pass() {
          return 1;",
     );
     assert_eq!(worker.json(&Value::Null), json!(1));
-    assert_eq!((worker.ops.len(), worker.logs[0].message.as_str(), worker.logs[0].fields.as_str()), (7, r#"one and {"more":2}"#, r#"{"any":1}"#));
+    assert_eq!(
+        (worker.ops.len(), worker.logs[0].message.as_str(), worker.logs[0].fields.as_str()),
+        (7, r#"one and {"more":2}"#, r#"{"any":1}"#)
+    );
 }
 
 #[test]
 fn headers_are_read_as_an_object_as_rows_and_as_headers() {
-    for headers in ["{ 'x-a': 'c', b: 1 }", "[['x-a', 'c'], ['b', 1]]", "new Map([['x-a', 'c'], ['b', '1']])", "new Headers({ 'x-a': 'c', b: '1' })"] {
+    for headers in
+        ["{ 'x-a': 'c', b: 1 }", "[['x-a', 'c'], ['b', 1]]", "new Map([['x-a', 'c'], ['b', '1']])", "new Headers({ 'x-a': 'c', b: '1' })"]
+    {
         let mut worker = Worker::handler(&format!("await ctx.httpGetJson('https://a.example/', {{ headers: {headers} }}); return 1;"));
         worker.json(&Value::Null);
         let OpRequest::HttpGetJson { headers: sent, .. } = &worker.ops[0] else { panic!("{:?}", worker.ops) };

@@ -120,12 +120,9 @@ async fn a_body_in_a_packing_is_refused_unread() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     io::Write::write_all(&mut gzip, &vec![b'x'; 16 << 20]).unwrap();
     let gzip = gzip.finish().unwrap();
-    for (packing, bytes) in [
-        ("br", vec![0; 1 << 16]),
-        ("zstd", zstd),
-        ("gzip, br", gzip.clone()),
-        ("gzip\r\ncontent-encoding: gzip", gzip.clone()),
-    ] {
+    for (packing, bytes) in
+        [("br", vec![0; 1 << 16]), ("zstd", zstd), ("gzip, br", gzip.clone()), ("gzip\r\ncontent-encoding: gzip", gzip.clone())]
+    {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: {packing}\r\ncontent-type: application/json\r\n\r\n");
         let (ended, sent) = ended(PATIENCE, Flood::of(head, bytes)).await;
         assert_eq!(ended, FetchError::Encoded(packing.replace("\r\ncontent-encoding:", ",")));

@@ -69,9 +69,7 @@ impl Hops for Own {
 
 impl fmt::Debug for ReadinessClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadinessClient")
-            .field("own", &self.own.as_ref().map(|own| own.base.as_str()))
-            .finish_non_exhaustive()
+        f.debug_struct("ReadinessClient").field("own", &self.own.as_ref().map(|own| own.base.as_str())).finish_non_exhaustive()
     }
 }
 
