@@ -22,7 +22,7 @@ fn may_be_elsewhere(outcome: &SettleOutcome, prepared: Option<&str>) -> bool {
     match outcome {
         SettleOutcome::Refused { reason, .. } => reason.contains("nonce_already_used"),
         SettleOutcome::Settled(settlement) => prepared.is_some_and(|prepared| !prepared.eq_ignore_ascii_case(&settlement.transaction)),
-        SettleOutcome::Unsent(_) | SettleOutcome::Unknown(_) => false,
+        SettleOutcome::Unsent(_) | SettleOutcome::Unknown(_) | SettleOutcome::Lost(_) => false,
     }
 }
 
@@ -44,6 +44,7 @@ mod tests {
                 payer: text(),
                 scheme: text(),
                 version: None,
+                evidence: None,
             })
         };
         let refused = |reason: &str| SettleOutcome::Refused { reason: reason.to_owned(), message: String::new() };
