@@ -68,8 +68,20 @@ fn each_network_has_its_own_facilitator_node_address_and_tokens() {
 }
 
 #[test]
+fn a_network_has_its_own_confirmations_or_those_of_all() {
+    let depths = |flags: MoneyFlags| resolved(flags).unwrap().networks.iter().map(|on| on.confirmations).collect::<Vec<_>>();
+    assert_eq!(depths(several()), [1, 1, 1, 1]);
+    let own = MoneyFlags { confirmations: Some(2), network_confirmations: list("polygon=5,celo=64"), ..several() };
+    assert_eq!(depths(own), [2, 2, 5, 64]);
+}
+
+#[test]
 fn what_cannot_work_is_told_in_a_sentence() {
     let told = [
+        (refused(|flags| flags.network_confirmations = list("base=0")), "from 1 to 64"),
+        (refused(|flags| flags.network_confirmations = list("base=65")), "from 1 to 64"),
+        (refused(|flags| flags.network_confirmations = list("base=many")), "`many` confirmations"),
+        (refused(|flags| flags.confirmations = Some(1_000)), "from 1 to 64"),
         (refused(|flags| flags.network.push("bas".to_owned())), "network `bas` is not known"),
         (refused(|flags| flags.pay_to_solana = None), "TOLLHOUSE_PAY_TO_SOLANA"),
         (refused(|flags| flags.pay_to_solana = Some(EVM.to_owned())), "32 bytes in base58"),

@@ -127,7 +127,13 @@ impl Gate {
             if watched == row.value {
                 return Ok(());
             }
-            batch.put(&WATCHED, &watched.key(), &watched);
+            // A batch writes a key once.
+            if watched.key() == row.key {
+                batch = Batch::new();
+                batch.replace(&WATCHED, &row, &watched);
+            } else {
+                batch.put(&WATCHED, &watched.key(), &watched);
+            }
             return self.write(batch).await.map(drop);
         }
         match watched.missing_since {
