@@ -15,7 +15,7 @@ use super::{
     svm::Transaction,
 };
 use crate::{
-    money::{Asset, Network, PaymentId, Refusal, Terms, Way, WireVersion},
+    money::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion},
     tool::MicroUsd,
 };
 
@@ -119,6 +119,18 @@ impl Shown {
         let exact = exact?;
         exact.is_asked_for(&requirements)?;
         Ok(Payment::of(version, payload, requirements, client_id, exact))
+    }
+}
+
+impl Offered {
+    /// Whether it carries what only its payer knows. Everything that is signed can be read on the chain once it has settled.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::X402 { version, header } => Shown::decode(*version, header).is_ok_and(|shown| shown.is_private()),
+            Self::Credit(_) => true,
+        }
     }
 }
 
