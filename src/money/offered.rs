@@ -4,8 +4,6 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::x402::offer::Shown;
-
 /// Most characters of an idempotency key.
 const MAX_IDEMPOTENCY_KEY: usize = 255;
 
@@ -35,16 +33,6 @@ pub enum Offered {
 }
 
 impl Offered {
-    /// Whether it carries what only its payer knows. Everything that is signed can be read on the chain once it has settled.
-    #[must_use]
-    pub fn is_private(&self) -> bool {
-        match self {
-            Self::Nothing => false,
-            Self::X402 { version, header } => Shown::decode(*version, header).is_ok_and(|shown| shown.is_private()),
-            Self::Credit(_) => true,
-        }
-    }
-
     /// Whether the same payment may be shown again: then it may have bought something.
     #[must_use]
     pub fn repeatable(&self) -> bool {

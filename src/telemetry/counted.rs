@@ -245,17 +245,19 @@ pub static FACILITATOR: Counts<2, 15> = Counts::new(
 /// How long these took.
 pub static FACILITATOR_SECONDS: Times<4> = Times::new(&table::FACILITATOR_SECONDS, ["verify", "settle", "resolve", "look_up"]);
 /// Commits to the store.
-pub static COMMITS: Counts<2, 10> = Counts::new(
+pub static COMMITS: Counts<2, 12> = Counts::new(
     &table::COMMITS,
     [
         ["durable", "ok"],
         ["durable", "conflict"],
         ["durable", "beyond"],
+        ["durable", "lock_timeout"],
         ["durable", "away"],
         ["durable", "unknown"],
         ["buffered", "ok"],
         ["buffered", "conflict"],
         ["buffered", "beyond"],
+        ["buffered", "lock_timeout"],
         ["buffered", "away"],
         ["buffered", "unknown"],
     ],

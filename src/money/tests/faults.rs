@@ -193,11 +193,14 @@ async fn whichever_write_fails_a_mint_goes_with_its_movement() {
                 (Ok(minted), _) | (_, Ok(minted)) => credits.top_up(&minted.credit.id, PRICE, None).await,
                 (Err(_), Err(_)) => unreachable!("one commit fails"),
             };
-            assert_eq!([first.is_err(), other.is_err(), topped.is_err()].map(usize::from).iter().sum::<usize>(), 1, "{story}");
+            // The last one is an update, which tries again.
+            let again = fault == Fault::Locked && nth == 3;
+            let failed = [first.is_err(), other.is_err(), topped.is_err()].into_iter().filter(|failed| *failed).count();
+            assert_eq!(failed, usize::from(!again), "{story}");
             store.heal();
             check_movements(&bench, &story).await;
             let written = bench.movements().await;
-            assert_eq!(written, if fault == Fault::After { 3 } else { 2 }, "{story}");
+            assert_eq!(written, if fault == Fault::After || again { 3 } else { 2 }, "{story}");
         }
     }
 }

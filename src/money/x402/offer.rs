@@ -19,7 +19,7 @@ use super::{
     svm::Transaction,
 };
 use crate::{
-    money::{Asset, Network, PaymentId, Refusal, Terms, Way, WireVersion},
+    money::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion},
     tool::MicroUsd,
 };
 
@@ -156,6 +156,18 @@ fn is_same(given: &Value, wanted: &Value) -> bool {
     match (given, wanted) {
         (Value::String(given), Value::String(wanted)) if is_address(wanted) => given.eq_ignore_ascii_case(wanted),
         (given, wanted) => given == wanted,
+    }
+}
+
+impl Offered {
+    /// Whether it carries what only its payer knows. Everything that is signed can be read on the chain once it has settled.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::X402 { version, header } => Shown::decode(*version, header).is_ok_and(|shown| shown.is_private()),
+            Self::Credit(_) => true,
+        }
     }
 }
 
