@@ -24,7 +24,10 @@ pub use price::{MicroUsd, PriceError, UsdChange};
 pub use record::{CatalogForm, Record};
 pub use review::{ContentSafety, Decided, Decision, Hold, HoldKind, Review};
 pub use runs::{ForeignHandler, Runs};
-pub use schema::{Mismatch, Problem, SchemaError, Shape, TextReader, any_schema, bound, check_patterns, components, depth, looks_around, nests, portable, takes_objects, told};
+pub use schema::{
+    Mismatch, Problem, SchemaError, Shape, TextReader, any_schema, bound, check_patterns, components, depth, looks_around, nests, portable,
+    takes_objects, told,
+};
 pub use slug::{Slug, SlugError};
 pub use unreadable::{Unreadable, not_json};
 pub use version::{Maker, Version, Via};

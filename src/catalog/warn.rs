@@ -53,19 +53,23 @@ fn odd(draft: &Draft) -> Vec<String> {
     if let Some(HandlerDraft::Response { response }) = &draft.handler
         && has_rounded_number(response)
     {
-        warnings.push("a number in the response has more digits than a double holds and is rounded: write it as text to keep them".to_owned());
+        warnings
+            .push("a number in the response has more digits than a double holds and is rounded: write it as text to keep them".to_owned());
     }
     let input = draft.input_schema.as_ref();
     for (name, schema) in [("inputSchema", input), ("outputSchema", draft.output_schema.as_ref())] {
         if let Some(pointer) = looks_around(schema) {
-            warnings.push(format!("`/{name}{pointer}` looks around (`(?=`, `(?!`): several model providers refuse a tool with such a pattern"));
+            warnings
+                .push(format!("`/{name}{pointer}` looks around (`(?=`, `(?!`): several model providers refuse a tool with such a pattern"));
         }
         if has_keyword(schema, "nullable") {
-            warnings.push(format!("`nullable` in the {name} does nothing: in JSON Schema a type that takes null is `[\"string\", \"null\"]`"));
+            warnings
+                .push(format!("`nullable` in the {name} does nothing: in JSON Schema a type that takes null is `[\"string\", \"null\"]`"));
         }
     }
     if has_keyword(input, "default") {
-        warnings.push("`default` in the inputSchema is not applied: a field that a caller leaves out is undefined to the handler".to_owned());
+        warnings
+            .push("`default` in the inputSchema is not applied: a field that a caller leaves out is undefined to the handler".to_owned());
     }
     if !takes_objects(input) {
         warnings.push("the inputSchema takes no object: the tool is in no list of MCP, whose arguments are objects".to_owned());

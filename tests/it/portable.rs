@@ -22,20 +22,46 @@ fn odd() -> Vec<(&'static str, Value)> {
         ("async", property(json!({ "$async": true }))),
         ("escapes", property(json!({ "pattern": "^a\\_b\\@\\-\\#$" }))),
         ("pattern-names", json!({ "type": "object", "patternProperties": { "^a\\_": {} }, "additionalProperties": false })),
-        ("draft-04", json!({ "$schema": four, "type": "object", "properties": { "a": { "type": "number", "minimum": 1, "exclusiveMinimum": true } } })),
-        ("draft-04-id", json!({ "$schema": four, "id": "https://a.example/", "type": "object", "properties": { "a": { "contains": 5, "propertyNames": 7 } } })),
+        (
+            "draft-04",
+            json!({ "$schema": four, "type": "object", "properties": { "a": { "type": "number", "minimum": 1, "exclusiveMinimum": true } } }),
+        ),
+        (
+            "draft-04-id",
+            json!({ "$schema": four, "id": "https://a.example/", "type": "object", "properties": { "a": { "contains": 5, "propertyNames": 7 } } }),
+        ),
         ("same-id-1", json!({ "$id": "https://a.example/same", "type": "object", "properties": { "a": { "type": "integer" } } })),
         ("same-id-2", json!({ "$id": "https://a.example/same", "type": "object", "properties": { "a": { "type": "string" } } })),
-        ("own-id", json!({ "$id": "https://a.example/own", "type": "object", "properties": { "a": { "$ref": "#/$defs/b" } }, "$defs": { "b": { "type": "string" } } })),
-        ("anchor", json!({ "type": "object", "properties": { "a": { "$ref": "#foo" } }, "$defs": { "b": { "$anchor": "foo", "type": "string" } } })),
+        (
+            "own-id",
+            json!({ "$id": "https://a.example/own", "type": "object", "properties": { "a": { "$ref": "#/$defs/b" } }, "$defs": { "b": { "type": "string" } } }),
+        ),
+        (
+            "anchor",
+            json!({ "type": "object", "properties": { "a": { "$ref": "#foo" } }, "$defs": { "b": { "$anchor": "foo", "type": "string" } } }),
+        ),
         ("dynamic", json!({ "$dynamicAnchor": "node", "type": "object", "properties": { "a": { "$dynamicRef": "#node" } } })),
-        ("inner-id", json!({ "type": "object", "properties": { "a": { "$ref": "inner" } }, "$defs": { "b": { "$id": "inner", "$ref": "#/$defs/c", "$defs": { "c": { "type": "string" } } } } })),
-        ("union", json!({ "type": "object", "oneOf": [{ "$ref": "#/$defs/A" }, { "$ref": "#/$defs/B" }],
+        (
+            "inner-id",
+            json!({ "type": "object", "properties": { "a": { "$ref": "inner" } }, "$defs": { "b": { "$id": "inner", "$ref": "#/$defs/c", "$defs": { "c": { "type": "string" } } } } }),
+        ),
+        (
+            "union",
+            json!({ "type": "object", "oneOf": [{ "$ref": "#/$defs/A" }, { "$ref": "#/$defs/B" }],
             "discriminator": { "propertyName": "kind", "mapping": { "a": "#/$defs/A", "b": "#/$defs/B" } },
-            "$defs": { "A": { "type": "object", "properties": { "kind": { "const": "a" } } }, "B": { "type": "object", "properties": { "kind": { "const": "b" } } } } })),
+            "$defs": { "A": { "type": "object", "properties": { "kind": { "const": "a" } } }, "B": { "type": "object", "properties": { "kind": { "const": "b" } } } } }),
+        ),
         ("property-ref", json!({ "type": "object", "properties": { "$ref": { "type": "string" }, "$id": { "type": "string" } } })),
-        ("examples-ref", property(json!({ "default": { "$ref": "#/nowhere" }, "examples": [{ "$ref": "https://a.example/" }], "x-own": { "$ref": "#/nowhere" } }))),
-        ("to-itself", json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/a" } }, "$defs": { "a": { "$ref": "#/$defs/a" } } })),
+        (
+            "examples-ref",
+            property(
+                json!({ "default": { "$ref": "#/nowhere" }, "examples": [{ "$ref": "https://a.example/" }], "x-own": { "$ref": "#/nowhere" } }),
+            ),
+        ),
+        (
+            "to-itself",
+            json!({ "type": "object", "properties": { "a": { "$ref": "#/$defs/a" } }, "$defs": { "a": { "$ref": "#/$defs/a" } } }),
+        ),
         ("tree", json!({ "type": "object", "properties": { "a": { "type": "array", "items": { "$ref": "#" } } } })),
         ("looks-around", property(json!({ "type": "string", "pattern": "^(?!\\.)(?!.*\\.\\.)[a-z.]+$", "format": "email" }))),
     ]
@@ -79,7 +105,8 @@ async fn no_schema_takes_a_list_of_tools_from_others() {
     let (host, slugs) = host().await;
     for revision in ["2025-06-18", "2026-07-28"] {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {} });
-        let mut request = host.request(Method::POST, "/ai/mcp").header("accept", "application/json").header("mcp-protocol-version", revision);
+        let mut request =
+            host.request(Method::POST, "/ai/mcp").header("accept", "application/json").header("mcp-protocol-version", revision);
         let mut message = message;
         if revision == "2026-07-28" {
             request = request.header("mcp-method", "tools/list");
@@ -143,7 +170,8 @@ async fn properties_stay_in_the_order_of_their_builder() {
     tool["inputSchema"] = serde_json::from_str(schema).unwrap();
     tool["outputSchema"] = serde_json::from_str(schema).unwrap();
     host.publish(&tool).await;
-    let fixed = json!({ "slug": "fixed", "title": "f", "handlerType": "static_json", "handler": { "response": { "z": 1, "a": 2, "m": 1.0 } } });
+    let fixed =
+        json!({ "slug": "fixed", "title": "f", "handlerType": "static_json", "handler": { "response": { "z": 1, "a": 2, "m": 1.0 } } });
     host.publish(&fixed).await;
     let in_order = |text: &str| {
         let at = |name: &str| text.find(&format!("\"{name}\"")).unwrap();

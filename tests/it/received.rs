@@ -119,7 +119,8 @@ async fn a_stream_is_sent_to_those_who_prefer_it() {
         (&["application/json;q=0.5, text/event-stream"], true),
     ] {
         for (path, body) in [("/tools/echo", json!({})), ("/ai/invoke", json!({ "slug": "echo" }))] {
-            let request = accept.iter().fold(host.request(Method::POST, path).json(&body), |request, value| request.header("accept", *value));
+            let request =
+                accept.iter().fold(host.request(Method::POST, path).json(&body), |request, value| request.header("accept", *value));
             let answer = host.send(request).await.is(200);
             assert_eq!(answer.has("content-type").starts_with("text/event-stream"), streams, "{path} {accept:?}");
         }
@@ -174,7 +175,9 @@ async fn a_slash_at_the_end_and_the_letters_of_a_host_make_no_difference() {
 async fn the_head_of_a_challenge_passes_a_stock_nginx() {
     let host = Host::start().await;
     let mut tool = js("wide", 0.01, ECHO);
-    let described = |at: usize| (format!("property{at}"), json!({ "type": "string", "description": "What it is for, in a sentence that is not short." }));
+    let described = |at: usize| {
+        (format!("property{at}"), json!({ "type": "string", "description": "What it is for, in a sentence that is not short." }))
+    };
     tool["description"] = json!("Does much. ".repeat(40));
     tool["inputSchema"] = json!({ "type": "object", "properties": (0..60).map(described).collect::<serde_json::Map<_, _>>() });
     host.publish(&tool).await;

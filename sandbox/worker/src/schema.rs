@@ -123,7 +123,8 @@ fn compile_text(side: Side, text: &Bytes, limits: &Limits) -> Result<Validator, 
 fn compile(schema: &Value) -> Result<Validator, ValidationError<'static>> {
     let linear = PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
     options().with_pattern_options(linear).build(schema).or_else(|error| {
-        let stepping = PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
+        let stepping =
+            PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS).size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_CACHE_BYTES);
         // What is wrong with a linear pattern is told best by its own engine.
         options().with_pattern_options(stepping).build(schema).map_err(|_| error)
     })

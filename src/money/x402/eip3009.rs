@@ -131,7 +131,9 @@ pub(super) fn flaw_of_form(signature: &str) -> Option<String> {
         (65, Some(v)) if !matches!(v, 0 | 1 | 27 | 28) => Some(format!("its `v` is {v}, not 27 or 28")),
         (65, _) => {
             let is_high = Signature::from_raw(&bytes).is_ok_and(|signature| signature.normalize_s().is_some());
-            is_high.then(|| "its `s` is in the upper half of the curve's order (EIP-2); send the order minus `s`, and the other `v`".to_owned())
+            is_high.then(|| {
+                "its `s` is in the upper half of the curve's order (EIP-2); send the order minus `s`, and the other `v`".to_owned()
+            })
         }
         (length, _) if length < 65 => Some(format!("it has {length} bytes, not 65")),
         _ => None,

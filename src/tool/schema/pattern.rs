@@ -3,7 +3,7 @@
 //! JSON Schema asks for patterns that ECMAScript compiles with its flag `u` (2020-12 Core, 6.4), and clients in JavaScript compile
 //! them with it. Nothing is matched here: a pattern is read, and its meaning stays its worker's.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet};
 
 use regress::{Flags, Regex};
 use serde_json::Value;
@@ -26,8 +26,74 @@ pub(super) fn ecmascript(pattern: &str) -> Result<Cow<'_, str>, String> {
     if plain != pattern && compile(&plain).is_ok() { Ok(Cow::Owned(plain)) } else { Err(why) }
 }
 
+/// Scripts of Unicode 16 and 17, which engines of older clients do not know.
+const NEW_SCRIPTS: [&str; 22] = [
+    "Garay",
+    "Gara",
+    "Gurung_Khema",
+    "Gukh",
+    "Kirat_Rai",
+    "Krai",
+    "Ol_Onal",
+    "Onao",
+    "Sunuwar",
+    "Sunu",
+    "Todhri",
+    "Todr",
+    "Tulu_Tigalari",
+    "Tutg",
+    "Sidetic",
+    "Sidt",
+    "Tolong_Siki",
+    "Tols",
+    "Beria_Erfe",
+    "Berf",
+    "Tai_Yo",
+    "Tayo",
+];
+
+/// What of a pattern the parser takes and engines of clients do not: what ECMAScript has had only since 2025, and what it has never had.
+fn flaw(pattern: &str) -> Option<&'static str> {
+    let bytes = pattern.as_bytes();
+    let (mut at, mut in_class, mut names) = (0, false, HashSet::new());
+    while let Some(byte) = bytes.get(at) {
+        let rest = &pattern.as_bytes()[at + 1..];
+        match (byte, rest) {
+            (b'\\', [b'b' | b'B', b'*' | b'+' | b'?' | b'{', ..]) if !in_class => return Some("a boundary of a word cannot be repeated"),
+            (b'\\', [b'u', b'{', digits @ ..]) => {
+                let digits = digits.split(|byte| *byte == b'}').next().and_then(|digits| str::from_utf8(digits).ok());
+                if digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).is_none_or(|code| code > 0x10_ffff) {
+                    return Some("a code point is at most 10FFFF");
+                }
+            }
+            (b'\\', [b'p' | b'P', b'{', name @ ..]) => {
+                let name = name.split(|byte| *byte == b'}').next().and_then(|name| str::from_utf8(name).ok()).unwrap_or_default();
+                if NEW_SCRIPTS.contains(&name.rsplit('=').next().unwrap_or_default()) {
+                    return Some("the script is newer than the engines of many clients");
+                }
+            }
+            (b'(', [b'?', b'<', name @ ..]) if !in_class && !matches!(name, [b'=' | b'!', ..]) => {
+                if !names.insert(name.split(|byte| *byte == b'>').next()) {
+                    return Some("two groups have one name");
+                }
+            }
+            (b'(', [b'?', next, ..]) if !in_class && !matches!(next, b':' | b'=' | b'!' | b'<') => {
+                return Some("groups with flags are newer than the engines of many clients");
+            }
+            (b'[', _) => in_class = true,
+            (b']', _) => in_class = false,
+            _ => {}
+        }
+        at += if *byte == b'\\' { 2 } else { 1 };
+    }
+    None
+}
+
 /// Takes time and memory in proportion to the pattern: nothing is optimized, and loops are not unrolled.
 fn compile(pattern: &str) -> Result<(), String> {
+    if let Some(flaw) = flaw(pattern) {
+        return Err(flaw.to_owned());
+    }
     let flags = Flags { unicode: true, no_opt: true, ..Flags::default() };
     Regex::from_unicode(pattern.chars().map(u32::from), flags).map(drop).map_err(|error| error.to_string())
 }
@@ -105,13 +171,9 @@ mod tests {
         {
             assert_eq!(ecmascript(valid).as_deref(), Ok(valid));
         }
-        for (needless, plain) in [
-            (r"^a\_b$", "^a_b$"),
-            (r"^\@\w+$", r"^@\w+$"),
-            (r"^a\-b$", "^a-b$"),
-            (r#"\:\#\"\'\ "#, r##":#"' "##),
-            (r"[\_\-\@]", r"[_\-@]"),
-        ] {
+        for (needless, plain) in
+            [(r"^a\_b$", "^a_b$"), (r"^\@\w+$", r"^@\w+$"), (r"^a\-b$", "^a-b$"), (r#"\:\#\"\'\ "#, r##":#"' "##), (r"[\_\-\@]", r"[_\-@]")]
+        {
             assert_eq!(ecmascript(needless).as_deref(), Ok(plain));
         }
         for invalid in [
@@ -133,6 +195,12 @@ mod tests {
             "\\",
             "(?x)a",
             "a{2,1}",
+            r"\b+",
+            r"a\B{2}",
+            "(?i:a)",
+            "(?<n>a)|(?<n>b)",
+            r"\u{110000}",
+            r"\p{Script=Garay}",
         ] {
             assert!(ecmascript(invalid).is_err(), "{invalid}");
         }
@@ -141,7 +209,8 @@ mod tests {
     #[test]
     fn what_would_take_long_to_read_is_refused_or_read_at_once() {
         let began = std::time::Instant::now();
-        for pattern in ["(".repeat(8_000), "(?:a".repeat(4_000), "[a-z]{1,1000}{1,1000}".repeat(300), "((a{1000}){1000}){1000}".to_owned()] {
+        for pattern in ["(".repeat(8_000), "(?:a".repeat(4_000), "[a-z]{1,1000}{1,1000}".repeat(300), "((a{1000}){1000}){1000}".to_owned()]
+        {
             _ = ecmascript(&pattern);
         }
         assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
@@ -155,7 +224,12 @@ mod tests {
         assert!(error.message.contains("ECMAScript"), "{error}");
         assert_eq!(check_patterns(&json!({ "patternProperties": { "a++": {} } })).unwrap_err().pointer, "/patternProperties");
         assert!(check_patterns(&json!({ "properties": { "default": { "pattern": "(?i)" } } })).is_err());
-        for fine in [json!(true), json!({ "default": { "pattern": "(?i)" } }), json!({ "properties": { "patternProperties": { "a++": 1 } } }), json!({ "properties": { "pattern": { "pattern": "a" } } })] {
+        for fine in [
+            json!(true),
+            json!({ "default": { "pattern": "(?i)" } }),
+            json!({ "properties": { "patternProperties": { "a++": 1 } } }),
+            json!({ "properties": { "pattern": { "pattern": "a" } } }),
+        ] {
             assert_eq!(check_patterns(&fine), Ok(()));
         }
     }

@@ -175,8 +175,8 @@ fn has_portable_names(members: &Map<String, Value>) -> bool {
 fn fits(name: &str, value: &Value) -> bool {
     let texts = |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_string));
     match name {
-        "id" | "$id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$recursiveRef" | "$dynamicRef" | "$ref" | "$schema" | "$async"
-        | "$vocabulary" | "nullable" => false,
+        "id" | "$id" | "$anchor" | "$dynamicAnchor" | "$recursiveAnchor" | "$recursiveRef" | "$dynamicRef" | "$ref" | "$schema"
+        | "$async" | "$vocabulary" | "nullable" => false,
         "multipleOf" => value.as_f64().is_some_and(|number| number > 0.0),
         "maximum" | "minimum" | "exclusiveMaximum" | "exclusiveMinimum" => value.is_number(),
         "maxLength" | "minLength" | "maxItems" | "minItems" | "maxProperties" | "minProperties" | "maxContains" | "minContains" => {
@@ -190,9 +190,28 @@ fn fits(name: &str, value: &Value) -> bool {
         "dependentRequired" => value.as_object().is_some_and(|members| members.values().all(texts)),
         "type" => value.is_string() || texts(value) && value.as_array().is_some_and(|types| !types.is_empty()),
         // Neither a schema nor schemas: those were copied as such.
-        "properties" | "patternProperties" | "dependentSchemas" | "dependencies" | "$defs" | "definitions" | "allOf" | "anyOf" | "oneOf"
-        | "prefixItems" | "items" | "not" | "if" | "then" | "else" | "contains" | "additionalItems" | "unevaluatedItems"
-        | "additionalProperties" | "unevaluatedProperties" | "propertyNames" | "contentSchema" => false,
+        "properties"
+        | "patternProperties"
+        | "dependentSchemas"
+        | "dependencies"
+        | "$defs"
+        | "definitions"
+        | "allOf"
+        | "anyOf"
+        | "oneOf"
+        | "prefixItems"
+        | "items"
+        | "not"
+        | "if"
+        | "then"
+        | "else"
+        | "contains"
+        | "additionalItems"
+        | "unevaluatedItems"
+        | "additionalProperties"
+        | "unevaluatedProperties"
+        | "propertyNames"
+        | "contentSchema" => false,
         _ => true,
     }
 }

@@ -79,7 +79,11 @@ impl<'s> TextReader<'s> {
     /// The schemas of a property, in a schema or in those that it combines or refers to.
     fn properties(&self, schema: &'s Value, name: &str) -> Vec<&'s Value> {
         let found = self.gather(schema, &|schema| schema["properties"].get(name));
-        if found.is_empty() { self.gather(schema, &|schema| schema.get("additionalProperties").filter(|more| more.is_object())) } else { found }
+        if found.is_empty() {
+            self.gather(schema, &|schema| schema.get("additionalProperties").filter(|more| more.is_object()))
+        } else {
+            found
+        }
     }
 
     /// The schemas of a list's items.
@@ -117,13 +121,7 @@ impl<'s> TextReader<'s> {
         };
         let listed = members.get("enum").and_then(Value::as_array).is_none_or(|values| values.iter().any(|one| is_equal(one, value)));
         let constant = members.get("const").is_none_or(|one| is_equal(one, value));
-        typed
-            && listed
-            && constant
-            && all("allOf")
-            && any("anyOf")
-            && any("oneOf")
-            && self.referred(schema).is_none_or(below)
+        typed && listed && constant && all("allOf") && any("anyOf") && any("oneOf") && self.referred(schema).is_none_or(below)
     }
 
     /// The schema that a schema refers to.
@@ -182,7 +180,10 @@ mod tests {
             },
         });
         for (query, value) in [
-            ("int=3&yes=true&tags=1&tags=b&ones=a&free=7&two=a&two=b", json!({ "int": 3, "yes": true, "tags": ["1", "b"], "ones": ["a"], "free": "7", "two": ["a", "b"] })),
+            (
+                "int=3&yes=true&tags=1&tags=b&ones=a&free=7&two=a&two=b",
+                json!({ "int": 3, "yes": true, "tags": ["1", "b"], "ones": ["a"], "free": "7", "two": ["a", "b"] }),
+            ),
             ("a=3&b=3&c=3&d=2&e=true", json!({ "a": 3, "b": 3, "c": 3, "d": 2, "e": true })),
             ("f=1&f=2&g=1.5&i=4&h=5&h=6", json!({ "f": [1, 2], "g": 1.5, "i": [4], "h": [5, 6] })),
             ("a=null&b=&f=null&h=", json!({ "a": null, "b": null, "f": null, "h": null })),

@@ -72,7 +72,7 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         .is(1)
         .warned("error: asker changed on the host since revision 7: now 1, …\n…");
     let said = shell.run(&["reviews", "approve", "asker", "--yes", "--limit", "wallMs=5000", "--reason", "fine"]).await.is(0);
-    said.said("asker: approve, revision 2, active; it may: files kv");
+    said.said("asker: approve, revision 2, active; it may: kv files");
     shell.run(&["reviews"]).await.is(0).said("").warned("nothing waits for you");
     let record = shell.json(&["show", "asker"]).await;
     assert_eq!(record["endpoint"]["limitCaps"]["wallMs"], 5000, "{record}");

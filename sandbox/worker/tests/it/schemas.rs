@@ -125,7 +125,8 @@ fn formats_are_asserted_in_every_draft() {
     ];
     for draft in drafts {
         let mut worker = {
-            let mut schema = json!({ "properties": { "u": { "format": "uuid" }, "d": { "format": "duration" }, "m": { "format": "email" } } });
+            let mut schema =
+                json!({ "properties": { "u": { "format": "uuid" }, "d": { "format": "duration" }, "m": { "format": "email" } } });
             if let Some(draft) = draft {
                 schema["$schema"] = json!(draft);
             }

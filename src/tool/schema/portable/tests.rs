@@ -33,7 +33,10 @@ fn what_strict_clients_cannot_compile_is_rewritten_or_left_out() {
         (json!({ "pattern": "(?P<y>a)" }), json!({})),
         (json!({ "pattern": r"a\_b" }), json!({ "pattern": "a_b" })),
         (json!({ "propertyNames": { "pattern": "(?i)a" } }), json!({ "propertyNames": {} })),
-        (json!({ "patternProperties": { "a++": {}, "b": {} }, "additionalProperties": false }), json!({ "patternProperties": { "b": {} } })),
+        (
+            json!({ "patternProperties": { "a++": {}, "b": {} }, "additionalProperties": false }),
+            json!({ "patternProperties": { "b": {} } }),
+        ),
         (json!({ "items": [{ "type": "string" }, true], "additionalItems": false }), json!({ "prefixItems": [{ "type": "string" }, {}] })),
         (json!({ "prefixItems": [false], "items": false }), json!({ "prefixItems": [{ "not": {} }] })),
         (json!({ "items": true, "additionalProperties": false }), json!({ "items": {}, "additionalProperties": false })),
@@ -71,11 +74,17 @@ fn references_are_pointers_below_the_place_of_the_schema() {
         (json!({ "$id": "https://a.example/s", "$ref": "https://a.example/s#/$defs/b", "$defs": { "b": {} } }), at(&["/$defs/b"])),
         (json!({ "$id": "s", "$ref": "s#/$defs/b%20c", "$defs": { "b c": {} } }), at(&["/$defs/b%20c"])),
         (json!({ "$id": "urn:uuid:1", "$ref": "#foo", "$defs": { "b": { "$anchor": "foo" } } }), at(&["/$defs/b"])),
-        (json!({ "$ref": "b", "$defs": { "b": { "$id": "b", "$ref": "#/$defs/c", "$defs": { "c": {} } } } }), at(&["/$defs/b", "/$defs/b/$defs/c"])),
+        (
+            json!({ "$ref": "b", "$defs": { "b": { "$id": "b", "$ref": "#/$defs/c", "$defs": { "c": {} } } } }),
+            at(&["/$defs/b", "/$defs/b/$defs/c"]),
+        ),
         (json!({ "$dynamicAnchor": "n", "items": { "$dynamicRef": "#n" } }), at(&[""])),
         (json!({ "items": { "$dynamicRef": "#n" }, "$defs": { "a": { "$dynamicAnchor": "n" }, "b": { "$dynamicAnchor": "n" } } }), at(&[])),
         (json!({ "$recursiveAnchor": true, "items": { "$recursiveRef": "#" } }), at(&[""])),
-        (json!({ "$schema": "http://json-schema.org/draft-07/schema#", "items": { "$ref": "#foo" }, "definitions": { "b": { "$id": "#foo" } } }), at(&["/definitions/b"])),
+        (
+            json!({ "$schema": "http://json-schema.org/draft-07/schema#", "items": { "$ref": "#foo" }, "definitions": { "b": { "$id": "#foo" } } }),
+            at(&["/definitions/b"]),
+        ),
         (json!({ "properties": { "$ref": { "type": "string" }, "b": { "$ref": "#/properties/$ref" } } }), at(&["/properties/$ref"])),
         (json!({ "properties": { "$id": {}, "a": { "$ref": "#/nowhere" }, "b": { "$ref": "#/x-own" } }, "x-own": {} }), at(&[])),
     ] {
@@ -89,10 +98,9 @@ fn references_are_pointers_below_the_place_of_the_schema() {
 
 #[test]
 fn references_that_lead_to_themselves_alone_are_left_out() {
-    for schema in [
-        json!({ "$ref": "#" }),
-        json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } }),
-    ] {
+    for schema in
+        [json!({ "$ref": "#" }), json!({ "$ref": "#/$defs/a", "$defs": { "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } } })]
+    {
         assert!(references_in(&listed(&schema)).is_empty(), "{schema}");
     }
 }
