@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
 /// Jobs that remove nothing for its age: done also where this machine's clock, by which that is told, is far from the store's.
-const WHATEVER_THE_TIME: [&str; 4] = [Sales::ROUND, "sellers", "versions", "payouts"];
+const WHATEVER_THE_TIME: [&str; 5] = [Sales::ROUND, "sellers", "versions", "payouts", "deletions"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -36,6 +36,9 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
     job(rooms, "nonces", 5 * SECOND, "forgetting nonces that expired", |rooms| async move {
         let Some(ledger) = &rooms.ledger else { return Ok(()) };
         ledger.forget(rooms.gate.settling_since().await?).await
+    });
+    job(rooms, "deletions", 10 * SECOND, "removing the rest of deleted endpoints", |rooms| async move {
+        rooms.catalog.finish_deletions().await
     });
     job(rooms, "audit", MINUTE, "sweeping the audit trail", |rooms| async move { rooms.audit.sweep().await });
     rounds(rooms, Sales::ROUND, 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_left(rooms.clock.now()).await });

@@ -279,11 +279,12 @@ pub static REMOVED: Counts<1, 10> = Counts::new(
     ],
 );
 /// Turns of jobs.
-pub static JOBS: Jobs<13> = Jobs::new([
+pub static JOBS: Jobs<14> = Jobs::new([
     "audit",
     "call-metrics",
     "calls",
     "credit-days",
+    "deletions",
     "events",
     "free-receipts",
     "logs",
