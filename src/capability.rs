@@ -61,7 +61,7 @@ use crate::{
     },
     objects::Objects,
     replica::Replica,
-    store::{Store, StoreError},
+    store::{Batch, Store, StoreError},
 };
 
 /// What the ops of all calls share. One per host.
@@ -142,8 +142,22 @@ impl CapabilityServices {
         self.logs.flush().await;
     }
 
-    /// Removes all that a deleted endpoint kept: secrets, keys, files, log lines. Calling it again is safe.
-    /// Set its [`Grant`] to nothing first, so that a call still running writes nothing after.
+    /// Has nobody store secrets, keys or files of an endpoint from this commit on, at any host: the one that deletes it.
+    pub fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
+        secret::added::close(batch, endpoint);
+        self.kv.close(batch, endpoint);
+        self.files.close(batch, endpoint);
+    }
+
+    /// Forgets that an endpoint was closed. For a time when no call of it can be running any more, once it [is forgotten](Self::forget).
+    pub fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
+        secret::added::release(batch, endpoint);
+        self.kv.release(batch, endpoint);
+        self.files.release(batch, endpoint);
+    }
+
+    /// Removes all that a deleted endpoint kept: secrets, keys, files, log lines. Calling it again is safe, and goes on where it was cut
+    /// short. [Close](Self::close) the endpoint first, so that a call that still runs stores nothing after.
     ///
     /// # Errors
     ///
@@ -152,8 +166,14 @@ impl CapabilityServices {
         self.answer_recorded(endpoint, None);
         self.secrets.forget(endpoint).await?;
         self.kv.forget(endpoint).await?;
-        self.files.forget(endpoint).await?;
-        self.logs.forget(endpoint).await
+        self.logs.forget(endpoint).await?;
+        // Last: a bucket may take its time.
+        self.files.forget(endpoint).await
+    }
+
+    /// Has contents of files of which no entry is left deleted soon, in the background.
+    pub fn collect_soon(&self) {
+        self.files.collect_soon();
     }
 }
 

@@ -1,8 +1,9 @@
 //! The catalogue: publish, find, change, review, retire.
 //!
 //! Readers see one immutable value behind an atomic pointer; a call takes what it needs from it once
-//! and keeps that version to its end. Changes go one at a time: checked, committed with the events
-//! that tell of them, then shown.
+//! and keeps that version to its end. Changes of a host go one at a time: checked, committed with the
+//! events that tell of them, then shown. What other hosts have changed is shown beside that, and waits
+//! for no commit: a host that cannot show it in time [takes no calls](crate::replica).
 //!
 //! Invariants: what an admin took away comes back by an admin only ([`standing`] decides, `review`
 //! records). Content of a builder's that the rules hold back answers no call ([`scan`] holds,
@@ -13,6 +14,7 @@ mod bundle;
 mod change;
 mod check;
 mod commit;
+mod deletion;
 mod draft;
 mod entry;
 mod error;
@@ -28,10 +30,12 @@ mod narrow;
 mod nearest;
 mod open;
 mod order;
+mod owned;
 mod patch;
 mod policy;
 mod publish;
 mod rescan;
+mod retired;
 mod review;
 pub mod safety;
 mod scan;
@@ -78,6 +82,7 @@ pub use self::{
     patch::Patch,
     policy::{Policy, PolicyDraft, PolicyInForce},
     rescan::Rescanned,
+    retired::Deleted,
     review::{Verdict, WaitingPlace},
     snapshot::{Counts, Filter, Reading, Snapshot},
     source::object_of,
@@ -197,9 +202,13 @@ pub struct Catalog {
     remade: AtomicU64,
     /// Builders' endpoints that the last scan by the rules in force has left: their sources could not be read.
     unscanned: Mutex<Option<Vec<Slug>>>,
-    /// One change at a time. Taken by no call but one that is before this host at what another has changed, and never held while a worker
-    /// works, or an upload or a source is read.
+    /// One change of this host at a time. Taken by no call, and by nothing that hears what other hosts change: it is held over commits, which
+    /// may take as long as the store does. Never held while a worker works, an upload or a source is read, or what a deleted endpoint kept
+    /// is removed.
     changing: tokio::sync::Mutex<()>,
+    /// Whoever shows something reads it, and shows it, before the next one reads: so nothing older takes the place of anything newer. Held over
+    /// short reads of the store, and over no commit. Taken after `changing`, where both are.
+    showing: tokio::sync::Mutex<()>,
     /// Turns at reading uploads, one owner's at half of them at most.
     readings: Arc<Fair<Owner>>,
     /// Uploads of each owner that the sandbox looks at.
@@ -255,7 +264,7 @@ impl Catalog {
         });
         let set = setting.await;
         // Also after an error: the store may have taken it all the same.
-        self.show_policy().await?;
+        self.follow_policy().await?;
         set
     }
 

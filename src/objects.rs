@@ -10,13 +10,15 @@ mod bucket;
 use std::{fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::{Notify, Semaphore};
 
 use self::bucket::new_name;
 pub use self::bucket::{Bucket, BucketError, Kept, Place};
 use crate::{
     base::clock::{Clock, Timestamp},
-    store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, keep_up, schema},
+    store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, schema},
 };
 
 /// How long a name is promised for, in milliseconds: nothing is held by a row later than that.
@@ -28,8 +30,14 @@ const APART_WITHIN: Duration = Duration::from_secs(5);
 /// How often what nothing is for is deleted.
 const COLLECT_EVERY: Duration = Duration::from_secs(600);
 
-/// Objects deleted, and their marks with them, at once.
+/// Marks that are read at once.
 const SOME: usize = 500;
+
+/// Marks that one commit takes away: the commits of payments wait for it.
+const MARKS: usize = 100;
+
+/// Objects that a host deletes at the same time: a bucket may take its time for each.
+const DELETES: usize = 16;
 
 /// Names of what goes away, by when it does.
 const OBJECT_ENDS: Table<Ending, ()> = schema::OBJECT_ENDS.holding();
@@ -42,6 +50,10 @@ pub struct Objects {
     store: Arc<dyn Store>,
     clock: Clock,
     bucket: Arc<dyn Bucket>,
+    /// Permits to delete an object.
+    deletes: Semaphore,
+    /// Wakes the task that deletes what nothing is for.
+    to_collect: Arc<Notify>,
     /// Of those who want everything to stay.
     holders: Arc<()>,
 }
@@ -93,11 +105,20 @@ impl Promised {
 #[must_use = "until it is discarded, or collected later, the object stays"]
 pub struct Ended(Vec<Ending>);
 
+impl Ended {
+    /// Both.
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+}
+
 impl Objects {
     /// Objects in this bucket, and what becomes of them in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, bucket: Arc<dyn Bucket>) -> Arc<Self> {
-        Arc::new(Self { store, clock, bucket, holders: Arc::default() })
+        let (deletes, to_collect) = (Semaphore::new(DELETES), Arc::default());
+        Arc::new(Self { store, clock, bucket, deletes, to_collect, holders: Arc::default() })
     }
 
     /// Objects in a folder.
@@ -114,7 +135,21 @@ impl Objects {
 
     /// Deletes every so often what nothing is for, as long as somebody has the objects. Must be called inside a tokio runtime.
     pub fn keep_tidy(self: &Arc<Self>) {
-        keep_up(self, COLLECT_EVERY, "objects that nothing is for", |objects, _| async move { objects.collect().await.map(|_| ()) });
+        let (objects, to_collect) = (Arc::downgrade(self), Arc::clone(&self.to_collect));
+        tokio::spawn(async move {
+            while let Some(objects) = objects.upgrade() {
+                if let Err(error) = objects.collect().await {
+                    tracing::warn!(%error, "the store was not there for objects that nothing is for");
+                }
+                drop(objects);
+                _ = tokio::time::timeout(COLLECT_EVERY, to_collect.notified()).await;
+            }
+        });
+    }
+
+    /// Has the task of [`Objects::keep_tidy`] delete what nothing is for soon, and not only when it is due.
+    pub fn collect_soon(&self) {
+        self.to_collect.notify_one();
     }
 
     /// Has everything stay that is there from now on, for who copies it.
@@ -237,20 +272,30 @@ impl Objects {
         if Arc::strong_count(&self.holders) > 1 {
             return Ok(0);
         }
-        let (mut gone, mut batch) = (0, Batch::new());
-        for end in ends {
-            match self.bucket.delete(&end.1).await {
-                Ok(()) => {
-                    gone += 1;
-                    batch.delete(&OBJECT_ENDS, &end);
-                }
-                Err(error) => tracing::warn!(%error, object.name = end.1, "an object that nothing is for stays for now"),
+        let (mut gone, mut ends) = (0, ends.into_iter().peekable());
+        while ends.peek().is_some() {
+            let some: Vec<_> = ends.by_ref().take(MARKS).collect();
+            let deleted: Vec<_> = stream::iter(some).map(|end| self.delete_one(end)).buffer_unordered(DELETES).collect().await;
+            let mut batch = Batch::new();
+            deleted.iter().flatten().for_each(|end| _ = batch.delete(&OBJECT_ENDS, end));
+            gone += deleted.iter().flatten().count();
+            if !batch.changes_nothing() {
+                batch.commit(&*self.store, Durability::Buffered).await?;
             }
         }
-        if !batch.changes_nothing() {
-            batch.commit(&*self.store, Durability::Buffered).await?;
-        }
         Ok(gone)
+    }
+
+    /// Deletes an object; answers its mark once it is gone.
+    async fn delete_one(&self, end: Ending) -> Option<Ending> {
+        let _permit = self.deletes.acquire().await.ok()?;
+        match self.bucket.delete(&end.1).await {
+            Ok(()) => Some(end),
+            Err(error) => {
+                tracing::warn!(%error, object.name = end.1, "an object that nothing is for stays for now");
+                None
+            }
+        }
     }
 }
 

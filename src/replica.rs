@@ -12,6 +12,15 @@
 //! - reads what each other writes, also of the version before or behind its own ([`formats`]);
 //! - is [fenced](Replica::is_fenced) when it has not heard for two seconds, or holds no lease: what it holds in memory may be of yesterday.
 //!
+//! Two clocks decide, and each has a task of its own that waits for nothing else:
+//!
+//! - *Hearing* says whether memory is up to date. A replica that has not heard for two seconds takes no call, and the ops of its running
+//!   calls fail. It keeps its lease: what it has reserved stays its own, and its payments settle once it hears again. Whoever makes a change
+//!   waits for it for at most 2.5 seconds, by when it is fenced.
+//! - The *lease* says whether the replica lives. While it lasts, nobody takes up the payments, jobs and tasks of the replica. It depends on the
+//!   store alone: a change that takes long to apply, or a lock of the catalogue that somebody holds, ends no lease. Once it is over, others
+//!   wait for the replica no more, so a replica that gets its lease back must hear again before it takes calls.
+//!
 //! A replica's id is of one life of its process, and never taken up again: there is no second number that tells lives apart.
 
 mod exchange;
@@ -33,7 +42,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::{sync::Notify, task::JoinHandle, time::Instant};
 
 pub use self::{
     exchange::Tallies,
@@ -64,6 +73,12 @@ const HEEDED_FOR: Duration = Duration::from_secs(2);
 /// How often a lease is renewed.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
+/// How long one renewal may take before another is tried: two fit into a lease, with the wait before the first.
+const RENEW_WITHIN: Duration = Duration::from_millis(1_500);
+
+/// Between a renewal that failed and the next.
+const RENEW_AGAIN: Duration = Duration::from_millis(50);
+
 /// How far the clock of a replica may be from its store's, in milliseconds: payments and times of receipts go by its own.
 pub const CLOCK_APART_MS: u64 = 1_000;
 
@@ -87,8 +102,10 @@ pub struct Replica {
     /// The number of the newest change that is heeded.
     applied: AtomicU64,
     contact: Mutex<Contact>,
-    /// What follows the others.
-    task: Mutex<Option<JoinHandle<()>>>,
+    /// Wakes the task that renews the lease: others wait to read in it how far this replica has heeded changes.
+    has_heeded: Arc<Notify>,
+    /// What follows the others, and what renews the lease.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// How this replica and the store stand.
@@ -97,6 +114,8 @@ struct Contact {
     /// When it was asked for what is heeded by now.
     heard: Option<Instant>,
     lease: Option<Held>,
+    /// When the first lease was there of those that have followed each other without a gap. What was asked before counts as not heard.
+    unbroken_from: Option<Instant>,
     /// How far this machine's clock was ahead of the store's when the lease was renewed, in milliseconds, as far as that is sure.
     ahead_ms: i64,
 }
@@ -110,6 +129,15 @@ struct Held {
     until: Timestamp,
     /// Since when one followed the other without a gap, by the store's clock.
     since: Timestamp,
+}
+
+impl Contact {
+    /// Counts as heard what was asked for at this moment, unless others may have gone without this replica since.
+    fn hear(&mut self, asked: Instant) {
+        if self.unbroken_from.is_none_or(|from| asked >= from) {
+            self.heard = Some(asked);
+        }
+    }
 }
 
 impl fmt::Debug for Replica {
@@ -158,7 +186,8 @@ impl Replica {
             written,
             applied: AtomicU64::new(0),
             contact: Mutex::default(),
-            task: Mutex::default(),
+            has_heeded: Arc::default(),
+            tasks: Mutex::default(),
         })
     }
 
@@ -254,16 +283,28 @@ impl Replica {
 
     /// Gives the lease up: nobody waits for this replica any more. For the end of a process whose calls have ended.
     pub async fn leave(&self) {
-        let task = self.task().take();
-        let Some(task) = task else { return };
-        task.abort();
-        _ = task.await;
+        if !self.stop().await {
+            return;
+        }
         let mut batch = Batch::new();
         batch.delete(&REPLICAS, &self.id);
         Self::forget_formats(&mut batch, &self.id);
         if let Err(error) = batch.commit(&*self.store, Durability::Buffered).await {
             tracing::warn!(%error, "a lease could not be given up; it ends by itself");
         }
+    }
+
+    /// Ends what follows the others and what renews the lease; whether there was anything to end.
+    async fn stop(&self) -> bool {
+        let tasks = std::mem::take(&mut *self.tasks());
+        for task in &tasks {
+            task.abort();
+        }
+        let any = !tasks.is_empty();
+        for task in tasks {
+            _ = task.await;
+        }
+        any
     }
 
     /// Takes a lease from now on, in place of the one before. On disk: of one that a crash of the store took back others would see the
@@ -273,6 +314,8 @@ impl Replica {
             let (asked, here) = (Instant::now(), self.clock.now());
             // Whoever was away for longer than a lease counted for nothing meanwhile: the rows may be of a later version by now.
             are_read(tx.get(&WRITTEN, &()).await?.as_ref(), self.known.reads)?;
+            // A commit that was given up and comes late does not put an earlier end in the place of this one.
+            _ = tx.found(&REPLICAS, &self.id).await?;
             let (asked_now, now) = (std::time::Instant::now(), self.store.now().await?);
             self.told.follow(now, asked_now);
             let ahead_ms = ahead_for_sure(here, now, asked.elapsed());
@@ -292,6 +335,7 @@ impl Replica {
         if contact.lease.is_none_or(|before| before.asked.elapsed() >= Duration::from_millis(LEASE_MS)) {
             // Who saw that it was over has waited for nobody here: what was heard before may be of yesterday.
             contact.heard = None;
+            contact.unbroken_from = Some(Instant::now());
         }
         let since = contact.lease.filter(|before| before.until > held.since).map_or(held.since, |before| before.since);
         contact.lease = Some(Held { since, ..held });
@@ -304,11 +348,6 @@ impl Replica {
             );
         }
         Ok(())
-    }
-
-    /// Whether it is time to renew the lease.
-    fn is_due(&self) -> bool {
-        self.contact().lease.is_none_or(|lease| lease.asked.elapsed() >= RENEW_EVERY)
     }
 
     /// Takes away the leases that ended long ago.
@@ -364,8 +403,8 @@ impl Replica {
         self.contact.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn task(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tasks(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -122,7 +122,6 @@ fn http(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> http::Services {
         }),
         sealing: Arc::new(Sealing {
             secrets: Arc::clone(&rooms.secrets),
-            catalog: catalog(),
             builders: builders(),
             pool: pool(),
             replica: Arc::clone(&rooms.replica),

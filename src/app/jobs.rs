@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
 /// Jobs that remove nothing for its age: done also while [ages cannot be told](crate::replica::Replica::can_tell_ages).
-const WHATEVER_THE_TIME: [&str; 5] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations"];
+const WHATEVER_THE_TIME: [&str; 6] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions"];
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -39,6 +39,9 @@ pub(super) fn start(rooms: &Arc<Rooms>) {
     });
     job(rooms, "reorganizations", 5 * SECOND, "comparing recent settlements with the chain", |rooms| async move {
         rooms.gate.watch_settlements().await
+    });
+    job(rooms, "deletions", 10 * SECOND, "removing the rest of deleted endpoints", |rooms| async move {
+        rooms.catalog.finish_deletions().await
     });
     job(rooms, "audit", MINUTE, "sweeping the audit trail", |rooms| async move { rooms.audit.sweep().await });
     rounds(rooms, Sales::ROUND, 10 * MINUTE, "folding sales", |rooms| async move { rooms.sales.fold_left(rooms.clock.now()).await });

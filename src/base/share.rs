@@ -4,13 +4,18 @@
 //! a thousand times what a built-in handler takes. So each address owes what is spent for it, and what is owed lapses at the
 //! address's share of all cores. Who owes more than a moment's share waits for a turn, but only where that helps somebody:
 //! while others ask, and the machine has no processor time left over. A lone address may use everything.
+//!
+//! What is spent is measured as the time that threads ran for it, not as the time that went by: whoever waits, for a lock, a turn or the
+//! store, owes nothing for that. Work of a turn that is done on another thread counts by [`for_turn`], and in another process by [`used`].
 
 mod machine;
 
 use std::{
     collections::HashMap,
+    future::poll_fn,
     net::IpAddr,
     num::NonZeroU8,
+    pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -18,6 +23,7 @@ use std::{
     time::Duration,
 };
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, sleep};
 
 use self::machine::Machine;
@@ -86,7 +92,7 @@ impl Shares {
     ///
     /// [`OverShare`] where that is longer than two seconds.
     pub async fn turn(self: &Arc<Self>, address: IpAddr, expected: Duration) -> Result<Turn, OverShare> {
-        let turn = |expected| Turn { shares: Arc::clone(self), address, expected, spent: AtomicU64::new(0) };
+        let turn = |expected| Turn { shares: Arc::clone(self), address, expected, spent: Arc::default() };
         let Some(share) = self.share else { return Ok(turn(0.0)) };
         let expected = expected.as_secs_f64();
         let until = Instant::now() + PATIENCE;
@@ -197,14 +203,52 @@ pub struct Turn {
     address: IpAddr,
     /// Seconds.
     expected: f64,
-    /// Microseconds.
-    spent: AtomicU64,
+    spent: Spent,
+}
+
+/// Nanoseconds of processor time.
+type Spent = Arc<AtomicU64>;
+
+tokio::task_local! {
+    /// Of the turn that this is done in.
+    static IN_TURN: Spent;
+}
+
+/// Counts so much processor time, of another process, as spent in the turn that this is done in, if it is done in one.
+pub(crate) fn used(time: Duration) {
+    _ = IN_TURN.try_with(|spent| add(spent, time));
+}
+
+/// Has work that is done on another thread count as spent in the turn that this is called in, if it is called in one.
+pub(crate) fn for_turn<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let spent = IN_TURN.try_with(Arc::clone).ok();
+    move || match spent {
+        Some(spent) => measured(&spent, work),
+        None => work(),
+    }
+}
+
+/// Does `work` that waits for nothing, and adds the processor time that it took.
+fn measured<T>(spent: &Spent, work: impl FnOnce() -> T) -> T {
+    let began = thread_time();
+    let made = work();
+    add(spent, thread_time().saturating_sub(began));
+    made
+}
+
+fn add(spent: &Spent, time: Duration) {
+    spent.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
+}
+
+/// Processor time that this thread has used.
+fn thread_time() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 impl Turn {
     /// So much processor time was spent in it, beside what was said before.
     pub fn spent(&self, time: Duration) {
-        self.spent.fetch_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), Relaxed);
+        add(&self.spent, time);
     }
 
     /// Whose it is.
@@ -214,29 +258,25 @@ impl Turn {
 
     /// What was said to be spent in it so far.
     pub fn total(&self) -> Duration {
-        Duration::from_micros(self.spent.load(Relaxed))
+        Duration::from_nanos(self.spent.load(Relaxed))
     }
 
     /// Does `work` that waits for nothing, in this turn.
     pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let made = work();
-        self.spent(began.elapsed());
-        made
+        measured(&self.spent, work)
     }
 
-    /// Awaits what computes more than it waits, in this turn.
+    /// Awaits `work` in this turn: it counts while it computes, and not while it waits.
     pub async fn during<F: Future>(&self, work: F) -> F::Output {
-        let began = Instant::now();
-        let made = work.await;
-        self.spent(began.elapsed());
-        made
+        let mut work = pin!(work);
+        let counted = poll_fn(|context| measured(&self.spent, || work.as_mut().poll(context)));
+        IN_TURN.scope(Arc::clone(&self.spent), counted).await
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.shares.end(self.address, self.expected, Duration::from_micros(*self.spent.get_mut()).as_secs_f64());
+        self.shares.end(self.address, self.expected, self.total().as_secs_f64());
     }
 }
 

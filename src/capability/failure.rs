@@ -21,6 +21,11 @@ pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
     failure("not_granted", format!("{what} is not granted: ask for it with {field} in the manifest, an admin may have to allow it"))
 }
 
+/// The endpoint was deleted while the call ran: nothing is kept for it any more.
+pub(super) fn deleted() -> OpFailure {
+    failure("not_granted", "the tool was deleted while this call ran: nothing can be stored for it any more")
+}
+
 /// The endpoint has no secret of this name.
 pub(super) fn no_secret(name: &str) -> OpFailure {
     failure("not_granted", format!("the endpoint has no secret `{name}`: its builder sets it with POST /ai/endpoints/{{slug}}/secrets"))

@@ -37,8 +37,8 @@ const ATTEMPTS: u32 = 12;
 const CHANGES: usize = 16;
 /// Contents read at once, of all owners.
 const READS: usize = 16;
-/// Entries removed at once.
-const SOME: usize = 500;
+/// Entries that one commit removes: the commits of payments wait for it.
+const SOME: usize = 100;
 
 pub(super) const FILES: Table<Key, Entry> = schema::FILES.holding();
 pub(super) const FILES_USAGE: Table<Counted<EndpointId>, Usage> = schema::FILES_USAGE.holding();
@@ -91,23 +91,42 @@ impl Files {
         self.0.changes.wait().await;
     }
 
-    /// Removes every file of `endpoint`.
+    /// Has nobody store anything of `endpoint` from this commit on.
+    pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
+        batch.put(&FILES_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
+    }
+
+    /// Forgets that `endpoint` was closed: no call of it runs any more.
+    pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
+        batch.delete(&FILES_USAGE, &Counted(endpoint.clone()));
+    }
+
+    /// Removes every file of `endpoint`: all entries first, then their contents, which are collected later where this is cut short.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let _turn = self.0.turns.alone(endpoint).await;
+        let (own, mut ended) = (Counted(endpoint.clone()), Ended::default());
         loop {
-            let own = Counted(endpoint.clone());
             let page = FILES.readable(&*self.0.store, &FILES.under(&own), SOME, Direction::Forward).await?;
-            let done = page.is_empty();
+            if page.is_empty() {
+                break;
+            }
             let mut batch = Batch::new();
             page.iter().for_each(|(key, _)| _ = batch.delete(&FILES, key));
-            batch.delete(&FILES_USAGE, &own);
-            let ended = self.0.objects.ends(&mut batch, page.into_iter().filter_map(|(_, entry)| Some(entry?.object)));
+            let contents = self.0.objects.ends(&mut batch, page.into_iter().filter_map(|(_, entry)| Some(entry?.object)));
             batch.commit(&*self.0.store, Durability::built_on(&*self.0.store)).await?;
-            self.0.objects.discard(ended).await;
-            if done {
-                return Ok(());
-            }
+            ended = ended.and(contents);
         }
+        if let Some(row) = FILES_USAGE.row(&*self.0.store, &own).await?.filter(|row| !row.value.is_closed()) {
+            let mut batch = Batch::new();
+            batch.remove(&FILES_USAGE, &row);
+            batch.commit(&*self.0.store, Durability::Buffered).await?;
+        }
+        self.0.objects.discard(ended).await;
+        Ok(())
+    }
+
+    /// Has contents of which no entry is left deleted soon, in the background.
+    pub(super) fn collect_soon(&self) {
+        self.0.objects.collect_soon();
     }
 }
 
@@ -177,6 +196,9 @@ impl Scoped {
         // Refused before any content is stored; decided again by the commit.
         let before = FILES.get(&*self.files.store, key).await?;
         let usage = FILES_USAGE.get(&*self.files.store, &key.0).await?.unwrap_or_default();
+        if usage.is_closed() {
+            return Err(failure::deleted());
+        }
         self.usage_with(usage, before.as_ref(), Some(size))?;
         let object = self.files.objects.put(content).await?;
         match self.replace(key, Some((&object, size))).await {
@@ -239,6 +261,9 @@ impl Scoped {
             return tx.answer(Ended::default());
         }
         let before = tx.get(&FILES_USAGE, &key.0).await?.unwrap_or_default();
+        if before.is_closed() {
+            return Err(failure::deleted());
+        }
         let after = self.usage_with(before, row.as_ref().map(|row| &row.value), content.map(|(_, size)| size))?;
         match content {
             Some((object, size)) => {

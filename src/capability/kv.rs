@@ -4,6 +4,9 @@
 //! commit that changes one changes the other and checks both; [`Scoped::transact`] is the only
 //! place that writes entries for a call, [`Scoped::reclaim`] the only one that removes expired ones.
 //!
+//! The commit that deletes an endpoint makes its usage [`Usage::CLOSED`], so a call that still runs at another host stores nothing after
+//! it. A write that leaves the usage as it is replaces an entry, or removes one: it fails once that entry is gone.
+//!
 //! An expired entry is absent to every reader and counts until it is swept, which happens when its
 //! key is written or the endpoint comes to its quota. Writes are [`Durability::Buffered`].
 
@@ -71,15 +74,26 @@ impl Kv {
         Scoped { kv: self, owner, endpoint, limits }
     }
 
+    /// Has nobody store anything of `endpoint` from this commit on.
+    pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
+        batch.put(&KV_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
+    }
+
+    /// Forgets that `endpoint` was closed: no call of it runs any more.
+    pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
+        batch.delete(&KV_USAGE, &Counted(endpoint.clone()));
+    }
+
     /// Removes every entry of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let _turn = self.turns.alone(endpoint).await;
         let own = Counted(endpoint.clone());
         // Until then it counts what is left and more.
         KV.clear(&*self.store, &KV.under(&own), u64::MAX).await?;
-        let mut batch = Batch::new();
-        batch.delete(&KV_USAGE, &own);
-        batch.commit(&*self.store, Durability::Buffered).await?;
+        if let Some(row) = KV_USAGE.row(&*self.store, &own).await?.filter(|row| !row.value.is_closed()) {
+            let mut batch = Batch::new();
+            batch.remove(&KV_USAGE, &row);
+            batch.commit(&*self.store, Durability::Buffered).await?;
+        }
         self.reclaimed.lock().expect("no holder panics").remove(endpoint);
         Ok(())
     }
@@ -193,6 +207,9 @@ impl Scoped<'_> {
         // Wanted to be so still only where it changes.
         let stored = KV_USAGE.row(tx.store(), &own).await?;
         let before = stored.as_ref().map_or(Usage::default(), |row| row.value);
+        if before.is_closed() {
+            return Err(failure::deleted());
+        }
         let mut after = before;
         for (key, touched) in touched.iter().filter(|(_, touched)| touched.written) {
             let size = |entry: &Entry| (key.len() + entry.json.len()) as u64;
@@ -257,6 +274,9 @@ impl Scoped<'_> {
         let own = Counted(self.endpoint.clone());
         let stored = KV_USAGE.row(&*self.kv.store, &own).await?;
         let mut usage = stored.as_ref().map_or(Usage::default(), |row| row.value);
+        if usage.is_closed() {
+            return Err(failure::deleted());
+        }
         let mut batch = Batch::new();
         for row in expired {
             usage = usage.replaced(Some((row.key.1.len() + row.value.json.len()) as u64), None);

@@ -18,6 +18,15 @@ pub(super) struct Usage {
 }
 
 impl Usage {
+    /// What a deleted endpoint is said to keep: no write of its calls has room beside it, at any host. It stands until every call that was
+    /// running is over, also where nothing is kept any more. Versions before this one see a quota that is used up.
+    pub(super) const CLOSED: Self = Self { items: 0, bytes: 1 << 62 };
+
+    /// Whether the endpoint was deleted.
+    pub(super) fn is_closed(self) -> bool {
+        self == Self::CLOSED
+    }
+
     /// `self` with an item of `before` bytes become one of `after` bytes; `None` is no item.
     pub(super) fn replaced(self, before: Option<u64>, after: Option<u64>) -> Self {
         let items = self.items + u64::from(after.is_some());

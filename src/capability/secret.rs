@@ -5,9 +5,13 @@
 //! else does not open. What is sealed is read by an endpoint's first call and held in memory, as much of
 //! it as there is room for: the calls behind it ask no store, with secrets or without.
 //!
+//! Each endpoint has a count of the names that were added to its secrets, which every commit that adds one raises: so hosts that add names
+//! at the same time keep to the limit together. The commit that deletes the endpoint closes the count, and no host adds a name after it.
+//!
 //! Values and keys are wiped from memory when they are dropped. It does *not* wipe the buffers
 //! between host and worker, nor what a handler makes of a value.
 
+pub(super) mod added;
 mod error;
 mod master;
 mod memory;
@@ -31,7 +35,10 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use zeroize::Zeroizing;
 
-use self::sealed::{Binding, Sealed};
+use self::{
+    added::ADDED,
+    sealed::{Binding, Sealed},
+};
 pub use self::{
     error::SecretError,
     master::{KeyError, Keyring, MasterKey},
@@ -46,8 +53,8 @@ use crate::{
         id::EndpointId,
         ready::{Kept, Ready},
     },
-    event::{Events, Kind},
-    store::{Batch, Change, Counted, Direction, Durability, Range, Store, StoreError, Table, schema},
+    event::{Event, Events, Kind},
+    store::{Batch, Change, Counted, Decided, Direction, Durability, Range, Store, StoreError, Table, Tx, schema, update},
     tool::{Endpoint, Owner, Slug},
 };
 
@@ -129,7 +136,7 @@ pub struct Secrets {
     held: Ready<EndpointId, Arc<OfEndpoint>>,
     /// How often what may be held was changed: what was read before is not held then.
     changes: AtomicU64,
-    /// One change at a time. Never taken by a call.
+    /// One change of this host at a time. Never taken by a call, nor by what hears of other hosts: it is held over commits.
     changing: Mutex<()>,
     /// One rotation at a time.
     rotating: Mutex<()>,
@@ -217,13 +224,34 @@ impl Secrets {
             return Err(SecretError::field("/value", format!("a value has 1 to {limit} bytes, this one {}", value.len())));
         }
         let _one = self.changing.lock().await;
-        let key = key(&to.id, &name);
-        let found = SECRETS.found(&*self.store, &key).await?.map(|found| SECRETS.read(found));
+        let setting = update(&*self.store, Durability::Durable, |tx| self.decide(tx, to, &name, value, visibility));
+        let set = setting.await;
+        self.show_stored(&to.id).await;
+        let (info, event) = set?;
+        self.events.announce(&to.owner, event);
+        Ok(info)
+    }
+
+    async fn decide<'a>(
+        &self,
+        mut tx: Tx<'a>,
+        to: &Holder,
+        name: &SecretName,
+        value: &str,
+        visibility: Visibility,
+    ) -> Result<Decided<'a, (SecretInfo, Event)>, SecretError> {
+        let key = key(&to.id, name);
+        let found = tx.found(&SECRETS, &key).await?.map(|found| SECRETS.read(found));
         if found.is_none() {
-            let known = SECRETS.unread(&*self.store, &of(&to.id), PAGE, Direction::Forward).await?.len() as u64;
+            let added = tx.get(&ADDED, &to.id).await?.unwrap_or_default();
+            if added.is_closed() {
+                return Err(SecretError::Deleted(to.slug.clone()));
+            }
+            let known = SECRETS.unread(tx.store(), &of(&to.id), PAGE, Direction::Forward).await?.len() as u64;
             if known >= to.names {
                 return Err(SecretError::field("/name", format!("the endpoint has {known} secrets, limit {}", to.names)));
             }
+            tx.put(&ADDED, &to.id, &added.one_more());
         }
         let (now, replaced) = (self.clock.now(), found.is_some());
         // One that does not read is written over.
@@ -233,15 +261,9 @@ impl Secrets {
         let sealed = Sealed::seal(self.ring.load().current(), place, value, visibility, [created, now]).ok_or(SecretError::Random)?;
         let data = json!({ "name": name, "visibility": visibility, "replaced": replaced });
         let event = self.events.event(Kind::SecretSet, Some(&to.slug), data);
-        let mut batch = Events::stored(&to.owner, &event);
-        match &stored {
-            Some(row) => batch.replace(&SECRETS, row, &sealed),
-            None if replaced => batch.put(&SECRETS, &key, &sealed),
-            None => batch.insert(&SECRETS, &key, &sealed),
-        };
-        self.commit(&to.id, batch).await?;
-        self.events.announce(&to.owner, event);
-        Ok(info(&name, &sealed))
+        tx.append(Events::stored(&to.owner, &event));
+        tx.put(&SECRETS, &key, &sealed);
+        tx.answer((info(name, &sealed), event))
     }
 
     /// Removes a secret. The event is in the same commit.
@@ -259,7 +281,9 @@ impl Secrets {
             Ok(row) => batch.remove(&SECRETS, &row),
             Err(_) => batch.delete(&SECRETS, &key),
         };
-        self.commit(&of.id, batch).await?;
+        let removed = batch.commit(&*self.store, Durability::Durable).await;
+        self.show_stored(&of.id).await;
+        removed?;
         self.events.announce(&of.owner, event);
         Ok(())
     }
@@ -270,16 +294,18 @@ impl Secrets {
     ///
     /// The store's.
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let _one = self.changing.lock().await;
         loop {
-            let rows = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
+            let rows = SECRETS.unread(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
             if rows.is_empty() {
                 break;
             }
             let mut batch = Batch::new();
-            rows.iter().for_each(|(key, _)| _ = batch.delete(&SECRETS, key));
+            for row in &rows {
+                batch.delete(&SECRETS, &SECRETS.key(row)?);
+            }
             batch.commit(&*self.store, Durability::Durable).await?;
         }
+        added::forget(&*self.store, endpoint).await?;
         self.let_go(endpoint);
         Ok(())
     }
@@ -345,13 +371,11 @@ impl Secrets {
         Ok(rows.into_iter().map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect())
     }
 
-    /// Commits a change of one endpoint's secrets. What is in the store counts then, also where nobody knows what became of it.
-    async fn commit(&self, endpoint: &EndpointId, batch: Batch) -> Result<(), StoreError> {
-        let done = batch.commit(&*self.store, Durability::Durable).await;
-        if let Err(error) = self.show_stored(endpoint).await {
+    /// Shows calls what is stored of an endpoint's secrets after a commit, also where nobody knows what became of it.
+    async fn show_stored(&self, endpoint: &EndpointId) {
+        if let Err(error) = self.refresh(endpoint).await {
             tracing::warn!(endpoint.id = %endpoint, %error, "a change of secrets could not be read; the next call reads it");
         }
-        done.map(|_| ())
     }
 
     /// The endpoints whose secrets are others since this change.
@@ -359,14 +383,18 @@ impl Secrets {
         SECRETS.changed(change).map(|(Counted(endpoint), _)| endpoint)
     }
 
-    /// Shows calls what is stored of an endpoint's secrets, as another host of the store may have changed it.
+    /// Shows calls what is stored of an endpoint's secrets, as another host of the store may have changed it. It waits for no change that
+    /// is under way here. What does not read is for the next call to tell.
     ///
     /// # Errors
     ///
     /// The store's.
     pub async fn refresh(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        let _one = self.changing.lock().await;
-        self.show_stored(endpoint).await
+        self.let_go(endpoint);
+        let since = self.changes.load(SeqCst);
+        let stored = self.stored(endpoint).await?;
+        self.hold(endpoint, stored, since);
+        Ok(())
     }
 
     /// The same of all: what is held of others than `known` is read again by their calls. Answers whose of `known` may have been others.
@@ -375,9 +403,8 @@ impl Secrets {
     ///
     /// The store's.
     pub async fn refresh_all(&self, known: Vec<EndpointId>) -> Result<Vec<EndpointId>, StoreError> {
-        let _one = self.changing.lock().await;
         let before: Vec<_> = known.iter().map(|endpoint| self.held.get(endpoint)).collect();
-        self.changes.fetch_add(1, SeqCst);
+        let since = self.changes.fetch_add(1, SeqCst) + 1;
         self.held.clear();
         let (mut changed, mut known) = (Vec::new(), known.into_iter().zip(before));
         loop {
@@ -388,7 +415,7 @@ impl Secrets {
             let stored = try_join_all(some.iter().map(|(endpoint, _)| self.stored(endpoint))).await?;
             for ((endpoint, before), stored) in some.into_iter().zip(stored) {
                 let is_same = before.is_some_and(|before| stored.as_ref() == Some(&*before));
-                stored.into_iter().for_each(|stored| _ = self.held.put(&endpoint, Arc::new(stored)));
+                self.hold(&endpoint, stored, since);
                 if !is_same {
                     changed.push(endpoint);
                 }
@@ -396,13 +423,11 @@ impl Secrets {
         }
     }
 
-    /// `changing` must be held. What does not read is for the next call to tell.
-    async fn show_stored(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
-        self.let_go(endpoint);
-        if let Some(stored) = self.stored(endpoint).await? {
-            self.held.put(endpoint, Arc::new(stored));
+    /// Holds what was read of an endpoint, unless anything has changed `since`.
+    fn hold(&self, endpoint: &EndpointId, stored: Option<OfEndpoint>, since: u64) {
+        if let Some(stored) = stored {
+            self.held.keep(endpoint, Arc::new(stored), || self.changes.load(SeqCst) == since);
         }
-        Ok(())
     }
 
     /// Holds what is sealed for an endpoint no more, nor what somebody reads of it at the moment.

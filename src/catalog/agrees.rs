@@ -3,7 +3,7 @@
 use super::{
     entry::{CARDS, Card, ENDPOINTS},
     open::CATALOGUED,
-    publish,
+    retired,
     scan::VERSION_OWNERS,
     source::{VERSIONS, check_versions},
 };
@@ -50,10 +50,10 @@ pub async fn check_catalogue(store: &dyn Store, objects: &Kept, flaws: &mut Flaw
         let there = VERSIONS.found(store, &row.key).await?.is_some();
         flaws.unless(there, || format!("version {} has an owner, and is not there", row.key));
     }
-    let mut rows = publish::RETIRED_OF.inspect(store, PAGE);
+    let mut rows = retired::RETIRED_OF.inspect(store, PAGE);
     while let Some(row) = rows.next(flaws).await? {
         let (Ended(owner), slug) = row.key;
-        let retired = publish::RETIRED_SLUGS.get(store, &slug).await?;
+        let retired = retired::RETIRED_SLUGS.get(store, &slug).await?;
         flaws.unless(retired.is_some(), || format!("slug `{slug}` is listed as one that {owner} had, and is not retired"));
     }
     Ok(())

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     event::Kind,
-    store::Batch,
+    store::{Batch, StoreError},
     tool::{Availability, Endpoint, Status, Version, told},
 };
 
@@ -37,6 +37,8 @@ impl Catalog {
             match self.update_once(slug, patch.clone(), if_match, by).await {
                 // Somebody else's change came in between, which whoever names no revision does not mind.
                 Err(PublishError::Changed(_)) if if_match.is_none() => {}
+                // Another host has kept or dropped the same version.
+                Err(PublishError::Store(StoreError::Conflict)) => {}
                 ended => return ended,
             }
         }

@@ -42,9 +42,10 @@ pub(super) struct Change<'a> {
 }
 
 impl Catalog {
-    /// The endpoint as it is stored now, if its revision is `if_match`; where none is named, the one that was shown here. For who holds
-    /// the lock of changes.
+    /// The endpoint as it is stored now, if its revision is `if_match`; where none is named, the one that was shown here. What builds on it
+    /// is committed only if it is so still.
     pub(super) async fn at_revision(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
+        let _shown = self.showing.lock().await;
         let unknown = || PublishError::Unknown(slug.to_owned());
         let seen = if_match.or_else(|| self.all().get(slug).map(|entry| entry.revision));
         let row = ENDPOINTS.row(&*self.store, &slug.to_owned()).await?;
@@ -59,10 +60,9 @@ impl Catalog {
         Ok(Before { live, row })
     }
 
-    /// The same for who does not hold it, and goes on without: with its source, where that can be read.
+    /// The same for who only reads it: with its source, where that can be read.
     pub(super) async fn read_at(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
         let _ready = self.find(slug).await;
-        let _one = self.changing.lock().await;
         self.at_revision(slug, if_match).await
     }
 
@@ -97,11 +97,16 @@ impl Catalog {
         // Made before the commit: what cannot be shown must not be stored.
         let grant = before.map_or_else(Arc::default, |before| Arc::clone(&before.live.grant));
         let live = Arc::new(self.make_live(endpoint, bundle, Arc::clone(&grant))?);
-        let may_touch = granted(&live.endpoint)?;
-        self.commit(live.endpoint.slug.as_str(), rows, laid).await?;
-        grant.set(may_touch);
-        self.show_entry(&live.endpoint);
-        self.make_known(&live);
+        let (slug, may_touch) = (live.endpoint.slug.as_str(), granted(&live.endpoint)?);
+        self.commit(slug, rows, laid).await?;
+        {
+            let _shown = self.showing.lock().await;
+            if self.is_left(slug, Some(&live.endpoint)).await {
+                grant.set(may_touch);
+                self.make_known(&live);
+                self.show_entry(&live.endpoint);
+            }
+        }
         for event in events {
             self.events.announce(&owner, event);
         }
@@ -117,16 +122,18 @@ impl Catalog {
 
     /// Commits a change of one endpoint, and what keeps its version. Where it did not happen, or nobody knows, what is stored is shown.
     pub(super) async fn commit(&self, slug: &str, rows: Batch, laid: Option<&mut Laid>) -> Result<(), PublishError> {
-        let before = self.all().get(slug).is_some();
+        let before = self.all().get(slug).map(|entry| entry.revision);
         let Err(error) = self.commit_rows(rows, laid).await else { return Ok(()) };
-        if let Err(error) = self.refresh(slug).await {
+        if let Err(error) = self.follow_endpoint(slug).await {
             tracing::warn!(endpoint.slug = slug, %error, "what became of a change could not be read; the next one looks again");
         }
         // Another host was faster.
         Err(match (error, self.all().get(slug)) {
-            (StoreError::Conflict, Some(entry)) if before => PublishError::Changed(entry.revision),
+            // Not at this endpoint.
+            (StoreError::Conflict, Some(entry)) if before == Some(entry.revision) => StoreError::Conflict.into(),
+            (StoreError::Conflict, Some(entry)) if before.is_some() => PublishError::Changed(entry.revision),
             (StoreError::Conflict, Some(entry)) => PublishError::SlugTaken(entry.slug.clone()),
-            (StoreError::Conflict, None) if before => PublishError::Unknown(slug.to_owned()),
+            (StoreError::Conflict, None) if before.is_some() => PublishError::Unknown(slug.to_owned()),
             (error, _) => error.into(),
         })
     }

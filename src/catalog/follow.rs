@@ -1,8 +1,11 @@
 //! What is stored, shown: as other hosts of the store have changed it, and after a commit that did not say how it ended.
 //!
+//! Nothing here waits for the lock of changes: what other hosts have changed is shown also while a change of this host takes long. Whoever shows
+//! something holds the lock of showing from its read on.
+//!
 //! A record that does not read, as of a later version, changes nothing that is shown: calls go on by what was there before.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
@@ -24,6 +27,9 @@ use crate::{
 
 /// Cards that are read at once.
 const CARDS_AT_ONCE: usize = 1_000;
+
+/// How long the card of an endpoint may take to be written that a host of an earlier version has left as it was.
+const MENDED_WITHIN: Duration = Duration::from_millis(500);
 
 /// How often an endpoint is shown that a call makes ready at the same time.
 const TRIES: usize = 8;
@@ -65,26 +71,64 @@ impl Followed for Catalog {
 }
 
 impl Catalog {
-    async fn follow_policy(&self) -> Result<(), StoreError> {
-        let _one = self.changing.lock().await;
+    pub(super) async fn follow_policy(&self) -> Result<(), StoreError> {
+        let _shown = self.showing.lock().await;
         self.show_policy().await
     }
 
-    async fn follow_builder(&self, id: &BuilderId) -> Result<(), StoreError> {
-        let _one = self.changing.lock().await;
+    pub(super) async fn follow_builder(&self, id: &BuilderId) -> Result<(), StoreError> {
+        let _shown = self.showing.lock().await;
         if let Some(builder) = self.builders.get(id).await? {
             self.heed_builder(&builder).await;
         }
         Ok(())
     }
 
+    /// Shows an endpoint as it is stored.
     pub(super) async fn follow_endpoint(&self, slug: &str) -> Result<(), StoreError> {
-        let _one = self.changing.lock().await;
-        self.refresh(slug).await
+        let shown = {
+            let _shown = self.showing.lock().await;
+            match self.read_stored(slug).await? {
+                Ok(row) => {
+                    self.show_stored(slug, row.as_ref().map(|row| &row.value))?;
+                    row
+                }
+                Err(error) => {
+                    passed_over(slug, &error.into());
+                    return Ok(());
+                }
+            }
+        };
+        self.mend_card(slug, shown.as_ref()).await
     }
 
-    /// Puts the policy in force that is stored. For who holds the lock of changes, as all below.
-    pub(super) async fn show_policy(&self) -> Result<(), StoreError> {
+    /// The record of an endpoint; the error within is that of one that does not read.
+    async fn read_stored(&self, slug: &str) -> Result<Result<Option<Row<String, Endpoint>>, StoreError>, StoreError> {
+        let found = ENDPOINTS.found(&*self.store, &slug.to_owned()).await?;
+        Ok(found.map(|found| ENDPOINTS.read(found)).transpose())
+    }
+
+    /// Whether an endpoint is as a commit of this host has left it: else it is shown as another host has changed it since. For who holds the
+    /// lock of showing, and has not shown it yet.
+    pub(super) async fn is_left(&self, slug: &str, left: Option<&Endpoint>) -> bool {
+        if !self.store.is_shared() {
+            return true;
+        }
+        // Where it cannot be read, what has come since is still to be heard.
+        let Ok(Ok(row)) = self.read_stored(slug).await else { return true };
+        let stored = row.map(|row| row.value);
+        let known = |endpoint: &Endpoint| (endpoint.id.clone(), endpoint.revision);
+        if stored.as_ref().map(known) == left.map(known) {
+            return true;
+        }
+        if let Err(error) = self.show_stored(slug, stored.as_ref()) {
+            tracing::warn!(endpoint.slug = slug, %error, "what another host has changed could not be shown; it is shown when it is heard");
+        }
+        false
+    }
+
+    /// Puts the policy in force that is stored. For who holds the lock of showing.
+    async fn show_policy(&self) -> Result<(), StoreError> {
         let found = POLICY.found(&*self.store, &()).await?;
         let stored = match found.map(|found| POLICY.read(found)).transpose() {
             Ok(row) => row.map(|row| row.value).unwrap_or_default(),
@@ -98,21 +142,6 @@ impl Catalog {
             self.narrow_ready();
         }
         Ok(())
-    }
-
-    /// Shows an endpoint as it is stored.
-    pub(super) async fn refresh(&self, slug: &str) -> Result<(), StoreError> {
-        let found = ENDPOINTS.found(&*self.store, &slug.to_owned()).await?;
-        match found.map(|found| ENDPOINTS.read(found)).transpose() {
-            Ok(row) => {
-                self.mend_card(slug, row.as_ref()).await?;
-                self.show_stored(slug, row.as_ref().map(|row| &row.value))
-            }
-            Err(error) => {
-                passed_over(slug, &error.into());
-                Ok(())
-            }
-        }
     }
 
     /// Has the card beside a record say what that does, which a host of an earlier version may have changed alone.
@@ -130,10 +159,11 @@ impl Catalog {
             Some(row) => _ = batch.holds(&ENDPOINTS, row).put(&CARDS, &key, &Card::of(&row.value)).append(uses(None, Some(&row.value))),
             None => _ = batch.absent(&ENDPOINTS, &key).delete(&CARDS, &key),
         }
-        match batch.commit(&*self.store, Durability::Buffered).await {
+        // What hears of other hosts waits for no commit that takes long: the next change of the endpoint looks at its card again.
+        match tokio::time::timeout(MENDED_WITHIN, batch.commit(&*self.store, Durability::Buffered)).await {
             // Changed again: that is heard of too.
-            Ok(_) | Err(StoreError::Conflict) => Ok(()),
-            Err(error) => Err(error),
+            Ok(Ok(_) | Err(StoreError::Conflict)) | Err(_) => Ok(()),
+            Ok(Err(error)) => Err(error),
         }
     }
 
@@ -159,7 +189,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Shows an endpoint as it was read from the store.
+    /// Shows an endpoint as it was read from the store. For who holds the lock of showing since.
     pub(super) fn show_stored(&self, slug: &str, stored: Option<&Endpoint>) -> Result<(), StoreError> {
         let Some(stored) = stored else {
             let ready = self.ready.get(slug);

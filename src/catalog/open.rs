@@ -63,6 +63,7 @@ impl Catalog {
             remade: AtomicU64::new(0),
             unscanned: Mutex::default(),
             changing: tokio::sync::Mutex::new(()),
+            showing: tokio::sync::Mutex::new(()),
             readings: Fair::new(READINGS, Share::AllBut(READINGS / 2)),
             uploads: ConcurrencyLimit::new(MAX_UPLOADS),
             changes: watch::Sender::new(0),

@@ -1,4 +1,4 @@
-//! Publishing a new endpoint, shipping the host's own, and deleting.
+//! Publishing a new endpoint, and shipping the host's own.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,35 +8,30 @@ use tollhouse_protocol::{Limits, Tier};
 use super::{
     By, Catalog, Draft, Live, PublishError,
     commit::Change,
-    entry::ENDPOINTS,
     safety::Report,
     scan::Upload,
     shipped,
     source::Laid,
     standing::{Reach, Standing},
-    version::{Prepared, uses},
+    version::Prepared,
 };
 use crate::{
     base::{clock::Timestamp, id::EndpointId},
-    capability::Granted,
-    event::{Events, Kind},
+    event::Kind,
     replica::Turn,
-    store::{Batch, Durability, Ended, Table, schema},
-    tool::{Capabilities, Endpoint, Owner, Review, Slug, Version, told},
+    store::{Durability, StoreError, Table, schema},
+    tool::{Capabilities, Endpoint, Owner, Review, Version, told},
 };
 
-/// Slug of a deleted endpoint → the share of who had it.
-pub(super) const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
-pub(super) const RETIRED_OF: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
 const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
 
-/// Slugs of deleted endpoints of one builder: each stays with them, or with the admin.
-pub(super) const MAX_RETIRED: usize = 1_000;
+/// How often an endpoint is added that meets other changes of its owner's endpoints.
+const TRIES: usize = 8;
 
 /// What a worker made of a draft, and what was found in it.
 struct Readied<'a> {
-    prepared: Prepared,
-    report: Option<Report>,
+    prepared: &'a Prepared,
+    report: Option<&'a Report>,
     /// What the handler is kept by; `None` where nothing is kept of it.
     laid: Option<&'a mut Laid>,
 }
@@ -88,23 +83,34 @@ impl Catalog {
         self.free_slug(&draft.slug, &owner, by).await?;
         let (mut prepared, report) = self.ready(&draft, &owner, by).await?;
         let mut laid = self.lay(Some(&mut prepared), report.as_ref(), by).await?;
-        let created = self.create_ready(draft, owner, by, Readied { prepared, report, laid: laid.as_mut() }).await;
+        let mut tries = 0;
+        let created = loop {
+            let readied = Readied { prepared: &prepared, report: report.as_ref(), laid: laid.as_mut() };
+            let created = self.create_ready(&draft, &owner, by, readied).await;
+            tries += 1;
+            // Another host has added or removed an endpoint of the owner at that moment, or has kept or dropped the same version.
+            match created {
+                Err(PublishError::Store(StoreError::Conflict)) if tries < TRIES => {}
+                created => break created,
+            }
+        };
         self.sources.settle(laid, &created).await;
         created
     }
 
     /// Publishes a new endpoint whose handler is ready.
-    async fn create_ready(&self, draft: Draft, owner: Owner, by: By, ready: Readied<'_>) -> Result<Arc<Live>, PublishError> {
+    async fn create_ready(&self, draft: &Draft, owner: &Owner, by: By, ready: Readied<'_>) -> Result<Arc<Live>, PublishError> {
         let Readied { prepared, report, laid } = ready;
         let attested = draft.safety_attestation.as_ref().is_some_and(|attestation| attestation.accepted);
         // A worker may have taken its time: all that may have changed meanwhile is looked at again.
         let _one = self.changing.lock().await;
-        self.may_publish(&owner, by)?;
-        self.room_for(&owner, by)?;
-        let mut rows = self.free_slug(&draft.slug, &owner, by).await?;
+        self.may_publish(owner, by)?;
+        self.room_for(owner, by)?;
+        let mut rows = self.free_slug(&draft.slug, owner, by).await?;
+        rows.append(self.one_more(owner, by).await?);
         let policy = self.policy();
         let now = self.clock.now();
-        let mut endpoint = new(&draft, owner, draft.limits(&super::draft::ceilings(&policy.policy, by))?, now);
+        let mut endpoint = new(draft, owner.clone(), draft.limits(&super::draft::ceilings(&policy.policy, by))?, now);
         let wish = Reach { capabilities: draft.capabilities, hosts: super::draft::hosts(&draft.allowed_hosts)? };
         let standing = Standing::default();
         let standing = if by == By::Builder { standing.asked(&wish, &policy.policy) } else { standing.set(&wish) };
@@ -116,11 +122,12 @@ impl Catalog {
         endpoint.note(&draft.note);
         rows.append(self.claim(&endpoint, draft.handler.as_ref()).await?);
         if let Some(report) = report {
-            let upload = Upload { handler: draft.handler.as_ref(), report, attested_at: attested.then_some(now), by };
+            let upload = Upload { handler: draft.handler.as_ref(), report: report.clone(), attested_at: attested.then_some(now), by };
             self.weigh(&mut endpoint, upload).await?;
         }
         let events = vec![(Kind::EndpointCreated, created(&endpoint, by))];
-        self.put(Change { before: None, endpoint, bundle: prepared.bundle, rows, laid, events }).await
+        let bundle = prepared.bundle.clone();
+        self.put(Change { before: None, endpoint, bundle, rows, laid, events }).await
     }
 
     /// Makes the handler of a new endpoint ready, and scans all of it but what is the host's own: what may take long.
@@ -146,69 +153,6 @@ impl Catalog {
         let most = self.policy().policy.max_endpoints_per_builder;
         if by == By::Builder && all.owned(owner) as u64 >= most { Err(PublishError::TooMany(most)) } else { Ok(()) }
     }
-
-    /// What takes `slug` from those who had it before, who must be the same owner. A new one is for who has not deleted too many.
-    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Batch, PublishError> {
-        let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
-        let anothers = retired.as_ref().is_some_and(|had| had != owner.share());
-        if self.all().get(slug.as_str()).is_some() || (anothers && by == By::Builder) {
-            return Err(PublishError::SlugTaken(slug.clone()));
-        }
-        let is_new = retired.is_none() && by == By::Builder;
-        if is_new && RETIRED_OF.count(&*self.store, &RETIRED_OF.under(&of(owner)), MAX_RETIRED).await? >= MAX_RETIRED {
-            return Err(PublishError::TooManyRetired(MAX_RETIRED));
-        }
-        let mut batch = Batch::new();
-        batch.delete(&RETIRED_SLUGS, &slug.to_string()).delete(&RETIRED_OF, &(of(owner), slug.to_string()));
-        if let Some(had) = retired {
-            // An admin may give it to another.
-            batch.delete(&RETIRED_OF, &(Ended(had), slug.to_string()));
-        }
-        Ok(batch)
-    }
-
-    /// Takes an endpoint out of the catalogue. Its receipts stay; what its handler kept in kv, files and
-    /// logs goes. Its slug stays with its owner, or with the admin where something was held back, taken
-    /// away or capped: deleting undoes no decision. There its sources stay too; else they go.
-    ///
-    /// # Errors
-    ///
-    /// [`PublishError::Unknown`] and the store's.
-    pub async fn delete(&self, slug: &str, if_match: Option<u64>, by: By) -> Result<Arc<Live>, PublishError> {
-        let _one = self.changing.lock().await;
-        let before = self.at_revision(slug, if_match).await?;
-        let old = Arc::clone(&before.live);
-        let owner = &old.endpoint.owner;
-        self.may_publish(owner, by)?;
-        let event = self.events.event(Kind::EndpointDeleted, Some(&old.endpoint.slug), json!({ "id": old.endpoint.id, "by": by.as_str() }));
-        let successor = slug_successor(&old.endpoint);
-        let mut rows = if successor == owner { self.let_go(&old.endpoint, None).await? } else { Batch::new() };
-        rows.append(uses(Some(&before.row.value), None));
-        rows.remove(&ENDPOINTS, &before.row).put(&RETIRED_SLUGS, &slug.to_owned(), &successor.share().to_owned());
-        rows.put(&RETIRED_OF, &(of(owner), slug.to_owned()), &());
-        rows.append(Events::stored(owner, &event));
-        self.commit(slug, rows, None).await?;
-        self.show(|snapshot| snapshot.remove(slug));
-        self.forget(slug);
-        old.grant.set(Granted::default());
-        self.events.announce(owner, event);
-        self.pool.retire(old.endpoint.id.as_str(), &old.endpoint.version);
-        self.services.forget(&old.endpoint.id).await?;
-        Ok(old)
-    }
-}
-
-pub(super) fn of(owner: &Owner) -> Ended<String> {
-    Ended(owner.share().to_owned())
-}
-
-/// Who may have the slug of a deleted endpoint: its owner, unless an admin's decision would be undone by that.
-fn slug_successor(endpoint: &Endpoint) -> &Owner {
-    let review = &endpoint.review;
-    let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;
-    let withheld = endpoint.withheld_capabilities.any() || !endpoint.withheld_hosts.is_empty();
-    let capped = !endpoint.limit_caps.is_empty() || endpoint.tier_cap != Tier::default();
-    if decided || withheld || capped { &Owner::Platform } else { &endpoint.owner }
 }
 
 /// An endpoint as its draft says, before it is known what it may touch, what it runs and what is found in it.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{By, Catalog, HandlerDraft, PublishError, shipped};
 use crate::{
-    base::clock::Timestamp,
+    base::{clock::Timestamp, share::for_turn},
     catalog::safety::{self, Report},
     money::receipt::json_hash,
     store::{Batch, Table, schema},
@@ -143,6 +143,7 @@ impl Catalog {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PublishError> {
         let turn = self.readings.turn(owner.clone()).await;
+        let work = for_turn(work);
         let read = tokio::task::spawn_blocking(move || {
             // As long as the work, also where nobody waits for it any more.
             let _turn = turn;

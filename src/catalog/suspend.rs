@@ -40,15 +40,13 @@ impl Catalog {
         let event = self.events.event(kind, None, data);
         let judged = self.builders.judge(id, verdict, Events::stored(&owner, &event)).await;
         // Also after an error: the store may have taken it all the same.
-        if let Some(builder) = self.builders.get(id).await? {
-            self.heed_builder(&builder).await;
-        }
+        self.follow_builder(id).await?;
         let builder = judged?;
         self.events.announce(&owner, event);
         Ok(builder)
     }
 
-    /// Makes what is shown agree with a builder's record.
+    /// Makes what is shown agree with a builder's record. For who holds the lock of showing.
     pub(super) async fn heed_builder(&self, builder: &Builder) {
         let mut all = HashMap::clone(&self.judged.load());
         let now = builder.judged();

@@ -1,8 +1,12 @@
+mod deletion;
 mod follow;
 mod fuzz;
+mod owned;
 mod ready;
 mod snapshot;
 mod source;
+
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
@@ -11,7 +15,7 @@ use tollhouse_pool::PoolConfig;
 use super::*;
 use crate::{
     account::first_key::FirstKeys,
-    base::{clock::Timestamp, id::BuilderId},
+    base::{clock::Timestamp, id::BuilderId, share::Shares},
     capability::{Guard, GuardSettings, LogSettings, secret::Secrets},
     event::EventSettings,
     objects,
@@ -66,9 +70,14 @@ impl objects::Bucket for Everywhere {
 
 /// The same with its objects in this folder, as one of those who write what `replica` says.
 async fn catalog_in(folder: &tempfile::TempDir, store: Arc<dyn Store>, room: CatalogRoom, replica: Arc<Replica>) -> Arc<Catalog> {
+    catalog_on(Arc::new(Everywhere(bucket_in(folder))), store, room, replica).await
+}
+
+/// The same with its objects in this bucket.
+async fn catalog_on(bucket: Arc<dyn objects::Bucket>, store: Arc<dyn Store>, room: CatalogRoom, replica: Arc<Replica>) -> Arc<Catalog> {
     let clock = Clock::fixed(Timestamp(1_800_000_000_000));
     let guard = Guard::new(GuardSettings::default()).unwrap();
-    let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(Everywhere(bucket_in(folder))));
+    let objects = Objects::new(Arc::clone(&store), clock.clone(), bucket);
     let (secrets, logs) = (Arc::new(Secrets::empty(Arc::clone(&store))), LogSettings::default());
     let (of_files, others) = (Arc::clone(&objects), Arc::clone(&replica));
     let parts = CatalogParts {
@@ -136,6 +145,22 @@ async fn slow_scan_of_one_holds_up_nobody_s_publishing() {
     assert_eq!(scanned.unwrap().endpoints, 1);
 }
 
+/// Who waited behind others for half a minute owed all of it, and was refused for minutes.
+#[tokio::test]
+async fn a_publish_that_waits_owes_no_processor_time_for_that() {
+    let (catalog, _folder) = catalog().await;
+    let owner = builder();
+    let reading = slow_scans(&catalog, &owner).await;
+    let turn = Shares::new(None).turn([127, 0, 0, 1].into(), Duration::ZERO).await.unwrap();
+    let waits = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        drop(reading);
+    };
+    let (created, ()) = tokio::join!(turn.during(catalog.create(draft("tool"), owner, By::Builder)), waits);
+    created.unwrap();
+    assert!(!turn.total().is_zero() && turn.total() < Duration::from_secs(1), "{:?}", turn.total());
+}
+
 #[tokio::test]
 async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
     let (catalog, _folder) = catalog().await;
@@ -164,7 +189,7 @@ async fn what_was_scanned_is_decided_by_what_is_so_when_it_is_stored() {
 /// As many slugs are as if they had been deleted by `owner` before.
 async fn deletes(catalog: &Catalog, owner: &Owner, slugs: usize) {
     let mut rows = Batch::new();
-    (0..slugs).for_each(|number| _ = rows.put(&publish::RETIRED_OF, &(publish::of(owner), format!("gone-{number}")), &()));
+    (0..slugs).for_each(|number| _ = rows.put(&retired::RETIRED_OF, &(retired::of(owner), format!("gone-{number}")), &()));
     rows.commit(&*catalog.store, Durability::Buffered).await.unwrap();
 }
 
@@ -174,10 +199,10 @@ async fn who_has_deleted_many_takes_a_slug_of_those_again() {
     let [many, other] = [(); 2].map(|()| builder());
     let create =
         async |slug, owner: &Owner, by| catalog.create(draft(slug), owner.clone(), by).await.map(|live| live.endpoint.owner.clone());
-    deletes(&catalog, &many, publish::MAX_RETIRED - 1).await;
+    deletes(&catalog, &many, retired::MAX_RETIRED - 1).await;
     create("last", &many, By::Builder).await.unwrap();
     catalog.delete("last", None, By::Builder).await.unwrap();
-    assert!(matches!(create("another", &many, By::Builder).await, Err(PublishError::TooManyRetired(publish::MAX_RETIRED))));
+    assert!(matches!(create("another", &many, By::Builder).await, Err(PublishError::TooManyRetired(retired::MAX_RETIRED))));
     create("another", &other, By::Builder).await.unwrap();
     create("of-an-admin", &many, By::Admin).await.unwrap();
     assert!(matches!(create("last", &other, By::Builder).await, Err(PublishError::SlugTaken(_))));

@@ -21,6 +21,7 @@ use crate::{
     base::{
         aside::{aside, length},
         clock::Timestamp,
+        share,
     },
     store::{Batch, Direction, Durability, Ended, StoreError, Table, schema},
     tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug, finding::ScanOutcome},
@@ -198,7 +199,7 @@ impl Catalog {
 
     /// What a worker makes of a bundle that `endpoint` is to have, on the terms that are in force for it.
     async fn checked(&self, endpoint: &Endpoint, bundle: &Bundle) -> Result<Checked, PublishError> {
-        Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier).await?.checked)
+        Ok(self.pool.check(endpoint.owner.share(), bundle, endpoint.limits, endpoint.tier, &share::used).await?.checked)
     }
 
     /// Makes a handler of `endpoint` ready: loaded once, with the schemas that its worker is to check.

@@ -29,7 +29,7 @@ impl Catalog {
         }
         while let Some(merge) = self.all().due() {
             let merged = spawn_blocking(move || merge.run()).await.map_err(broken)?;
-            let _one = self.changing.lock().await;
+            let _one = self.showing.lock().await;
             self.rearrange(|snapshot| snapshot.adopt(merged));
         }
         Ok(())
@@ -49,7 +49,7 @@ impl Catalog {
             });
             words = read.await.map_err(broken)?;
         }
-        let _one = self.changing.lock().await;
+        let _one = self.showing.lock().await;
         self.rearrange(|snapshot| snapshot.add_words(words));
         Ok(())
     }

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     account::builder::{Builder, Builders},
-    base::id::BuilderId,
-    catalog::Shown,
+    base::id::{BuilderId, EndpointId},
+    catalog::{Deleted, Shown},
     front::{Caller, Code, Fault, names, not_suspended},
     tool::Owner,
 };
@@ -138,6 +138,42 @@ impl<Q: DeserializeOwned> FromRequestParts<Http> for Managed<Q> {
             return Err(Code::NotOwner.into());
         }
         Ok(Self { caller, shown, asked: query(parts, http).await? })
+    }
+}
+
+/// The endpoint that `{slug}` in the path names, or that was deleted under it a short while ago, and a caller who may manage it: a request
+/// to delete it may come again, since its answer was lost.
+pub(super) enum Deletable {
+    /// It is there.
+    There(Managed),
+    /// It is gone.
+    Gone {
+        /// What it was called by.
+        slug: String,
+        /// Its id.
+        id: EndpointId,
+    },
+}
+
+impl Asker for Deletable {
+    const WHOSE: Whose = Whose::Owner;
+    type Query = Nothing;
+}
+
+impl FromRequestParts<Http> for Deletable {
+    type Rejection = Fault;
+
+    async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        let unknown = match <Managed as FromRequestParts<Http>>::from_request_parts(parts, http).await {
+            Err(fault) if fault.code() == Code::UnknownEndpoint => fault,
+            managed => return managed.map(Self::There),
+        };
+        let caller = admitted(parts, http).await?;
+        let PathParams(SlugPath { slug }) = PathParams::from_request_parts(parts, http).await?;
+        let deleted = http.publishing.catalog.deleted(&slug).await?.filter(|deleted| caller.manages(&deleted.owner));
+        let Some(Deleted { id, .. }) = deleted else { return Err(unknown) };
+        let Nothing {} = query(parts, http).await?;
+        Ok(Self::Gone { slug, id })
     }
 }
 

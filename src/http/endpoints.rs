@@ -14,7 +14,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    auth::{Anyone, Everyone, Managed},
+    auth::{Anyone, Deletable, Everyone, Managed},
     page::{Limit, PathParams, behind, cursor_at},
     route::{Route, delete, get, patch, post},
     services::{Http, Publishing},
@@ -182,11 +182,18 @@ async fn update(
     Ok(changed(&publishing, &live, &warnings))
 }
 
-async fn remove(managed: Managed, State(publishing): State<Arc<Publishing>>, headers: HeaderMap) -> Result<Response, Fault> {
-    let slug = managed.shown.endpoint.slug.as_str();
-    let live = publishing.catalog.delete(slug, if_match(&headers)?, managed.caller.by()).await?;
-    tracing::info!(endpoint.slug = slug, "endpoint was deleted");
-    Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": live.endpoint.id })).into_response())
+async fn remove(asked: Deletable, State(publishing): State<Arc<Publishing>>, headers: HeaderMap) -> Result<Response, Fault> {
+    let (slug, id) = match asked {
+        Deletable::There(managed) => {
+            let slug = managed.shown.endpoint.slug.to_string();
+            let live = publishing.catalog.delete(&slug, if_match(&headers)?, managed.caller.by()).await?;
+            tracing::info!(endpoint.slug = slug, "endpoint was deleted");
+            (slug, live.endpoint.id.clone())
+        }
+        // Whoever asks again hears what they have missed.
+        Deletable::Gone { slug, id } => (slug, id),
+    };
+    Ok(Json(json!({ "ok": true, "deleted": true, "slug": slug, "id": id })).into_response())
 }
 
 #[derive(Deserialize)]

@@ -205,8 +205,6 @@ pub struct Auditing {
 pub struct Sealing {
     /// Sealed values of endpoints.
     pub secrets: Arc<Secrets>,
-    /// Whose endpoints they are.
-    pub catalog: Arc<Catalog>,
     /// Who may be suspended.
     pub builders: Arc<Builders>,
     /// Whose workers may have kept a value.

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! **Invariant: a call is counted once.** It is in a row or in a roll-up, and a scan, which is one moment,
-//! sees it in one of them; so a report is exact whenever it is made.
+//! sees it in one of them; so a report is exact whenever it is made. It takes one scan for the days that have rows; the
+//! roll-ups of others change no more for what was there when it began, and are read page by page.
 //!
 //! A refund leaves a row like a call's, of the day of the call: so no line of a report is below zero.
 

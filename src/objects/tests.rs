@@ -2,7 +2,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -203,4 +203,63 @@ fn addresses_of_buckets() {
     for wrong in ["", "s3://", "s3:///a", "tools", "https://tools", "s3://tools/a//b", "s3://to ols"] {
         assert_eq!(read(wrong), None, "{wrong}");
     }
+}
+
+/// Takes its time for each object, and knows how many it was asked to delete at once.
+#[derive(Default)]
+struct Slow {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+#[async_trait]
+impl Bucket for Slow {
+    async fn put(&self, _: &str, _: Bytes) -> io::Result<()> {
+        Ok(())
+    }
+
+    async fn get(&self, _: &str) -> io::Result<Option<Bytes>> {
+        Ok(None)
+    }
+
+    async fn delete(&self, _: &str) -> io::Result<()> {
+        self.most.fetch_max(self.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_objects_are_deleted_some_at_a_time_whoever_asks_for_it() {
+    let (store, clock, slow) = (Arc::new(MemoryStore::new()), Clock::fixed(Timestamp(1_700_000_000_000)), Arc::new(Slow::default()));
+    let objects = Objects::new(store.clone(), clock.clone(), slow.clone());
+    let mut batch = Batch::new();
+    let ended = [0, 1].map(|of| objects.ends(&mut batch, (0..500).map(|n| format!("{of}-{n}"))));
+    batch.commit(&*store, Durability::Durable).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let [one, other] = ended;
+    tokio::join!(objects.discard(one), objects.discard(other));
+    let took = began.elapsed();
+    assert_eq!(slow.most.load(Ordering::SeqCst), DELETES);
+    assert!(took < Duration::from_secs(4), "1,000 objects of 50 ms, {DELETES} at once: {took:?}");
+    assert_eq!(OBJECT_ENDS.count(&*store, &OBJECT_ENDS.all(), 10).await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_nothing_is_for_goes_soon_where_that_is_asked_for() {
+    let host = host();
+    let object = host.objects.put("a".into()).await.unwrap();
+    assert!(host.keeps(&object).await);
+    host.objects.keep_tidy();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut batch = Batch::new();
+    _ = host.objects.ends(&mut batch, [object.name.clone()]);
+    batch.commit(&*host.store, Durability::Durable).await.unwrap();
+    host.later(1);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(host.heap.names(), [object.name]);
+    host.objects.collect_soon();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(host.heap.names().is_empty());
 }

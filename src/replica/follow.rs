@@ -1,14 +1,14 @@
 //! Following: what others change of what a replica holds in memory, heard from the log of changes.
 
 use std::{
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use super::{Replica, formats::JoinError};
+use super::{RENEW_AGAIN, RENEW_EVERY, RENEW_WITHIN, Replica, formats::JoinError};
 use crate::store::{Change, Changes, StoreError};
 
 /// How often the log of changes is asked.
@@ -17,11 +17,11 @@ const HEAR_EVERY: Duration = Duration::from_millis(100);
 /// Changes heard at once.
 const SOME: usize = 256;
 
-/// Every so many times that it is heard, leases of long ago are taken away.
-const SWEEP_EVERY: u64 = 6_000;
+/// How often it is asked whether rows may be of the newest form, until they may: the last host of an earlier version may have left.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Every so many times it is asked whether rows may be of the newest form, until they may: the last host of an earlier version may have left.
-const ASK_EVERY: u64 = 50;
+/// Every so many times that it is asked, leases of long ago are taken away.
+const SWEEP_EVERY: u64 = 120;
 
 /// What is held in memory of the store.
 #[async_trait]
@@ -58,39 +58,14 @@ impl Replica {
         self.agree_on_formats().await?;
         // What was changed before others saw the lease, and waited for nobody.
         self.hear(&*followed).await?;
-        let (replica, followed) = (Arc::downgrade(self), Arc::downgrade(&followed));
-        let task = tokio::spawn(async move {
-            let mut tick = interval(HEAR_EVERY);
-            tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let mut away = false;
-            for number in 1_u64.. {
-                tick.tick().await;
-                let (Some(replica), Some(followed)) = (replica.upgrade(), followed.upgrade()) else { return };
-                let turned = replica.turn(&*followed, number).await;
-                if let (Err(error), false) = (&turned, away) {
-                    tracing::warn!(%error, "what other replicas change could not be heeded");
-                }
-                away = turned.is_err();
-            }
-        });
-        *self.task() = Some(task);
+        let followed = Arc::downgrade(&followed);
+        let tasks = [
+            tokio::spawn(hear_on(Arc::downgrade(self), followed.clone())),
+            tokio::spawn(hold_lease(Arc::downgrade(self), followed.clone(), Arc::clone(&self.has_heeded))),
+            tokio::spawn(keep_house(Arc::downgrade(self), followed)),
+        ];
+        self.tasks().extend(tasks);
         Ok(())
-    }
-
-    async fn turn(&self, followed: &dyn Followed, number: u64) -> Result<(), StoreError> {
-        let before = self.applied.load(Ordering::SeqCst);
-        self.hear(followed).await?;
-        if self.applied.load(Ordering::SeqCst) != before || self.is_due() {
-            self.renew().await.map_err(|error| match error {
-                JoinError::Store(error) => error,
-                // It stays fenced.
-                JoinError::Later { .. } | JoinError::Earlier { .. } => StoreError::Away(error.to_string()),
-            })?;
-        }
-        if number.is_multiple_of(ASK_EVERY) {
-            self.write_what_all_read().await?;
-        }
-        if number.is_multiple_of(SWEEP_EVERY) { self.sweep().await } else { Ok(()) }
     }
 
     /// Hears what has changed since, and heeds it.
@@ -110,11 +85,72 @@ impl Replica {
                 }
                 None => after,
             };
-            self.applied.store(applied, Ordering::SeqCst);
+            if self.applied.swap(applied, Ordering::SeqCst) != applied {
+                self.has_heeded.notify_one();
+            }
             if applied >= newest {
-                self.contact().heard = Some(asked);
+                self.contact().hear(asked);
                 return Ok(());
             }
+        }
+    }
+}
+
+/// Hears what others change, until nobody holds the replica or what it follows for.
+async fn hear_on(replica: Weak<Replica>, followed: Weak<dyn Followed>) {
+    let mut tick = interval(HEAR_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut away = false;
+    loop {
+        tick.tick().await;
+        let (Some(replica), Some(followed)) = (replica.upgrade(), followed.upgrade()) else { return };
+        let heard = replica.hear(&*followed).await;
+        if let (Err(error), false) = (&heard, away) {
+            tracing::warn!(%error, "what other replicas change could not be heeded");
+        }
+        away = heard.is_err();
+    }
+}
+
+/// Renews the lease once a second, and at once where changes were heeded, until nobody holds the replica or what it follows for. It waits for
+/// the store alone, and for no commit longer than [`RENEW_WITHIN`].
+async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn Followed>, has_heeded: Arc<tokio::sync::Notify>) {
+    let (mut next, mut away) = (Instant::now() + RENEW_EVERY, false);
+    loop {
+        tokio::select! {
+            () = sleep_until(next) => {}
+            () = has_heeded.notified() => {}
+        }
+        let Some(replica) = replica.upgrade().filter(|_| followed.strong_count() > 0) else { return };
+        let began = Instant::now();
+        let failed = match timeout(RENEW_WITHIN, replica.renew()).await {
+            Ok(Ok(())) => None,
+            // It stays fenced where a later version has written rows since.
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the store did not answer within {} ms", RENEW_WITHIN.as_millis())),
+        };
+        if let (Some(error), false) = (&failed, away) {
+            tracing::warn!(error, "the lease of this replica could not be renewed; it is tried again");
+        }
+        away = failed.is_some();
+        next = if away { Instant::now() + RENEW_AGAIN } else { began + RENEW_EVERY };
+    }
+}
+
+/// Does what has time: asks which forms rows may have, and takes the leases of long ago away.
+async fn keep_house(replica: Weak<Replica>, followed: Weak<dyn Followed>) {
+    let mut tick = interval(ASK_EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tick.tick().await;
+    for number in 1_u64.. {
+        tick.tick().await;
+        let Some(replica) = replica.upgrade().filter(|_| followed.strong_count() > 0) else { return };
+        let mut kept = replica.write_what_all_read().await;
+        if number.is_multiple_of(SWEEP_EVERY) {
+            kept = kept.and(replica.sweep().await);
+        }
+        if let Err(error) = kept {
+            tracing::debug!(%error, "the store was not there for what replicas say of themselves");
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     base::clock::Clock,
     store::{
         Change, Changes, Space,
+        around::Meanwhile,
         faulty::{Fault, FaultyStore},
         memory::MemoryStore,
     },
@@ -23,6 +24,8 @@ struct Holds {
     heeded: Mutex<Vec<u64>>,
     reloads: Mutex<usize>,
     fails: AtomicBool,
+    /// Heeding waits for as long as somebody has this.
+    stands_still: tokio::sync::Mutex<()>,
 }
 
 impl Holds {
@@ -39,6 +42,7 @@ impl Holds {
 impl Followed for Holds {
     async fn heed(&self, changes: &[Change]) -> Result<(), StoreError> {
         self.check()?;
+        _ = self.stands_still.lock().await;
         self.heeded.lock().unwrap().extend(changes.iter().map(|change| change.number));
         Ok(())
     }
@@ -133,6 +137,64 @@ async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
     assert_eq!(ours.heeded(), [1]);
+}
+
+/// Deleting an endpoint with many files ended the lease of its host.
+#[tokio::test(start_paused = true)]
+async fn a_replica_whose_heeding_stands_still_is_fenced_and_keeps_its_lease() {
+    let (store, clock) = shared();
+    let ((one, ours), (other, _theirs)) = (replica(&store).await, replica(&store).await);
+    let still = ours.stands_still.lock().await;
+    change(&*store).await;
+    for second in 1..=10 {
+        clock.set(NOW.plus_millis(second * 1_000));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert!(one.is_fenced(), "what it holds in memory is of yesterday");
+    assert!(other.living().await.unwrap().has(Some(one.id())), "nobody takes up what it has reserved");
+    drop(still);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!one.is_fenced());
+    assert_eq!(ours.heeded(), [1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_the_store_does_not_answer_is_tried_again() {
+    let clock = Clock::fixed(NOW);
+    let memory = Arc::new(MemoryStore::shared(clock.clone()));
+    let watched = Replica::new(Arc::clone(&memory) as _);
+    watched.begin().await.unwrap();
+    // Its third renewal never comes back.
+    let store = Meanwhile::before_commit(3, Arc::clone(&memory), std::future::pending());
+    let one = Replica::new(store as _);
+    one.begin().await.unwrap();
+    let holds = Arc::new(Holds::default());
+    one.follow(Arc::clone(&holds) as _).await.unwrap();
+    for second in 1..=10 {
+        clock.set(NOW.plus_millis(second * 1_000));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!one.is_fenced(), "after {second} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_comes_late_does_not_end_the_lease_earlier() {
+    let clock = Clock::fixed(NOW);
+    let memory = Arc::new(MemoryStore::shared(clock.clone()));
+    let one = Replica::new(Arc::clone(&memory) as _);
+    let id = one.id().clone();
+    // As the renewal is about to be written, a later one of the same replica has been.
+    let (others, time) = (Arc::clone(&memory), clock.clone());
+    let later = async move {
+        time.set(NOW.plus_millis(1_000));
+        let lease = Lease { version: String::new(), started_ms: 0, until_ms: NOW.0 + 1_000 + LEASE_MS, applied: 0 };
+        REPLICAS.put(&id, &lease).commit(&*others, Durability::Buffered).await.unwrap();
+    };
+    let store = Meanwhile::before_commit(1, Arc::clone(&memory), later);
+    let late = Arc::new(Replica { id: one.id().clone(), ..Arc::into_inner(Replica::new(store as _)).unwrap() });
+    late.renew().await.unwrap();
+    let lease = REPLICAS.get(&*memory, one.id()).await.unwrap().unwrap();
+    assert_eq!(lease.until_ms, NOW.0 + 1_000 + LEASE_MS);
 }
 
 #[tokio::test(start_paused = true)]

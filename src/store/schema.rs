@@ -102,6 +102,13 @@ tables! {
     VERSION_OWNERS: VersionOwners "", String => "String", With("the endpoints that have the version");
     /// Versions that no endpoint has any more, as far as one of the hosts knows that share a store, and since when.
     VERSIONS_LET_GO: Meta "versions-let-go/", String => "LetGo", Until("all hosts have heard of who has them still");
+    /// Endpoints that were deleted a short while ago, by when there is something to do about it: at once, what they kept is removed; an hour
+    /// later, what calls left that were running then.
+    DELETIONS: Meta "deletions/", (Timestamp, EndpointId) => "Deletion", Until("nothing is left, and an hour has gone by");
+    /// Which endpoint was deleted last under a slug.
+    DELETED: Meta "deleted/", String => "Deleted", Until("an hour has gone by, or the slug is taken");
+    /// How many endpoints a builder had when the last one was added, or removed: what hosts that add some at once go by.
+    ENDPOINTS_OWNED: Meta "endpoints-owned/", Ended<String> => "Owned", Forever;
     /// Who had the slug of a deleted endpoint.
     RETIRED_SLUGS: RetiredSlugs "", String => "String", Until("its owner takes the slug again");
     /// Slugs of an owner's deleted endpoints, by the owner.
@@ -166,6 +173,8 @@ tables! {
     LOGS: Logs "", (Counted<EndpointId>, Timestamp, u64) => "LogEntry", Until("the settings' age or count");
     /// Encrypted secrets, by endpoint and name.
     SECRETS: Secrets "", (Counted<EndpointId>, String) => "Sealed", With("the endpoint"), followed: true;
+    /// How many names were ever added to the secrets of an endpoint.
+    SECRETS_ADDED: Meta "secrets-added/", EndpointId => "Added", With("the endpoint");
     /// Objects that go away, by when they do: those that a row may yet come to hold, and those that none holds any more.
     OBJECT_ENDS: Meta "object-ends/", (Timestamp, String) => "()", Until("a row holds the object, or it is gone");
     /// Builders, with the hash of the key in force.

@@ -3,7 +3,8 @@
 //! One tree holds every space. All commits go through one thread: it takes what is queued, and decides each over the tree and
 //! those before it (`group`); then all of them are one frame of the journal, and one `fdatasync` if any is to be durable. Only
 //! then is the tree brought there, in one batch, and they are answered (`disk`). Commits are serial without a lock, neighbours
-//! share the sync, and no reader sees a durable commit that is not on disk. Reads do not pass through the thread.
+//! share the sync, and no reader sees a durable commit that is not on disk. Reads do not pass through the thread. Those of more than a few
+//! rows are done on a thread that may wait for the disk: commits wait for them, and so do other readers then, but no task of the runtime.
 //!
 //! The tree is never waited for: sled writes it out when it likes, and says in it which frame it was brought to (`position`). At
 //! the next start it is brought to the journal's end, or, where it is not right, made anew (`open`). A row keeps a checksum, a
@@ -87,6 +88,8 @@ const QUEUE: usize = 1_024;
 const NEIGHBOURS: usize = 256;
 /// Keys counted before commits have their turn.
 const COUNTED: usize = 1_000;
+/// Rows that are read where they are asked for: a page in memory, or two. For more a thread that may wait costs less than it spares.
+const FEW: usize = 64;
 
 /// A store in a folder. Dropping it waits for what was committed to be on disk, then lets go of the folder.
 pub struct SledStore {
@@ -223,18 +226,47 @@ impl SledStore {
     fn still(&self) -> RwLockReadGuard<'_, Position> {
         self.moment.still()
     }
+}
 
-    /// The number of keys of a range, at most `some`, and the last of them.
-    fn count_some(&self, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
-        let _still = self.still();
-        let mut last = None;
-        let mut found = 0;
-        for row in rows::range(&self.moment.tree(), range).take(some) {
-            last = Some(row?.0);
-            found += 1;
-        }
-        Ok((found, last.map(|last| last.to_vec())))
+/// Does `read` on a thread that may wait for the disk.
+async fn aside<T: Send + 'static>(read: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
+    spawn_blocking(read).await.unwrap_or_else(|_| Err(StoreError::Away("the tree stopped while it was read".to_owned())))
+}
+
+/// At most `limit` rows of a range, as they are at one moment.
+fn scan(moment: &Moment, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+    let _still = moment.still();
+    let most = range.bytes;
+    let tree = moment.tree();
+    let found = rows::range(&tree, bounds(space, range));
+    let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
+        let (key, head) = pair.map_err(away)?;
+        let key = key[1..].to_vec();
+        let value = values::resolve(&tree, space as u8, &key, &head)?;
+        Ok((key, value))
+    };
+    let mut held = 0;
+    let read = |pair| {
+        let pair = (held < most).then(|| resolve(pair))?;
+        held += pair.as_ref().map_or(0, |(key, value)| key.len() + value.len());
+        Some(pair)
+    };
+    match direction {
+        Direction::Forward => found.take(limit).map_while(read).collect(),
+        Direction::Backward => found.rev().take(limit).map_while(read).collect(),
     }
+}
+
+/// The number of keys of a range, at most `some`, and the last of them.
+fn count_some(moment: &Moment, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
+    let _still = moment.still();
+    let mut last = None;
+    let mut found = 0;
+    for row in rows::range(&moment.tree(), range).take(some) {
+        last = Some(row?.0);
+        found += 1;
+    }
+    Ok((found, last.map(|last| last.to_vec())))
 }
 
 impl Drop for SledStore {
@@ -263,26 +295,11 @@ impl Store for SledStore {
         if range.is_empty() || limit == 0 {
             return Ok(Pairs::new());
         }
-        let _still = self.still();
-        let most = range.bytes;
-        let tree = self.moment.tree();
-        let found = rows::range(&tree, bounds(space, range));
-        let resolve = |pair: ::sled::Result<(::sled::IVec, ::sled::IVec)>| {
-            let (key, head) = pair.map_err(away)?;
-            let key = key[1..].to_vec();
-            let value = values::resolve(&tree, space as u8, &key, &head)?;
-            Ok((key, value))
-        };
-        let mut held = 0;
-        let read = |pair| {
-            let pair = (held < most).then(|| resolve(pair))?;
-            held += pair.as_ref().map_or(0, |(key, value)| key.len() + value.len());
-            Some(pair)
-        };
-        match direction {
-            Direction::Forward => found.take(limit).map_while(read).collect(),
-            Direction::Backward => found.rev().take(limit).map_while(read).collect(),
+        if limit <= FEW {
+            return scan(&self.moment, space, range, limit, direction);
         }
+        let moment = Arc::clone(&self.moment);
+        aside(move || scan(&moment, space, range, limit, direction)).await
     }
 
     async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
@@ -293,14 +310,14 @@ impl Store for SledStore {
         let mut counted = 0;
         loop {
             let some = COUNTED.min(most - counted);
-            let (found, last) = self.count_some((start, end.clone()), some).map_err(away)?;
+            let (moment, part) = (Arc::clone(&self.moment), (start, end.clone()));
+            let count = move || count_some(&moment, part, some).map_err(away);
+            let (found, last) = if some <= FEW { count()? } else { aside(count).await? };
             counted += found;
             match last {
                 Some(last) if found == some && counted < most => start = Bound::Excluded(last),
                 Some(_) | None => return Ok(counted),
             }
-            // The writer, and others on this thread, go first.
-            tokio::task::yield_now().await;
         }
     }
 

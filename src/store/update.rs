@@ -18,7 +18,7 @@ use super::{
     key::Key,
     plan::stored_key,
     range::Range,
-    table::{Row, Table},
+    table::{Row, Table, Unread},
     value::Value,
 };
 
@@ -115,6 +115,18 @@ impl<'a> Tx<'a> {
         let Some(bytes) = expected else { return Ok(None) };
         let value = table.value(&at, &bytes)?;
         Ok(Some(Row { key: key.clone(), value, at, bytes }))
+    }
+
+    /// The row at `key`, not read yet, which the commit wants to be so still: for rows that may not read.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn found<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Unread>, StoreError> {
+        let at = stored_key(table.plan, key);
+        let found = self.store.get(table.plan.space, &at).await?;
+        self.batch.checks.push(Check { space: table.plan.space, key: at.clone(), expected: found.clone().map(Bytes::from) });
+        Ok(found.map(|bytes| Unread::new(at, bytes)))
     }
 
     /// The value at `key`, which the commit wants to be so still.

@@ -286,6 +286,7 @@ pub static JOBS: Jobs<14> = Jobs::new([
     "call-metrics",
     "calls",
     "credit-days",
+    "deletions",
     "events",
     "free-receipts",
     "logs",

@@ -176,6 +176,26 @@ async fn changes_go_by_the_revision_that_was_seen() {
     assert_eq!(send(Method::DELETE, &etag, json!({})).await.is(200).json()["deleted"], true);
 }
 
+/// Whose answer was lost was told that there had never been such a tool.
+#[tokio::test]
+async fn a_deletion_that_is_asked_for_again_answers_as_it_did_at_first() {
+    let host = Host::start().await;
+    let ((_, owner), (_, other)) = (host.register("Owner").await, host.register("Other").await);
+    let delete = async |key: &str| host.as_builder(key, Method::DELETE, "/ai/endpoints/echo", &Value::Null).await;
+    let publish = async || host.as_builder(&owner, Method::POST, "/ai/endpoints/create", &js("echo", 0.0, ECHO)).await.is(200);
+    delete(&owner).await.fails(404, "unknown_endpoint", "caller");
+    publish().await;
+    let first = delete(&owner).await.is(200).json();
+    assert_eq!(delete(&owner).await.is(200).json(), first);
+    assert_eq!(host.manage(Method::DELETE, "/ai/endpoints/echo", &Value::Null).await.is(200).json(), first);
+    delete(&other).await.fails(404, "unknown_endpoint", "caller");
+    host.get("/ai/endpoints/echo").await.fails(404, "unknown_endpoint", "caller");
+    publish().await;
+    let second = delete(&owner).await.is(200).json();
+    assert_ne!(first["id"], second["id"], "it is about the one that took the slug");
+    assert_eq!(delete(&owner).await.is(200).json(), second);
+}
+
 #[tokio::test]
 async fn what_cannot_be_published_is_refused_with_its_place() {
     let host = Host::start().await;

@@ -2,6 +2,7 @@
 //! of them, or the database, may be killed or stand still.
 
 mod changes;
+mod deletions;
 mod objects;
 mod rolling;
 mod rounds;

@@ -33,6 +33,7 @@ mod crash;
 mod credentials;
 mod credits;
 mod databases;
+mod deleted;
 mod docs;
 mod documents;
 mod drafts;

@@ -111,14 +111,20 @@ impl Core {
 
 /// Loads `wanted` into a blank worker. `used` takes what that worker used since it began, also where nobody waits for the end.
 async fn load(lease: &mut Lease<'_>, wanted: Wanted<'_>, used: &Used<'_>) -> Result<(Loaded, Clean), LoadFault> {
-    let _starting = Starting { pid: lease.process().pid, used };
+    let _starting = Starting::new(lease.process(), used);
     lease.load(wanted.bundle, wanted.limits).await
 }
 
 /// A worker that takes a handler in: its process is not waited for as long as this lives.
-struct Starting<'a> {
+pub(crate) struct Starting<'a> {
     pid: u32,
     used: &'a Used<'a>,
+}
+
+impl<'a> Starting<'a> {
+    pub(crate) fn new(process: &Process, used: &'a Used<'a>) -> Self {
+        Self { pid: process.pid, used }
+    }
 }
 
 impl Drop for Starting<'_> {

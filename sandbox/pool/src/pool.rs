@@ -7,7 +7,7 @@ use tollhouse_protocol::{Bundle, Isolation, JailReport, Limits, Loaded, Outcome,
 
 use crate::{
     ahead::Ready,
-    checkout::Wanted,
+    checkout::{Starting, Wanted},
     config::PoolConfig,
     core::Core,
     error::PoolError,
@@ -50,20 +50,30 @@ impl Pool {
         Ok(jail)
     }
 
-    /// Loads a bundle of `owner` in a worker that does nothing else, under the limits of loading.
+    /// Loads a bundle of `owner` in a worker that does nothing else, under the limits of loading. Tells `used` how much processor time the
+    /// worker took, also where the bundle does not load.
     ///
     /// # Errors
     ///
     /// [`PoolError::Load`] with line and column where the handler does not load,
     /// [`PoolError::Schema`] with the pointer where a schema cannot be used; the others as of
     /// [`run`](Self::run).
-    pub async fn check(&self, owner: &str, bundle: &Bundle, limits: Limits, tier: Tier) -> Result<Loaded, PoolError> {
+    pub async fn check(
+        &self,
+        owner: &str,
+        bundle: &Bundle,
+        limits: Limits,
+        tier: Tier,
+        used: &(dyn Fn(Duration) + Sync),
+    ) -> Result<Loaded, PoolError> {
         // Whoever uploads what does not end holds up their own uploads, whatever those are called, and nobody else's.
         let endpoint = &format!("{owner}/publishing");
         let ask = Ask { owner, endpoint, caller: None, concurrency: CHECKS };
         let permit = self.core.scheduler.acquire(ask).await.inspect_err(|_| count(&self.core.counters.refused))?;
         let mut lease = self.core.lease_blank(owner, tier).await?;
+        let starting = Starting::new(lease.process(), used);
         let loaded = lease.load(bundle, &limits).await;
+        drop(starting);
         let loaded = match loaded {
             Ok((loaded, _)) => Ok(loaded),
             Err(fault) => Err(self.core.load_error(lease.process(), endpoint, fault).await),

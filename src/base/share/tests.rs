@@ -92,3 +92,58 @@ async fn without_a_limit_nobody_waits_or_is_remembered() {
     }
     assert!(shares.now().accounts.is_empty());
 }
+
+/// Something that takes the processor for so long.
+fn computes(time: Duration) {
+    let began = thread_time();
+    while thread_time() - began < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// A publish that waited half a minute for a lock owed half a minute of processor time.
+#[tokio::test(start_paused = true)]
+async fn who_waits_owes_nothing_for_that() {
+    let shares = shares(true);
+    let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
+    turn.during(sleep(millis(30_000))).await;
+    assert!(turn.total() < millis(100), "{:?}", turn.total());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_computes_owes_that_wherever_it_is_done() {
+    let shares = shares(true);
+    let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
+    let owes = |least: u64| {
+        let total = turn.total();
+        assert!(total >= millis(least) && total < millis(least + 100), "{total:?} of {least} ms");
+    };
+    turn.work(|| computes(millis(10)));
+    owes(10);
+    turn.during(async {
+        computes(millis(10));
+        tokio::task::yield_now().await;
+        computes(millis(10));
+        tokio::task::block_in_place(|| computes(millis(10)));
+        tokio::task::spawn_blocking(for_turn(|| computes(millis(10)))).await.unwrap();
+        used(millis(1_000));
+    })
+    .await;
+    owes(1_050);
+    // Of no turn.
+    used(millis(1_000));
+    for_turn(|| computes(millis(1)))();
+    owes(1_050);
+}
+
+#[tokio::test]
+async fn work_that_is_given_up_is_owed_as_far_as_it_was_done() {
+    let shares = shares(true);
+    let turn = shares.turn(ONE, Duration::ZERO).await.unwrap();
+    let work = turn.during(async {
+        computes(millis(10));
+        std::future::pending::<()>().await;
+    });
+    assert!(tokio::time::timeout(millis(1), work).await.is_err());
+    assert!(turn.total() >= millis(10), "{:?}", turn.total());
+}

@@ -1,7 +1,7 @@
 //! Why a secret was not set, found or opened.
 
 use super::master::KeyError;
-use crate::store::StoreError;
+use crate::{store::StoreError, tool::Slug};
 
 /// Why a secret was not set, found or opened.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +12,8 @@ pub enum SecretError {
     Field { pointer: &'static str, message: String },
     #[error("the endpoint has no secret `{0}`")]
     Unknown(String),
+    #[error("no endpoint is called `{0}`")]
+    Deleted(Slug),
     /// Its key is not held, or it is not where it was sealed for.
     #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]
     Unopened,

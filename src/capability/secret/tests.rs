@@ -1,4 +1,5 @@
 mod held;
+mod hosts;
 
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -295,6 +295,7 @@ impl From<SecretError> for Fault {
         match error {
             SecretError::Field { pointer, .. } => Self::invalid(Code::InvalidSecret, message, pointer),
             SecretError::Unknown(_) => Self::new(Code::UnknownSecret, message),
+            SecretError::Deleted(slug) => Self::unknown_endpoint(slug.as_str()),
             SecretError::GivenKey | SecretError::SharedKey => Self::new(Code::MasterKeyGiven, message),
             SecretError::Store(store) => store.into(),
             SecretError::Unopened => Self::new(Code::SecretsUnavailable, message),

@@ -15,6 +15,12 @@ use crate::{
 /// Owners whose sales are read at once, for a report of all: those who call go on reading beside it.
 const AT_ONCE: usize = 2;
 
+/// Roll-ups that are read at once: nobody writes to the store meanwhile.
+pub(super) const PAGE: usize = 1_000;
+
+/// What is read at once of the days that have rows: more than a host leaves unfolded, and as much again where there is more.
+pub(super) const TAIL: usize = 8_000;
+
 /// Revenue of whole UTC days.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -132,9 +138,14 @@ struct OfEndpoint {
 }
 
 impl Sums {
-    /// Of an owner's rows, those from `first` on.
-    fn of(first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
-        let mut sums = Self::default();
+    /// With these of an owner's rows, those from `first` on. Adds up on a thread for such work: a busy owner's history takes a while.
+    async fn with(self, first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
+        let added = tokio::task::spawn_blocking(move || self.added(first, rows, detail)).await;
+        added.unwrap_or_else(|_| Err(StoreError::Away("the sales could not be added up".to_owned())))
+    }
+
+    fn added(mut self, first: u32, rows: Vec<Unread>, detail: Detail) -> Result<Self, StoreError> {
+        let sums = &mut self;
         for row in rows {
             let row = SALES.read(row)?;
             let (sale, day) = (row.value, day_of(&row.key.1));
@@ -150,7 +161,7 @@ impl Sums {
             }
             *sums.days.entry(day).or_default() += sale.totals;
         }
-        Ok(sums)
+        Ok(self)
     }
 
     fn by_endpoint(self, detail: Detail) -> Vec<EndpointLine> {
@@ -234,13 +245,38 @@ impl Sales {
         })
     }
 
-    /// Adds up on a thread for such work: a busy owner's history takes a while.
+    /// Adds up the sales of an owner: the days that have no rows page by page, the others in one scan, since rows are folded meanwhile and two
+    /// scans could see one twice or never. So each call is counted once that was there when this began.
     async fn sums(&self, share: &str, first: u32, detail: Detail) -> Result<Sums, StoreError> {
-        let range = SALES.under(&of(share)).from(&(of(share), SaleKey::ROLL_UP, first));
-        // One scan, however much there is: rows are folded meanwhile, and two scans could see one twice or never.
-        let rows = SALES.unread(&*self.store, &range, usize::MAX, Direction::Forward).await?;
-        let sums = tokio::task::spawn_blocking(move || Sums::of(first, rows, detail)).await;
-        sums.unwrap_or_else(|_| Err(StoreError::Away("the sales could not be added up".to_owned())))
+        let rows = SALES.under(&(of(share), SaleKey::ROW));
+        let all = SALES.under(&of(share)).from(&(of(share), SaleKey::ROLL_UP, first));
+        // Rows are in the order of their days.
+        let (mut folded, tail) = match SALES.first(&*self.store, &rows).await?.map(|(_, key)| day_of(&key).max(first)) {
+            Some(day) => {
+                let day = (of(share), SaleKey::ROLL_UP, day);
+                (all.clone().before(&day), Some(all.from(&day)))
+            }
+            // What comes from now on was not there.
+            None => (all.before(&(of(share), SaleKey::ROW)), None),
+        };
+        let mut sums = Sums::default();
+        while !folded.is_empty() {
+            let page = SALES.unread(&*self.store, &folded, PAGE, Direction::Forward).await?;
+            let Some(last) = page.last().filter(|_| page.len() == PAGE) else {
+                sums = sums.with(first, page, detail).await?;
+                break;
+            };
+            folded = folded.after(&SALES.key(last)?);
+            sums = sums.with(first, page, detail).await?;
+        }
+        let (Some(tail), mut most) = (tail, TAIL) else { return Ok(sums) };
+        loop {
+            let page = SALES.unread(&*self.store, &tail, most, Direction::Forward).await?;
+            if page.len() < most {
+                return sums.with(first, page, detail).await;
+            }
+            most *= 2;
+        }
     }
 }
 

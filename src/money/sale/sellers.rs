@@ -9,7 +9,7 @@ use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Key, SALES, Sale, Sales, day_of, of};
+use super::{Key, SALES, Sale, Sales, day_of, of, report::PAGE};
 use crate::{
     base::clock::Timestamp,
     replica::{Replica, SELLERS_KEPT},
@@ -62,8 +62,15 @@ impl Sales {
     /// Owners who may have sold something since the start of the day `first`.
     pub(super) async fn sellers(&self, first: u32) -> Result<BTreeSet<String>, StoreError> {
         if self.lists_all().await? {
-            let rows = SELLERS.unread(&*self.store, &SELLERS.all().from(&stretch(first)), usize::MAX, Direction::Forward).await?;
-            return rows.iter().map(|row| Ok(SELLERS.key(row)?.1.0)).collect();
+            let (mut sellers, mut rest) = (BTreeSet::new(), SELLERS.all().from(&stretch(first)));
+            loop {
+                let page = SELLERS.unread(&*self.store, &rest, PAGE, Direction::Forward).await?;
+                for row in &page {
+                    sellers.insert(SELLERS.key(row)?.1.0);
+                }
+                let Some(last) = page.last().filter(|_| page.len() == PAGE) else { return Ok(sellers) };
+                rest = rest.after(&SELLERS.key(last)?);
+            }
         }
         let (mut sellers, mut rest) = (BTreeSet::new(), SALES.all());
         while let Some(last) = SALES.unread(&*self.store, &rest, 1, Direction::Backward).await?.pop() {

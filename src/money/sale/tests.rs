@@ -1,3 +1,5 @@
+mod pages;
+
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;

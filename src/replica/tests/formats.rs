@@ -56,7 +56,7 @@ async fn nobody_writes_what_another_that_serves_does_not_read() {
     assert!(matches!(&refused, JoinError::Earlier { id, reads: 4, writes: 5 } if id == old.id()), "{refused}");
     // It has left the store as it was.
     starts(&of(&store, BEFORE)).await.unwrap();
-    old.task().take().unwrap().abort();
+    old.stop().await;
     clock.set(NOW.plus_millis(2 * LEASE_MS));
     starts(&of(&store, AFTER)).await.unwrap();
     // Nor does it serve again once it wakes, after others took it for gone.
@@ -97,7 +97,7 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
     assert!(!new.may_write(5).await.unwrap());
     // Nothing of it is there: the version before may come again.
     _ = starts(&of(&store, BEFORE)).await.unwrap();
-    old.task().take().unwrap().abort();
+    old.stop().await;
     clock.set(NOW.plus_millis(4 * LEASE_MS));
     new.renew().await.unwrap();
     assert!(!new.may_write(5).await.unwrap(), "it was away itself, as the old one may have been");

@@ -117,6 +117,10 @@ fn keys_are_where_they_always_were() {
     assert_eq!(stored(CATALOGUED, ()), "catalogued");
     assert_eq!(stored(VERSION_USES, (Ended(text("sha256:0a")), text("text"))), r"uses/sha256:0a\x00text");
     assert_eq!(stored(RETIRED_OF, (Ended(text("platform")), text("text"))), r"retired-slugs/platform\x00text");
+    assert_eq!(stored(DELETIONS, (at, endpoint.clone())), format!("deletions/{time}ep_{ULID}"));
+    assert_eq!(stored(DELETED, text("text")), "deleted/text");
+    assert_eq!(stored(ENDPOINTS_OWNED, Ended(text("platform"))), r"endpoints-owned/platform\x00");
+    assert_eq!(stored(SECRETS_ADDED, endpoint.clone()), format!("secrets-added/ep_{ULID}"));
     assert_eq!(stored(RECEIPTS, receipt.clone()), format!("rcpt_{ULID}"));
     let pack = r"\x00\x00\x00\x07";
     assert_eq!(stored(FREE_RECEIPTS, (0x0102, request.clone(), 7)), format!("{time}req_{ULID}{pack}"));

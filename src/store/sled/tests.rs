@@ -100,3 +100,29 @@ async fn tree_that_is_much_larger_than_its_rows_gives_way_to_another_while_it_ru
     assert_eq!(rows, (0..3).map(|n| (vec![n], vec![n; 60_000])).collect::<Vec<_>>());
     assert_eq!(store.sizes().renewal_fails, None);
 }
+
+/// A report of a long history held up every task of its thread, and all of the host's where others waited for it.
+#[tokio::test]
+async fn whoever_reads_many_rows_holds_up_no_task_of_the_runtime() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SledStore::open(folder.path(), SledConfig::default()).unwrap();
+    let writes = (0..1_000_u32).map(|n| Write::put(Space::Kv, n.to_be_bytes(), vec![1; 10])).collect();
+    store.apply(Batch::of(vec![], writes), Durability::Buffered).await.unwrap();
+    let moment = Arc::clone(&store.moment);
+    let (held, is_held) = oneshot::channel();
+    let (let_go, may_go) = std::sync::mpsc::channel::<()>();
+    let holds = std::thread::spawn(move || {
+        let _alone = moment.alone();
+        held.send(()).unwrap();
+        _ = may_go.recv_timeout(Duration::from_secs(60));
+    });
+    is_held.await.unwrap();
+    // This runtime has one thread: what waits on it for the lock waits for ever.
+    let (scanned, counted, ()) = tokio::join!(
+        store.scan(Space::Kv, KeyRange::all(), 1_000, Direction::Forward),
+        store.count(Space::Kv, KeyRange::all(), 1_000),
+        async { let_go.send(()).unwrap() },
+    );
+    assert_eq!((scanned.unwrap().len(), counted.unwrap()), (1_000, 1_000));
+    holds.join().unwrap();
+}

@@ -1,7 +1,19 @@
 //! A bucket that speaks S3: `s3s-fs` in this process, with its objects in a temporary folder.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
+use hyper::{
+    Request,
+    body::Incoming,
+    service::{Service, service_fn},
+};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
     server::conn::auto::Builder,
@@ -41,6 +53,8 @@ impl HostBuilder {
 pub struct S3 {
     root: TempDir,
     pub url: String,
+    /// Milliseconds that each request takes besides.
+    slow: Arc<AtomicU64>,
 }
 
 impl S3 {
@@ -52,14 +66,28 @@ impl S3 {
         let service = service.build();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
+        let slow = Arc::<AtomicU64>::default();
+        let takes = Arc::clone(&slow);
         tokio::spawn(async move {
             let http = Builder::new(TokioExecutor::new());
             while let Ok((socket, _)) = listener.accept().await {
-                let connection = http.serve_connection(TokioIo::new(socket), service.clone()).into_owned();
-                tokio::spawn(connection);
+                let (service, takes) = (service.clone(), Arc::clone(&takes));
+                let slowed = service_fn(move |request: Request<Incoming>| {
+                    let (answer, takes) = (Service::call(&service, request), takes.load(Ordering::Relaxed));
+                    async move {
+                        tokio::time::sleep(Duration::from_millis(takes)).await;
+                        answer.await
+                    }
+                });
+                tokio::spawn(http.serve_connection(TokioIo::new(socket), slowed).into_owned());
             }
         });
-        Self { root, url }
+        Self { root, url, slow }
+    }
+
+    /// Has each request take so long, and what it would take without.
+    pub fn takes(&self, time: Duration) {
+        self.slow.store(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
     /// The files of the objects of hosts.

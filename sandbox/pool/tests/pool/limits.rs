@@ -129,7 +129,7 @@ async fn check_tells_a_handler_that_loads_from_one_that_does_not() {
     let house = House::start(|_| {}).await;
     // On a busy machine half a second of processor time may take long.
     let limits = Limits { load_wall_ms: 10_000, ..Limits::default() };
-    let check = async |source: &str| house.pool.check("owner", &Tool::new("checked", source).bundle, limits, Tier::Jit).await;
+    let check = async |source: &str| house.pool.check("owner", &Tool::new("checked", source).bundle, limits, Tier::Jit, &|_| {}).await;
     check(COUNTER).await.unwrap();
     let Err(PoolError::Load(error)) = check("export default () => {\n  const = 1;\n};").await else { panic!("it does not parse") };
     assert_eq!(error.line, Some(2), "{error:?}");

@@ -1,0 +1,68 @@
+//! Hosts that share a store: limits that they keep together, and endpoints that one of them deletes.
+
+use super::*;
+
+/// Another host of the same store.
+async fn beside(
+    store: &Arc<FaultyStore<MemoryStore>>,
+    folder: &tempfile::TempDir,
+    meanwhile: impl Future<Output = ()> + Send + 'static,
+) -> Secrets {
+    let store: Arc<dyn Store> = crate::store::around::Meanwhile::before_commit(1, Arc::clone(store), meanwhile);
+    let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), crate::event::EventSettings::default()));
+    Secrets::open(store, Clock::default(), events, ring(folder), 1 << 20).await.unwrap()
+}
+
+#[tokio::test]
+async fn hosts_that_add_secrets_at_once_keep_to_the_limit_together() {
+    let host = Host::new().await;
+    let tool = Holder { names: 1, ..endpoint(builder()) };
+    let (first, of) = (open(&host.store, ring(&host.folder)).await, tool.clone());
+    let meanwhile = async move { _ = first.set(&of, name("FIRST"), VALUE, Visibility::Env).await.unwrap() };
+    let second = beside(&host.store, &host.folder, meanwhile).await;
+    let refused = second.set(&tool, name("SECOND"), VALUE, Visibility::Env).await.unwrap_err();
+    assert!(matches!(&refused, SecretError::Field { message, .. } if message == "the endpoint has 1 secrets, limit 1"), "{refused}");
+    let names: Vec<_> = host.secrets.list(&tool.id).await.unwrap().into_iter().map(|one| one.name.as_str().to_owned()).collect();
+    assert_eq!(names, ["FIRST"]);
+    // One that is removed makes room for another.
+    host.secrets.remove(&tool, &name("FIRST")).await.unwrap();
+    second.set(&tool, name("SECOND"), VALUE, Visibility::Env).await.unwrap();
+    second.set(&tool, name("SECOND"), "another", Visibility::Env).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_secret_that_is_set_while_its_endpoint_is_deleted_is_not_stored() {
+    let host = Host::new().await;
+    let tool = endpoint(builder());
+    let (store, id) = (Arc::clone(&host.store), tool.id.clone());
+    let closes = open(&host.store, ring(&host.folder)).await;
+    let meanwhile = async move {
+        let mut batch = Batch::new();
+        added::close(&mut batch, &id);
+        batch.commit(&*store, Durability::Durable).await.unwrap();
+        closes.forget(&id).await.unwrap();
+    };
+    let other = beside(&host.store, &host.folder, meanwhile).await;
+    let refused = other.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap_err();
+    assert!(matches!(refused, SecretError::Deleted(_)), "{refused}");
+    assert_eq!(host.secrets.list(&tool.id).await.unwrap(), []);
+    let mut batch = Batch::new();
+    added::release(&mut batch, &tool.id);
+    batch.commit(&*host.store, Durability::Durable).await.unwrap();
+    assert_eq!(ADDED.get(&*host.store, &tool.id).await.unwrap(), None);
+}
+
+/// The follower of other hosts stood still with it, and the host was fenced.
+#[tokio::test]
+async fn what_other_hosts_change_is_shown_while_a_change_of_this_one_takes_long() {
+    let host = Host::new().await;
+    let tool = endpoint(builder());
+    let slow = beside(&host.store, &host.folder, std::future::pending()).await;
+    let setting = slow.set(&tool, name("SLOW"), VALUE, Visibility::Env);
+    tokio::pin!(setting);
+    assert!(futures_util::FutureExt::now_or_never(setting.as_mut()).is_none());
+    host.secrets.set(&tool, name("KEY"), VALUE, Visibility::Env).await.unwrap();
+    slow.refresh(&tool.id).await.unwrap();
+    assert_eq!(value_of(&slow, &tool, "KEY").await.as_deref(), Some(VALUE));
+    slow.refresh_all(vec![tool.id.clone()]).await.unwrap();
+}

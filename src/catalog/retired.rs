@@ -1,0 +1,75 @@
+//! Slugs of deleted endpoints: who may take them again, and which endpoint had them last.
+
+use serde::{Deserialize, Serialize};
+use tollhouse_protocol::Tier;
+
+use super::{By, Catalog, PublishError};
+use crate::{
+    base::id::EndpointId,
+    store::{Batch, Ended, StoreError, Table, schema},
+    tool::{Endpoint, Owner, Slug},
+};
+
+/// Slug of a deleted endpoint → the share of who had it.
+pub(super) const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
+pub(super) const RETIRED_OF: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
+/// The endpoint that was deleted last under a slug.
+pub(super) const DELETED: Table<String, Deleted> = schema::DELETED.holding();
+crate::store::json_values!(Deleted);
+
+/// Slugs of deleted endpoints of one builder: each stays with them, or with the admin.
+pub(super) const MAX_RETIRED: usize = 1_000;
+
+/// The endpoint that was deleted last under a slug.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deleted {
+    /// Its id.
+    pub id: EndpointId,
+    /// Who had it.
+    pub owner: Owner,
+}
+
+impl Catalog {
+    /// The endpoint that was deleted under this slug within the last hour, where none has taken the slug since.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn deleted(&self, slug: &str) -> Result<Option<Deleted>, StoreError> {
+        DELETED.get(&*self.store, &slug.to_owned()).await
+    }
+
+    /// What takes `slug` from those who had it before, who must be the same owner. A new one is for who has not deleted too many.
+    pub(super) async fn free_slug(&self, slug: &Slug, owner: &Owner, by: By) -> Result<Batch, PublishError> {
+        let retired = RETIRED_SLUGS.get(&*self.store, &slug.to_string()).await?;
+        let anothers = retired.as_ref().is_some_and(|had| had != owner.share());
+        if self.all().get(slug.as_str()).is_some() || (anothers && by == By::Builder) {
+            return Err(PublishError::SlugTaken(slug.clone()));
+        }
+        let is_new = retired.is_none() && by == By::Builder;
+        if is_new && RETIRED_OF.count(&*self.store, &RETIRED_OF.under(&of(owner)), MAX_RETIRED).await? >= MAX_RETIRED {
+            return Err(PublishError::TooManyRetired(MAX_RETIRED));
+        }
+        let mut batch = Batch::new();
+        batch.delete(&RETIRED_SLUGS, &slug.to_string()).delete(&RETIRED_OF, &(of(owner), slug.to_string()));
+        batch.delete(&DELETED, &slug.to_string());
+        if let Some(had) = retired {
+            // An admin may give it to another.
+            batch.delete(&RETIRED_OF, &(Ended(had), slug.to_string()));
+        }
+        Ok(batch)
+    }
+}
+
+pub(super) fn of(owner: &Owner) -> Ended<String> {
+    Ended(owner.share().to_owned())
+}
+
+/// Who may have the slug of a deleted endpoint: its owner, unless an admin's decision would be undone by that.
+pub(super) fn slug_successor(endpoint: &Endpoint) -> &Owner {
+    let review = &endpoint.review;
+    let decided = review.taken_down.is_some() || review.hold.is_some() || review.refused;
+    let withheld = endpoint.withheld_capabilities.any() || !endpoint.withheld_hosts.is_empty();
+    let capped = !endpoint.limit_caps.is_empty() || endpoint.tier_cap != Tier::default();
+    if decided || withheld || capped { &Owner::Platform } else { &endpoint.owner }
+}

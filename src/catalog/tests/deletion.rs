@@ -1,0 +1,375 @@
+//! Deleting an endpoint: nothing waits for it, nothing is left of it, and nothing is written of it after, whatever is cut short.
+
+use std::{sync::atomic::AtomicBool, time::Duration};
+
+use tollhouse_pool::OpHost as _;
+use tollhouse_protocol::{Limits, LogLevel, LogLine, OpRequest, OpValue};
+
+use super::{follow::hears, *};
+use crate::{
+    base::id::{CallId, EndpointId},
+    capability::{
+        CallGrants, Ops,
+        secret::{Holder, SecretError, SecretName, Visibility},
+    },
+    catalog::{
+        deletion::{DELETIONS, MARKED_MS},
+        retired::DELETED,
+    },
+    store::{
+        Direction, KeyRange, Space, StoreError,
+        around::{Around, Meanwhile},
+        faulty::{Fault, FaultyStore},
+    },
+    tool::Capabilities,
+};
+
+/// What endpoints keep lies here.
+const KEPT: [Space; 6] = [Space::Kv, Space::KvUsage, Space::Files, Space::FilesUsage, Space::Logs, Space::Secrets];
+
+/// A store that hosts share, whose clock ends no mark: theirs do.
+fn shared() -> Arc<MemoryStore> {
+    Arc::new(MemoryStore::shared(Clock::fixed(Timestamp(1 << 50))))
+}
+
+/// A host of a store that has heard of all others.
+async fn host_in(folder: &tempfile::TempDir, store: Arc<dyn Store>) -> Arc<Catalog> {
+    catalog_in(folder, store, CatalogRoom::default(), Replica::new(Arc::new(MemoryStore::new()))).await
+}
+
+async fn host_of(store: Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (host_in(&folder, store).await, folder)
+}
+
+/// A tool that may keep everything.
+fn keeps(slug: &str) -> Draft {
+    let mut draft = draft(slug);
+    draft.capabilities = Capabilities { kv: true, files: true, logs: true, ..Capabilities::default() };
+    draft
+}
+
+/// What a call of an endpoint may ask that runs now.
+async fn call(catalog: &Catalog, slug: &str) -> Ops {
+    let live = catalog.find(slug).await.unwrap().unwrap();
+    let grants = CallGrants {
+        owner: live.endpoint.owner.clone(),
+        endpoint_id: live.endpoint.id.clone(),
+        call_id: CallId::generate(),
+        by_owner: false,
+        grant: Arc::clone(&live.grant),
+        secrets: vec![],
+        limits: Limits::default(),
+    };
+    Ops::new(grants, Arc::clone(&catalog.services))
+}
+
+fn set(key: &str, value: &str) -> OpRequest {
+    OpRequest::KvSet { key: key.to_owned(), value: value.to_owned().into(), ttl_ms: None }
+}
+
+fn write(path: &str) -> OpRequest {
+    OpRequest::FileWrite { path: path.to_owned(), content: "content".into() }
+}
+
+/// Has an endpoint keep something of everything; answers its id.
+async fn fill(catalog: &Catalog, slug: &str) -> EndpointId {
+    let live = catalog.find(slug).await.unwrap().unwrap();
+    let (call, holder) = (call(catalog, slug).await, Holder::from(&live.endpoint));
+    for n in 0..3 {
+        call.op(set(&format!("key-{n}"), "1")).await.unwrap();
+        call.op(write(&format!("file-{n}"))).await.unwrap();
+        call.log(LogLine { level: LogLevel::Info, message: "line".into(), fields: String::new() });
+        let name = format!("NAME_{n}").parse::<SecretName>().unwrap();
+        catalog.services.secrets().set(&holder, name, "value", Visibility::Env).await.unwrap();
+    }
+    catalog.services.logs().flush().await;
+    live.endpoint.id.clone()
+}
+
+/// Rows of what endpoints keep.
+async fn kept(store: &dyn Store) -> Vec<(Space, Vec<u8>)> {
+    let mut rows = vec![];
+    for space in KEPT {
+        let found = store.scan(space, KeyRange::all(), 1_000, Direction::Forward).await.unwrap();
+        rows.extend(found.into_iter().map(|(key, _)| (space, key)));
+    }
+    rows
+}
+
+/// As long after as a mark stays.
+fn in_an_hour(catalog: &Catalog) {
+    catalog.clock.set(catalog.clock.now().plus_millis(MARKED_MS + 1));
+}
+
+/// Does all that a job does of deletions, until nothing is left to do.
+async fn finished(catalog: &Catalog) {
+    catalog.finish_deletions().await.unwrap();
+    in_an_hour(catalog);
+    catalog.finish_deletions().await.unwrap();
+    catalog.sources.objects.collect().await.unwrap();
+    assert_eq!(DELETIONS.count(&*catalog.store, &DELETIONS.all(), 10).await.unwrap(), 0);
+    assert_eq!(DELETED.count(&*catalog.store, &DELETED.all(), 10).await.unwrap(), 0);
+}
+
+fn objects_in(folder: &tempfile::TempDir) -> usize {
+    let within = |path: std::path::PathBuf| std::fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path());
+    within(folder.path().join("objects")).flat_map(within).count()
+}
+
+#[tokio::test]
+async fn a_deleted_endpoint_leaves_nothing_behind() {
+    let (catalog, folder) = catalog().await;
+    catalog.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+    fill(&catalog, "tool").await;
+    assert_eq!(objects_in(&folder), 3);
+    let id = catalog.delete("tool", None, By::Builder).await.unwrap().endpoint.id.clone();
+    assert_eq!(objects_in(&folder), 0);
+    assert_eq!(catalog.deleted("tool").await.unwrap().map(|deleted| deleted.id), Some(id));
+    let closed = kept(&*catalog.store).await.into_iter().map(|(space, _)| space).collect::<Vec<_>>();
+    assert_eq!(closed, [Space::KvUsage, Space::FilesUsage], "they say that nothing more is kept");
+    finished(&catalog).await;
+    assert_eq!(kept(&*catalog.store).await, []);
+    assert_eq!(catalog.deleted("tool").await.unwrap(), None);
+}
+
+/// Whatever a crash, or the store, leaves of it.
+#[tokio::test]
+async fn a_deletion_that_is_cut_short_anywhere_is_finished_by_another_host() {
+    let mut cut = 0;
+    for fault in [Fault::Before, Fault::After, Fault::Lost] {
+        for after in 1.. {
+            let memory = shared();
+            let faulty = Arc::new(FaultyStore::beside(Arc::clone(&memory)));
+            let (one, folder) = host_of(Arc::clone(&faulty) as _).await;
+            one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+            fill(&one, "tool").await;
+            let before = faulty.commits();
+            // The store is gone from there on, and the host with it.
+            faulty.fail_nth(after, fault);
+            (after + 1..after + 100).for_each(|number| faulty.fail_nth(number, Fault::Before));
+            let deleted = one.delete("tool", None, By::Builder).await;
+            let whole = deleted.is_ok() && faulty.commits() - before < after;
+            drop(one);
+            let other = host_in(&folder, Arc::clone(&memory) as _).await;
+            if other.all().get("tool").is_some() {
+                assert!(deleted.is_err() && after == 1, "{fault:?} {after}: {deleted:?}");
+                assert_eq!(kept(&*memory).await.len(), 14, "it has all that it had");
+                other.delete("tool", None, By::Builder).await.unwrap();
+            }
+            // A request that comes again hears that it is done.
+            assert!(other.deleted("tool").await.unwrap().is_some(), "{fault:?} {after}");
+            finished(&other).await;
+            assert_eq!(kept(&*memory).await, [], "{fault:?} {after}");
+            assert_eq!(objects_in(&folder), 0, "{fault:?} {after}");
+            if whole {
+                break;
+            }
+            cut += 1;
+        }
+    }
+    assert!(cut >= 15, "it was cut short {cut} times");
+}
+
+#[tokio::test]
+async fn a_call_that_runs_at_another_host_keeps_nothing_of_a_deleted_endpoint() {
+    let store: Arc<dyn Store> = shared();
+    let (one, folder) = host_of(Arc::clone(&store)).await;
+    let other = host_in(&folder, Arc::clone(&store)).await;
+    let live = one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+    hears(&other).await;
+    fill(&other, "tool").await;
+    let (running, holder) = (call(&other, "tool").await, Holder::from(&live.endpoint));
+    one.delete("tool", None, By::Builder).await.unwrap();
+    // The other one has not heard of it: its calls have their grants still.
+    for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
+        let failure = running.op(request).await.unwrap_err();
+        assert!(failure.code == "not_granted" && failure.message.contains("was deleted"), "{failure:?}");
+    }
+    assert_eq!(running.op(OpRequest::KvGet { key: "key-0".to_owned() }).await.unwrap(), OpValue::None);
+    let secret = other.services.secrets().set(&holder, "NEW".parse::<SecretName>().unwrap(), "value", Visibility::Env).await;
+    assert!(matches!(secret, Err(SecretError::Deleted(_))), "{secret:?}");
+    running.log(LogLine { level: LogLevel::Info, message: "late".into(), fields: String::new() });
+    other.services.logs().flush().await;
+    hears(&other).await;
+    assert!(running.op(set("new", "1")).await.unwrap_err().message.contains("is not granted"), "its grant is gone");
+    finished(&other).await;
+    assert_eq!((kept(&*store).await, objects_in(&folder)), (vec![], 0));
+}
+
+/// The write has read how much is kept before the endpoint is deleted, and is committed after.
+#[tokio::test]
+async fn a_write_that_is_overtaken_by_the_deletion_is_not_stored() {
+    for request in [set("new", "1"), set("key-0", "2"), write("new"), write("file-0")] {
+        let memory = shared();
+        let (one, _folder) = host_of(Arc::clone(&memory) as _).await;
+        one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+        fill(&one, "tool").await;
+        let deleting = Arc::clone(&one);
+        let meanwhile = async move { _ = deleting.delete("tool", None, By::Builder).await.unwrap() };
+        // A file's object is promised by the commit before.
+        let number = if matches!(request, OpRequest::FileWrite { .. }) { 2 } else { 1 };
+        let (other, _other) = host_of(Meanwhile::before_commit(number, Arc::clone(&memory), meanwhile)).await;
+        let failure = call(&other, "tool").await.op(request).await.unwrap_err();
+        assert!(failure.message.contains("was deleted"), "{failure:?}");
+        finished(&one).await;
+        assert_eq!(kept(&*memory).await, []);
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_takes_the_slug_keeps_what_is_its_own() {
+    let memory = shared();
+    let faulty = Arc::new(FaultyStore::beside(Arc::clone(&memory)));
+    let (catalog, _folder) = host_of(Arc::clone(&faulty) as _).await;
+    let owner = builder();
+    catalog.create(keeps("tool"), owner.clone(), By::Admin).await.unwrap();
+    let old = fill(&catalog, "tool").await;
+    // Nothing of what it kept is removed at first.
+    (2..100).for_each(|number| faulty.fail_nth(number, Fault::Before));
+    catalog.delete("tool", None, By::Builder).await.unwrap();
+    faulty.heal();
+    let live = catalog.create(keeps("tool"), owner, By::Admin).await.unwrap();
+    assert_eq!(catalog.deleted("tool").await.unwrap(), None, "a request to delete is about the new one from now on");
+    let read = async |key: &str| call(&catalog, "tool").await.op(OpRequest::KvGet { key: key.to_owned() }).await.unwrap();
+    assert_eq!(read("key-0").await, OpValue::None, "it finds nothing of the one before");
+    let new = fill(&catalog, "tool").await;
+    assert!(new != old && new == live.endpoint.id);
+    let all = kept(&*memory).await.len();
+    catalog.finish_deletions().await.unwrap();
+    assert_eq!(kept(&*memory).await.len(), all - 12, "what the old one kept, but for two rows that say so");
+    finished(&catalog).await;
+    assert_eq!(kept(&*memory).await.len(), 14, "what the new one keeps");
+    assert_eq!(read("key-0").await, OpValue::Json("1".into()));
+    assert_eq!(catalog.services.secrets().list(&new).await.unwrap().len(), 3);
+    call(&catalog, "tool").await.op(set("more", "1")).await.unwrap();
+}
+
+/// A bucket that deletes nothing as long as it is stopped.
+struct Stopped(Everywhere, AtomicBool);
+
+#[async_trait::async_trait]
+impl objects::Bucket for Stopped {
+    async fn put(&self, name: &str, content: bytes::Bytes) -> std::io::Result<()> {
+        self.0.put(name, content).await
+    }
+
+    async fn get(&self, name: &str) -> std::io::Result<Option<bytes::Bytes>> {
+        self.0.get(name).await
+    }
+
+    async fn delete(&self, name: &str) -> std::io::Result<()> {
+        while self.1.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        self.0.delete(name).await
+    }
+
+    fn is_everywhere(&self) -> bool {
+        true
+    }
+}
+
+/// It waited for each object, under the lock that everything waits for which hears of other hosts.
+#[tokio::test]
+async fn nothing_waits_for_the_files_of_an_endpoint_that_is_deleted() {
+    let store: Arc<dyn Store> = shared();
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Arc::new(Stopped(Everywhere(bucket_in(&folder)), AtomicBool::new(false)));
+    let replica = Replica::new(Arc::new(MemoryStore::new()));
+    let one = catalog_on(Arc::clone(&bucket) as _, Arc::clone(&store), CatalogRoom::default(), replica).await;
+    let (other, _other) = catalog_of(Arc::clone(&store)).await;
+    one.create(keeps("tool"), builder(), By::Admin).await.unwrap();
+    fill(&one, "tool").await;
+    bucket.1.store(true, Ordering::SeqCst);
+    let deleting = tokio::spawn({
+        let one = Arc::clone(&one);
+        async move { one.delete("tool", None, By::Builder).await }
+    });
+    while one.all().get("tool").is_some() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    other.create(draft("of-another"), Owner::Platform, By::Admin).await.unwrap();
+    one.create(draft("here"), Owner::Platform, By::Admin).await.unwrap();
+    hears(&one).await;
+    assert!(one.all().get("of-another").is_some());
+    // It does not wait for the bucket either.
+    deleting.await.unwrap().unwrap();
+    assert_eq!(objects_in(&folder), 3);
+    bucket.1.store(false, Ordering::SeqCst);
+    finished(&one).await;
+    assert_eq!((objects_in(&folder), kept(&*store).await.len()), (0, 0));
+}
+
+/// A publish whose commit took long had its host fenced.
+#[tokio::test]
+async fn what_other_hosts_change_is_shown_while_a_commit_of_this_one_takes_long() {
+    let memory = shared();
+    let (other, _other) = catalog_of(Arc::clone(&memory) as _).await;
+    for slug in ["tool", "called"] {
+        other.create(draft(slug), Owner::Platform, By::Admin).await.unwrap();
+    }
+    let (one, _folder) = catalog_of(Meanwhile::before_commit(1, Arc::clone(&memory), std::future::pending())).await;
+    let mut update = Box::pin(one.update("tool", patch(json!({ "title": "Slow" })), None, By::Admin));
+    while one.changing.try_lock().is_ok() {
+        assert!((&mut update).now_or_never().is_none());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    other.update("called", patch(json!({ "status": "paused" })), None, By::Admin).await.unwrap();
+    other.update("tool", patch(json!({ "title": "Quick" })), None, By::Admin).await.unwrap();
+    other.set_policy(PolicyDraft::default(), None).await.unwrap();
+    hears(&one).await;
+    let found = one.find("called").await.unwrap().unwrap();
+    assert_eq!((found.endpoint.status, one.policy().revision), (tool::Status::Paused, 1));
+    assert_eq!(one.find("tool").await.unwrap().unwrap().endpoint.title, "Quick");
+}
+
+/// A store on which something happens right after a commit, before whoever made it hears of that.
+struct Overtaken {
+    inner: Arc<MemoryStore>,
+    then: Mutex<Option<futures_util::future::BoxFuture<'static, ()>>>,
+}
+
+#[async_trait::async_trait]
+impl Around for Overtaken {
+    fn inner(&self) -> &dyn Store {
+        &*self.inner
+    }
+
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        let done = self.inner.apply(batch, durability).await;
+        let then = self.then.lock().unwrap().take();
+        if let Some(then) = then {
+            then.await;
+        }
+        done
+    }
+}
+
+/// What another host has made of an endpoint is not hidden by what this one had made of it before.
+#[tokio::test]
+async fn a_change_that_is_overtaken_before_it_is_shown_does_not_hide_the_newer_one() {
+    let memory = shared();
+    let store = Arc::new(Overtaken { inner: Arc::clone(&memory), then: Mutex::default() });
+    let ((one, _folder), (other, _other)) = (catalog_of(Arc::clone(&store) as _).await, catalog_of(memory).await);
+    let overtake = |deletes: bool| {
+        let (one, other) = (Arc::clone(&one), Arc::clone(&other));
+        let then = async move {
+            hears(&other).await;
+            if deletes {
+                other.delete("tool", None, By::Admin).await.unwrap();
+            } else {
+                other.update("tool", patch(json!({ "title": "Theirs" })), None, By::Admin).await.unwrap();
+            }
+            hears(&one).await;
+        };
+        *store.then.lock().unwrap() = Some(Box::pin(then));
+    };
+    let shown = async || one.find("tool").await.unwrap().map(|live| live.endpoint.title.clone());
+    overtake(false);
+    one.create(draft("tool"), Owner::Platform, By::Admin).await.unwrap();
+    assert_eq!(shown().await.as_deref(), Some("Theirs"));
+    overtake(true);
+    one.update("tool", patch(json!({ "title": "Ours" })), None, By::Admin).await.unwrap();
+    assert_eq!(shown().await, None);
+}

@@ -1,0 +1,59 @@
+//! How many endpoints a builder may have, at hosts that have not heard of each other's.
+
+use super::{follow::hears, *};
+use crate::store::around::Meanwhile;
+
+/// Has a builder have this many endpoints at most.
+async fn at_most(catalog: &Catalog, most: u64) {
+    let policy: PolicyDraft = serde_json::from_value(json!({ "maxEndpointsPerBuilder": most })).unwrap();
+    catalog.set_policy(policy, None).await.unwrap();
+}
+
+#[tokio::test]
+async fn hosts_that_publish_for_a_builder_at_once_keep_to_the_limit_together() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::shared(Clock::default()));
+    let ((one, _folder), (other, _other)) = (catalog_of(Arc::clone(&store)).await, catalog_of(Arc::clone(&store)).await);
+    at_most(&one, 3).await;
+    hears(&other).await;
+    let (owner, stranger) = (builder(), builder());
+    for (catalog, slug) in [(&one, "tool-a"), (&other, "tool-b"), (&one, "tool-c")] {
+        catalog.create(draft(slug), owner.clone(), By::Builder).await.unwrap();
+    }
+    // Neither has heard of what the other has.
+    assert_eq!((one.all().owned(&owner), other.all().owned(&owner)), (2, 1));
+    for catalog in [&one, &other] {
+        assert!(matches!(catalog.create(draft("tool-d"), owner.clone(), By::Builder).await, Err(PublishError::TooMany(3))));
+    }
+    other.create(draft("of-another"), stranger, By::Builder).await.unwrap();
+    other.create(draft("of-an-admin"), owner.clone(), By::Admin).await.unwrap();
+    other.delete("of-an-admin", None, By::Admin).await.unwrap();
+    // One that is deleted makes room at both.
+    one.delete("tool-a", None, By::Builder).await.unwrap();
+    other.create(draft("tool-d"), owner.clone(), By::Builder).await.unwrap();
+    assert!(matches!(one.create(draft("tool-e"), owner.clone(), By::Builder).await, Err(PublishError::TooMany(3))));
+    // Once all is heard of, a row of long ago says nothing more.
+    for catalog in [&one, &other] {
+        hears(catalog).await;
+        catalog.clock.set(catalog.clock.now().plus_millis(120_000));
+    }
+    one.delete("tool-c", None, By::Builder).await.unwrap();
+    one.create(draft("tool-e"), owner, By::Builder).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_host_decides_again_where_another_was_faster() {
+    for (most, fits) in [(1, false), (2, true)] {
+        let memory = Arc::new(MemoryStore::shared(Clock::default()));
+        let (faster, _folder) = catalog_of(Arc::clone(&memory) as _).await;
+        at_most(&faster, most).await;
+        let (owner, of) = (builder(), faster.clone());
+        let owned = owner.clone();
+        let meanwhile = async move { _ = of.create(draft("first"), owned, By::Builder).await.unwrap() };
+        let (slower, _other) = catalog_of(Meanwhile::before_commit(1, Arc::clone(&memory), meanwhile)).await;
+        let created = slower.create(draft("second"), owner.clone(), By::Builder).await;
+        assert_eq!(created.is_ok(), fits, "{created:?}");
+        assert!(created.is_ok() || matches!(created, Err(PublishError::TooMany(1))), "{created:?}");
+        hears(&faster).await;
+        assert_eq!(faster.all().owned(&owner) as u64, most);
+    }
+}

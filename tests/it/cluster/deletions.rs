@@ -1,0 +1,118 @@
+//! Endpoints with many files that are deleted beside paid calls: nobody waits for them, and no host is fenced.
+
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use futures_util::future::join_all;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{ASKED, Cluster, TAKEN_UP_WITHIN, percentile};
+use crate::harness::{Host, Payer, eventually, js, rounds_asked, s3::S3};
+
+/// Files of an endpoint that is deleted, and how many such endpoints; the second where [`ASKED`] asks for the long form.
+const FILES: [usize; 2] = [150, 1_000];
+const DELETIONS: [usize; 2] = [2, 5];
+
+/// How long each request to the bucket takes.
+const SLOW: Duration = Duration::from_millis(50);
+
+/// How much longer a payment may take beside them, in the long form, on a machine that does nothing else.
+const DELAYED_AT_MOST: Duration = Duration::from_millis(200);
+
+/// Files that one call writes.
+const WRITES: usize = 50;
+
+/// Writes files.
+const FILL: &str = "export default async ({ input: { from, to } }, ctx) => {
+    for (let n = from; n < to; n++) await ctx.files.write(`file-${n}`, 'content');
+    return {};
+};";
+
+/// Publishes an endpoint, and has it write so many files.
+async fn filled(host: &Host, slug: &str, files: usize) {
+    let mut tool = js(slug, 0.0, FILL);
+    tool["capabilities"] = json!({ "files": true });
+    tool["limits"] = json!({ "files": files });
+    host.publish(&tool).await;
+    for from in (0..files).step_by(WRITES) {
+        host.call(slug, &json!({ "from": from, "to": (from + WRITES).min(files) })).await.is(200);
+    }
+}
+
+/// Pays for calls of a host, one after the other, as long as `goes_on`; answers how long each took.
+async fn pays(host: &Host, payer: &Payer, challenge: &Value, goes_on: &AtomicBool) -> Vec<Duration> {
+    let mut took = vec![];
+    while goes_on.load(Ordering::SeqCst) {
+        let payment = payer.pay(challenge);
+        let began = Instant::now();
+        host.call_paid("paid", &json!({}), &payment).await.is(200);
+        took.push(began.elapsed());
+    }
+    took
+}
+
+/// Asks a host whether it takes calls, as long as `goes_on`: it always does.
+async fn is_ready(host: &Host, goes_on: &AtomicBool) {
+    while goes_on.load(Ordering::SeqCst) {
+        host.get("/health/ready").await.is(200);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endpoints_with_many_files_are_deleted_and_no_host_is_fenced_or_payment_delayed() {
+    let long = usize::from(rounds_asked(ASKED).is_some());
+    let (files, deletions) = (FILES[long], DELETIONS[long]);
+    let s3 = S3::start().await;
+    let cluster = Cluster::of(Host::builder().with_objects_in(&s3), 2).await;
+    let [first, second] = &cluster.hosts[..] else { panic!("two hosts") };
+    first.publish(&js("paid", 0.001, "export default () => ({});")).await;
+    for n in 0..deletions {
+        filled(first, &format!("full-{n}"), files).await;
+    }
+    assert_eq!(s3.objects().len(), files * deletions);
+    let payers = join_all((0..2).map(|_| Payer::funded(first, 10.0))).await;
+    let challenge = first.challenge("paid").await;
+    let goes_on = AtomicBool::new(true);
+    let alone = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        goes_on.store(false, Ordering::SeqCst);
+    };
+    let paying = async || tokio::join!(pays(first, &payers[0], &challenge, &goes_on), pays(second, &payers[1], &challenge, &goes_on));
+    let ((), before) = tokio::join!(alone, paying());
+    s3.takes(SLOW);
+    goes_on.store(true, Ordering::SeqCst);
+    let deleting = async {
+        let mut took = vec![];
+        for n in 0..deletions {
+            let began = Instant::now();
+            let deleted = second.manage(Method::DELETE, &format!("/ai/endpoints/full-{n}"), &Value::Null).await.is(200).json();
+            took.push(began.elapsed());
+            // The answer may have been lost: whoever asks again, at any host, hears the same.
+            assert_eq!(first.manage(Method::DELETE, &format!("/ai/endpoints/full-{n}"), &Value::Null).await.is(200).json(), deleted);
+        }
+        eventually("all objects are gone", TAKEN_UP_WITHIN, async || s3.objects().is_empty().then_some(())).await;
+        goes_on.store(false, Ordering::SeqCst);
+        took
+    };
+    let (deleted, beside, ..) = tokio::join!(deleting, paying(), is_ready(first, &goes_on), is_ready(second, &goes_on));
+    let most = |took: &(Vec<Duration>, Vec<Duration>), of| percentile(took.0.iter().chain(&took.1).copied(), of);
+    let (alone, delayed) = (most(&before, 100), most(&beside, 100));
+    println!(
+        "{deletions} endpoints with {files} files, {} ms per request: deleted in {:?} at most; {} payments took {:?} (p50), {delayed:?} (most) \
+         beside them, and {:?}, {alone:?} without",
+        SLOW.as_millis(),
+        deleted.iter().max().unwrap(),
+        beside.0.len() + beside.1.len(),
+        most(&beside, 50),
+        most(&before, 50),
+    );
+    assert!(beside.0.len() > 1 && beside.1.len() > 1, "both hosts took payments");
+    if long == 1 {
+        assert!(delayed <= alone + DELAYED_AT_MOST, "a payment took {delayed:?}, and {alone:?} without");
+    }
+    cluster.none_is_open(TAKEN_UP_WITHIN).await;
+}

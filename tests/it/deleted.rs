@@ -1,0 +1,76 @@
+//! The host is killed at random moments while a tool is deleted: once it is started again nothing of that is left, and whoever asks again
+//! hears that it is gone.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    crash::ASKED,
+    harness::{Host, eventually, js, random, rounds_asked, s3::S3, tollhouse},
+};
+
+/// How many kills fall into deletions, where [`ASKED`] does not say.
+const ROUNDS: usize = 4;
+/// Longest time from a deletion to the kill.
+const LONGEST_MS: u64 = 300;
+/// How long each request to the bucket takes.
+const SLOW: Duration = Duration::from_millis(50);
+/// A host looks every ten seconds what is left of deletions.
+const FINISHED_WITHIN: Duration = Duration::from_secs(60);
+
+const KEEPS: &str = "export default async (req, ctx) => {
+    for (let n = 0; n < 30; n++) {
+        await ctx.kv.set(`key ${n}`, n);
+        await ctx.files.write(`file-${n}`, 'content');
+    }
+    return {};
+};";
+
+/// Rows of a kind that the store holds.
+async fn rows(host: &Host, kind: &str) -> u64 {
+    let told = host.get("/metrics").await.is(200);
+    let text = String::from_utf8(told.body.to_vec()).unwrap();
+    let name = format!("tollhouse_store_rows{{kind=\"{kind}\"}} ");
+    let line = text.lines().find_map(|line| line.strip_prefix(&name)).unwrap_or_else(|| panic!("no {name}"));
+    line.parse::<f64>().unwrap() as u64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tool_whose_deletion_is_cut_off_by_a_kill_leaves_nothing_behind() {
+    let mut random = random();
+    let s3 = S3::start().await;
+    let mut host = Host::builder().with_objects_in(&s3).start().await;
+    let mut tool = js("keeps", 0.0, KEEPS);
+    tool["capabilities"] = json!({ "kv": true, "files": true });
+    for round in 1..=rounds_asked(ASKED).unwrap_or(ROUNDS) {
+        s3.takes(Duration::ZERO);
+        host.publish(&tool).await;
+        host.manage(Method::POST, "/ai/endpoints/keeps/secrets", &json!({ "name": "KEY", "value": "four" })).await.is(200);
+        host.call("keeps", &json!({})).await.is(200);
+        s3.takes(SLOW);
+        let request = host.request(Method::DELETE, "/ai/endpoints/keeps").header("x-admin-token", &host.admin);
+        let deleting = tokio::spawn(Host::try_send(request));
+        tokio::time::sleep(Duration::from_millis(random.u64(..LONGEST_MS))).await;
+        host.kill9();
+        let answered = deleting.await.unwrap().is_ok();
+        host.restart().await;
+        let is_there = host.get("/ai/endpoints/keeps").await.status == 200;
+        assert!(!(answered && is_there), "what was answered holds");
+        println!("round {round}: answered {answered}, is there {is_there}, {} objects", s3.objects().len());
+        let again = host.manage(Method::DELETE, "/ai/endpoints/keeps", &Value::Null).await.is(200).json();
+        assert_eq!((&again["deleted"], &again["slug"]), (&json!(true), &json!("keeps")));
+        // What says that nothing more is kept of a deleted endpoint stays for an hour.
+        let marks = round as u64;
+        eventually("nothing of it is left", FINISHED_WITHIN, async || {
+            let left = (rows(&host, "kv").await, rows(&host, "files").await, rows(&host, "secrets").await, s3.objects().len());
+            (left == (marks, marks, 0, 0)).then_some(())
+        })
+        .await;
+    }
+    host.kill9();
+    let checked = tollhouse().args(["store", "check", "--data"]).arg(host.folder().join("data")).output().unwrap();
+    // It is asked without the bucket, of which there is nothing to read.
+    assert!(checked.status.success(), "{checked:?}");
+}
