@@ -17,5 +17,6 @@ mod json;
 mod key;
 mod profiles;
 mod recorded;
+mod shown;
 mod since;
 mod terminal;
