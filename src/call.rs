@@ -177,7 +177,7 @@ impl Calls {
     /// [`CallError::UnknownEndpoint`], [`CallError::Paused`], [`CallError::OwnerSuspended`], [`CallError::UnderReview`],
     /// [`CallError::TakenDown`]; and [`CallError::Store`], where it is not ready and its record cannot be read.
     pub async fn find(&self, slug: &str, by: impl FnOnce(&Owner) -> CalledBy + Send) -> Result<(Arc<Live>, CalledBy), CallError> {
-        let live = self.catalog.find(slug).await.map_err(CallError::Store)?.ok_or_else(|| CallError::UnknownEndpoint(slug.to_owned()))?;
+        let live = self.catalog.find(slug).await.map_err(CallError::Store)?.ok_or_else(|| CallError::unknown_endpoint(slug))?;
         let by = by(&live.endpoint.owner);
         match live.endpoint.availability() {
             Availability::Active => Ok((live, by)),

@@ -362,6 +362,8 @@ impl Catalog {
         let slug = &live.endpoint.slug;
         self.told.remove(slug.as_str());
         self.let_rest(&self.ready.put(slug, Arc::clone(live)));
+        // A list that was made between the two has it as it was.
+        self.changed();
     }
 
     /// Whether an endpoint can be paid as its owner wants it: in what the host takes.

@@ -204,6 +204,9 @@ impl Command {
     async fn ask(self, global: &Global) -> Result {
         let session = match &self {
             Self::Call(_) => dev::session(global).transpose().unwrap_or_else(|| Session::open(global))?,
+            // Of an endpoint that is named there may be more on another host.
+            Self::Logs(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
+            Self::Calls(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
             _ => Session::open(global)?,
         };
         match self {

@@ -33,7 +33,7 @@ pub use self::{
     host::HostFlags,
     http::{BodySettings, ConnectionSettings, HttpFlags, HttpSettings, IntakeSettings},
     kept::{KeptFlags, KeptSettings},
-    mcp::{McpFlags, McpSettings},
+    mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
     sandbox::{SandboxFlags, SandboxSettings},
     secret::{Hidden, SecretFlags, SecretSettings},

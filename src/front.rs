@@ -33,6 +33,7 @@ pub(crate) use self::{
     frame::worded,
     params::{PathParams, QueryParams},
     payment::{bearer, bought, credit, offered, quote, settlement},
+    quota::{Full, Quota, Share},
     via::{ByPage, via},
 };
 pub use self::{

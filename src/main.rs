@@ -197,6 +197,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         listener.map_err(|error| format!("cannot listen on `{}`, name another address in `TOLLHOUSE_LISTEN`: {error}", settings.listen))?;
     let address = listener.local_addr()?;
     let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    let public_url = base_url.trim_end_matches('/').to_owned();
     let mut starting = pin!(App::start(&settings, base_url));
     let (app, told_to_end) = tokio::select! {
         app = &mut starting => (app?, false),
@@ -207,7 +208,12 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         }
     };
     let mut stdout = std::io::stdout();
-    writeln!(stdout, "listening on http://{address}")?;
+    let token = match settings.account.admin_token {
+        Some(_) => "as it was set".to_owned(),
+        None => format!("in {}", settings.data.join("admin-token").display()),
+    };
+    // In one piece: who starts hosts reads the first line, and may read no other.
+    writeln!(stdout, "listening on http://{address}\ndashboard at {public_url}/dashboard\nadmin token: {token}")?;
     stdout.flush()?;
     let drained = async {
         if !told_to_end {

@@ -12,6 +12,7 @@ mod review;
 mod runs;
 mod schema;
 mod slug;
+pub mod texts;
 mod unreadable;
 mod version;
 

@@ -22,17 +22,18 @@ use crate::{
         id::BuilderId,
     },
     store::{Batch, Change, Direction, Durability, Row, Store, StoreError, Table, schema, update},
+    tool::texts,
 };
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
 crate::store::json_values!(Builder);
 
 /// Longest name, in characters.
-const MAX_NAME: usize = 120;
+const MAX_NAME: usize = texts::MAX_BUILDER_NAME;
 /// Longest contact, in characters.
-const MAX_CONTACT: usize = 254;
+const MAX_CONTACT: usize = texts::MAX_BUILDER_CONTACT;
 /// Longest reason of an admin's, in characters.
-const MAX_REASON: usize = 1_000;
+const MAX_REASON: usize = texts::MAX_DECISION_REASON;
 /// Builders read from the store at once.
 const PAGE: usize = 500;
 

@@ -152,7 +152,8 @@ mod tests {
         let (penalties, now) = (penalties(2), Instant::now());
         (0..3).for_each(|_| penalties.count(0, now));
         (1..MAX_KEYS as u32 + 100).for_each(|key| penalties.count(key, now));
-        assert_eq!(penalties.uses().len(), MAX_KEYS);
+        let kept = penalties.uses().len();
+        assert!((MAX_KEYS * 3 / 4..=MAX_KEYS).contains(&kept), "{kept}");
         assert!(penalties.wait(&0, now).is_some());
     }
 }

@@ -17,7 +17,10 @@ const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Requests per second of each key (GCRA).
+/// Keys that are remembered. Beyond that, those that have used least are forgotten.
+const MAX_KEYS: usize = 65_536;
+
+/// Requests per second of each key (GCRA). Keys are of bounded size: what a stranger names is shortened or refused before it is one.
 #[derive(Debug)]
 pub struct Rate<K> {
     per_second: NonZeroU32,
@@ -62,6 +65,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
         match behind.checked_sub(self.whole).filter(|wait| !wait.is_zero()) {
             Some(wait) => Err(wait),
             None => {
+                uses.make_room(key, MAX_KEYS, now);
                 uses.use_here(key, some.get().into(), now, behind, self.whole / 10);
                 Ok(())
             }
@@ -87,6 +91,7 @@ impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static
         if let Some(key) = named(name) {
             let (now, mut uses) = (now(), self.uses());
             let behind = uses.behind(&key, now) + time_of(used, self.per_second);
+            uses.make_room(&key, MAX_KEYS, now);
             uses.use_elsewhere(key, now, behind);
         }
     }
@@ -185,6 +190,16 @@ mod tests {
         assert_eq!(many.admit(&1, some(u32::MAX), begun), Ok(()));
         assert!(many.admit(&1, some(u32::MAX), begun + Duration::from_millis(999)).is_err());
         assert_eq!(many.admit(&1, some(u32::MAX), begun + Duration::from_secs(1)), Ok(()));
+    }
+
+    #[test]
+    fn keys_are_bounded_and_who_has_used_most_stays() {
+        let rate: Rate<u32> = Rate::with_burst(NonZeroU32::new(10).unwrap(), NonZeroU32::new(20).unwrap());
+        let now = Instant::now();
+        assert_eq!(rate.admit(&0, some(20), now), Ok(()));
+        (1..MAX_KEYS as u32 * 2).for_each(|key| assert_eq!(rate.admit(&key, some(1), now), Ok(())));
+        assert!(rate.uses().len() <= MAX_KEYS, "{}", rate.uses().len());
+        assert!(rate.admit(&0, some(1), now).is_err());
     }
 
     #[test]

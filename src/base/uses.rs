@@ -92,17 +92,26 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         told.collect()
     }
 
-    /// Makes room for a key among `most`: whoever is least behind is forgotten.
+    /// Makes room for a key among `most`: the eighth that is least behind is forgotten at once, so that a full map costs each new key
+    /// little.
     pub(super) fn make_room(&mut self, key: &K, most: usize, now: Instant) {
         if self.keys.len() < most || self.keys.contains_key(key) {
             return;
         }
         self.forget_quiet(now);
-        if self.keys.len() >= most
-            && let Some(least) = self.keys.iter().min_by_key(|(_, used)| used.whole_at).map(|(key, _)| key.clone())
-        {
-            self.keys.remove(&least);
+        if self.keys.len() < most {
+            return;
         }
+        let mut times: Vec<_> = self.keys.values().map(|used| used.whole_at).collect();
+        let eighth = times.len() / 8;
+        let (_, last, _) = times.select_nth_unstable(eighth);
+        // Of those that are as far behind as the last of the eighth, only so many as it takes.
+        let (last, mut spare) = (*last, eighth + 1);
+        self.keys.retain(|_, used| {
+            let goes = used.whole_at <= last && spare > 0;
+            spare -= usize::from(goes);
+            !goes
+        });
     }
 
     /// Forgets what the key has used.

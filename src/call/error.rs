@@ -108,7 +108,17 @@ pub enum CallError {
     Internal,
 }
 
+/// As much of a name that nothing has as is told, in bytes.
+const MAX_UNKNOWN: usize = Slug::MAX_BYTES;
+
 impl CallError {
+    /// No endpoint is called `slug`, of which a long text is told the start.
+    #[must_use]
+    pub fn unknown_endpoint(slug: &str) -> Self {
+        let end = slug.floor_char_boundary(MAX_UNKNOWN);
+        Self::UnknownEndpoint(if end < slug.len() { format!("{}…", &slug[..end]) } else { slug.to_owned() })
+    }
+
     /// Whether the handler ran and did something wrong.
     #[must_use]
     pub fn is_the_tools(&self) -> bool {

@@ -21,7 +21,7 @@ pub(super) const MAX_TAGS: usize = 16;
 /// Longest tag, in characters.
 pub(super) const MAX_TAG: usize = 32;
 /// Longest note, in characters.
-const MAX_NOTE: usize = 200;
+const MAX_NOTE: usize = tool::texts::MAX_VERSION_NOTE;
 /// Slugs that would stand where `/ai/endpoints/…` has paths of its own.
 const PATHS: &[&str] = &["check", "create"];
 /// Most allowed hosts.

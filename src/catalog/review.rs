@@ -17,11 +17,11 @@ use crate::{
     base::clock::Timestamp,
     event::Kind,
     store::{Batch, StoreError},
-    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome},
+    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome, texts},
 };
 
 /// Longest reason, in characters.
-const MAX_REASON: usize = 1_000;
+const MAX_REASON: usize = texts::MAX_DECISION_REASON;
 
 /// The body of `POST /ai/admin/reviews/{slug}`.
 #[derive(Debug, Clone, Deserialize)]

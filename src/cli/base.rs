@@ -6,6 +6,7 @@ pub(crate) mod changed;
 pub(crate) mod clean;
 pub(crate) mod client;
 pub(crate) mod credentials;
+pub(crate) mod dotenv;
 pub(crate) mod environment;
 pub(crate) mod error;
 pub(crate) mod folder;

@@ -19,6 +19,7 @@ use self::send::Sending;
 use super::{
     base::{
         error::{Error, Exit, Result},
+        global::Role,
         places, prompt,
         session::Session,
     },
@@ -48,8 +49,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Arguments of `call`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Endpoint of the host, or the address of anything that is sold by x402
-    #[arg(required_unless_present = "resume")]
+    /// Endpoint of the host, or the address of anything that is sold by x402 [default: the endpoint of the folder]
     target: Option<String>,
     /// Input, as JSON: itself, a file's, or standard input's [default: `{}`; an address is asked with GET without one]
     #[arg(id = "input", long = "json", value_name = "V|@FILE|-")]
@@ -87,18 +87,31 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let folder = places::state()?.join("payments");
     let (records, book) = (Records::at(&folder), Book::at(&folder));
     let began = Instant::now();
-    let Some(target) = &args.target else {
-        let id = args.resume.as_ref().ok_or_else(|| Error::usage("name an endpoint, or an address"))?;
+    if let Some(id) = &args.resume {
         let record = records.find(id)?;
         let (request, host) = record.sent.request()?;
         let sending = Sending { session, seller: Seller::new(request)?, host, record, was_sent: true, book, include: args.include, began };
         return sending.send().await;
+    }
+    // As everyone else a caller pays: nobody calls by what they manage.
+    if let Some(role) = session.client.chosen().filter(|role| *role != Role::Credit) {
+        let error = Error::usage(format!(
+            "`--as` names the {}, which no call is made with: a call is paid for with your key, or by credit",
+            role.what()
+        ));
+        return Err(error.hint("leave `--as` out, or pay with --credit"));
+    }
+    let by_credit = args.credit || session.client.chosen() == Some(Role::Credit);
+    let target = match &args.target {
+        Some(target) => target.clone(),
+        None => session.slug(None)?.to_string(),
     };
+    let target = &target;
     let means = Means::of(session.spends_as(), &session.profile, args.max_usd)?;
     let aim = Aim::at(session, target, args.input.as_deref().map(input::read).transpose()?, args.stream)?;
     let request = Request { method: aim.method.clone(), url: aim.url.clone(), body: aim.body.clone(), stream: aim.stream };
     let call = Call { session, args: &args, means, aim, seller: Seller::new(request)?, records, book, began };
-    if args.credit { call.by_credit().await } else { call.ask().await }
+    if by_credit { call.by_credit().await } else { call.ask().await }
 }
 
 /// A call before it is paid for.

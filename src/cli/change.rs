@@ -140,6 +140,12 @@ pub(crate) async fn rollback(session: &Session, args: BackArgs) -> Result {
         Some(said) => whole(&read.record, &said),
         None => before(&read.record).ok_or_else(|| Error::refused(format!("{} keeps no version before {}", read.slug, short(running))))?,
     };
+    if to == running {
+        let answer = json!({ "ok": true, "changed": false, "endpoint": read.record });
+        return session.out.tell(&answer, |_| {
+            format!("{} runs {} already, at revision {}; nothing was changed\n", read.slug, short(&to), read.revision.unwrap_or_default())
+        });
+    }
     let answer = read.change(session, Method::PATCH, Some(&json!({ "version": to }))).await?;
     session.out.tell(&answer.body, |answer| {
         format!(

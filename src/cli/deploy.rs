@@ -44,7 +44,7 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-const ATTEST: &str = "publish, and attest: yours to publish, no secrets, no private data, nothing illegal?";
+const ATTEST: &str = "publish, and attest that it is yours to publish and has no secrets, no private data and nothing illegal?";
 
 /// All that a plan is made of.
 pub(crate) struct Compared {
@@ -170,7 +170,14 @@ async fn show(session: &Session, compared: &Compared, role: Option<Role>) -> Res
     let fee = manifest.and_then(|manifest| manifest.body["builders"]["feeBps"].as_u64());
     let mut facts = vec![];
     facts.extend(session.name.as_ref().map(|name| format!("profile {name}")));
-    facts.extend(compared.there.as_ref().map(|there| text(&there.record, "owner").to_owned()));
+    let owner = |there: &There| match role {
+        Some(Role::Builder) => "yours".to_owned(),
+        Some(_) | None => {
+            let name = text(&there.record, "builder.name");
+            if name.is_empty() { text(&there.record, "owner").to_owned() } else { name.to_owned() }
+        }
+    };
+    facts.extend(compared.there.as_ref().map(owner));
     facts.push(compared.there.as_ref().map_or_else(|| "new".to_owned(), |there| format!("revision {}", there.revision)));
     let slug = &compared.upload.tool.slug;
     let mut shown = format!(
@@ -234,7 +241,8 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
     } else {
         let waits = if waiting.is_empty() { String::new() } else { format!("   waiting for an admin: {}", line(&waiting)) };
         let version = short(text(&there.record, "version"));
-        session.out.text(&format!("published {version}, revision {}, in {took} ms{waits}\n", there.revision))
+        let url = line(text(&there.record, "url"));
+        session.out.text(&format!("published {version}, revision {}, in {took} ms{waits}\n{url}\n", there.revision))
     };
     let is_published = format!("revision {} is published all the same, and this folder does not know it", there.revision);
     let again = format!("once it can be written: tollhouse deploy --onto {}", there.revision);

@@ -25,7 +25,10 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Mutex, mpsc},
 };
-use tollhouse::{capability::secret, tool::MicroUsd};
+use tollhouse::{
+    capability::secret,
+    tool::{MicroUsd, Slug},
+};
 
 use self::{
     bench::Bench,
@@ -40,10 +43,11 @@ use super::{
         client::{Client, Who},
         credentials::Credentials,
         error::{Error, Result},
-        folder::Folder,
+        folder::{Folder, State},
         follow::nobody_reads,
         global::Global,
         out::Out,
+        places,
         profile::Profile,
         session::Session,
     },
@@ -131,14 +135,41 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
 ///
 /// What keeps a session from being opened.
 pub(super) fn session(global: &Global) -> Result<Option<Session>> {
+    served(global, |_| Ok(Credentials::default()))
+}
+
+/// The same for who reads what a folder's host has written: with the token that this host has made for itself, and nobody else takes.
+///
+/// # Errors
+///
+/// What keeps a session from being opened.
+pub(super) fn owners_session(global: &Global) -> Result<Option<Session>> {
+    served(global, |folder| {
+        let token = places::read_private(&folder.join(".tollhouse/dev/admin-token"))?;
+        Ok(token.map(|token| Credentials::admin(token.trim().to_owned().into())).unwrap_or_default())
+    })
+}
+
+fn served(global: &Global, credentials: impl FnOnce(&Path) -> Result<Credentials>) -> Result<Option<Session>> {
     // What is said counts.
     if global.url.is_some() || global.profile.is_some() {
         return Ok(None);
     }
-    let Some((folder, url)) = place::here() else { return Ok(None) };
-    let client = Client::new(url.clone(), Credentials::default(), global.role, global.plain_http)?;
-    let profile = Profile { key_file: Some(key_file(&folder)), ..Profile::of(url) };
-    Ok(Some(Session { out: Out::new(global.json), client, name: None, is_kept: false, profile, folder: Folder::here()? }))
+    let Some((path, url)) = place::here() else { return Ok(None) };
+    let client = Client::new(url.clone(), credentials(&path)?, global.role, global.plain_http)?;
+    let profile = Profile { key_file: Some(key_file(&path)), ..Profile::of(url.clone()) };
+    // Its endpoint is the one of `tool.json`, wherever the folder was published before.
+    let folder = match slug_in(&path) {
+        Some(slug) => Some(Folder { path, state: State { slug, host: url, revision: 0 } }),
+        None => Folder::here()?,
+    };
+    Ok(Some(Session { out: Out::new(global.json), client, name: None, is_kept: false, profile, folder }))
+}
+
+/// The slug that a folder gives its tool.
+fn slug_in(folder: &Path) -> Option<Slug> {
+    let text = places::read(&folder.join("tool.json")).ok()??;
+    serde_json::from_str::<serde_json::Value>(&text).ok()?["slug"].as_str()?.parse().ok()
 }
 
 fn key_file(folder: &Path) -> PathBuf {

@@ -188,7 +188,8 @@ pub(crate) async fn metrics(session: &Session, args: MetricsArgs) -> Result {
         return session.out.document(&answer);
     }
     let mut table = Table::new(&["from", ">calls", ">failed", ">paid", ">gross", ">p50 ms", ">p95 ms"]);
-    for one in list(&answer, if args.public { "days" } else { "buckets" }) {
+    let all: Vec<_> = list(&answer, if args.public { "days" } else { "buckets" }).collect();
+    for one in with_calls(&all) {
         let failed: u64 = one["failed"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
         let failed = if args.public { String::new() } else { failed.to_string() };
         table.row([
@@ -202,6 +203,15 @@ pub(crate) async fn metrics(session: &Session, args: MetricsArgs) -> Result {
         ]);
     }
     session.out.table(&table, "there were no calls")
+}
+
+/// The buckets from the first to the last one that has calls.
+fn with_calls<'b, 'v>(buckets: &'b [&'v Value]) -> &'b [&'v Value] {
+    let has_calls = |bucket: &&Value| bucket["calls"].as_u64().is_some_and(|calls| calls > 0);
+    match (buckets.iter().position(has_calls), buckets.iter().rposition(has_calls)) {
+        (Some(first), Some(last)) => &buckets[first..=last],
+        _ => &[],
+    }
 }
 
 pub(crate) async fn receipt(session: &Session, args: IdArgs) -> Result {
@@ -257,8 +267,24 @@ pub(crate) async fn refund(session: &Session, args: RefundArgs) -> Result {
     let lost = |error: Error| {
         if error.exit == Exit::Away { error.hint("ask again with the same --once, or look: tollhouse receipt") } else { error }
     };
-    let answer = asking.send().await.map_err(lost)?.body;
+    let flags = [("amountUsd", "amount"), ("reason", "reason"), ("transaction", "transaction")];
+    let answer = asking.send().await.map_err(|error| lost(error).flags(&flags))?.body;
     session
         .out
         .tell(&answer, |answer| format!("gave back {}; {} of it in all\n", usd(&answer["refund"], "amountUsd"), usd(answer, "refundedUsd")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_begin_and_end_with_calls() {
+        let buckets: Vec<_> = [0, 0, 2, 0, 1, 0].map(|calls| json!({ "calls": calls })).into();
+        let shown = |buckets: &[Value]| {
+            with_calls(&buckets.iter().collect::<Vec<_>>()).iter().map(|one| one["calls"].as_u64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&buckets), [2, 0, 1]);
+        assert!(shown(&buckets[..2]).is_empty() && shown(&[]).is_empty());
+    }
 }

@@ -17,7 +17,7 @@ use super::{
 /// Arguments of `init`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Name of the tool, and of the folder that is made [default: this folder, by its name]
+    /// Name of the tool, and of the folder that is made [default: that of `--from`, else this folder, by its name]
     name: Option<Slug>,
     /// JavaScript in place of TypeScript
     #[arg(long)]
@@ -33,7 +33,8 @@ pub(crate) struct TypesArgs {}
 
 pub(crate) fn run(out: Out, args: Args) -> Result {
     let here = env::current_dir()?;
-    let (folder, slug) = match args.name {
+    let copied = args.from.as_deref().and_then(|from| from.parse().ok());
+    let (folder, slug) = match args.name.or(copied) {
         Some(slug) => (PathBuf::from(slug.as_str()), slug),
         None => {
             let name = here.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();

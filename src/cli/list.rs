@@ -8,7 +8,7 @@ use super::base::{
     pages::{self, Paging},
     session::Session,
     table::Table,
-    words::{any, moment, price, text},
+    words::{any, call_price, moment, text},
 };
 
 /// Arguments of `list`.
@@ -98,7 +98,7 @@ fn owned(session: &Session, page: &Value) -> Result {
     let mut table = Table::new(&["slug", "state", ">price", ">rev", "changed", "title"]);
     for one in super::base::words::list(page, "endpoints") {
         let changed = moment(one, "updatedAt");
-        table.row([text(one, "slug"), text(one, "state"), &price(one, "priceUsd"), &any(one, "revision"), &changed, text(one, "title")]);
+        table.row([text(one, "slug"), text(one, "state"), &call_price(one), &any(one, "revision"), &changed, text(one, "title")]);
     }
     session.out.table(&table, "there is no endpoint yet: tollhouse init, and tollhouse deploy")?;
     pages::rest(session.out, page);
@@ -112,7 +112,7 @@ fn offered(session: &Session, page: &Value) -> Result {
     let mut table = Table::new(&["slug", ">price", ">calls 30 d", "builder", "title"]);
     for one in super::base::words::list(page, "endpoints") {
         let by = text(one, "builder.name");
-        table.row([text(one, "slug"), &price(one, "priceUsd"), &any(one, "usage.calls30d"), by, text(one, "title")]);
+        table.row([text(one, "slug"), &call_price(one), &any(one, "usage.calls30d"), by, text(one, "title")]);
     }
     session.out.table(&table, "nothing that is offered here fits")?;
     pages::rest(session.out, page);

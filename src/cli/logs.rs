@@ -14,7 +14,7 @@ use super::{
         out::{Out, Paint},
         pages::{self, Paging, Wanted},
         session::Session,
-        words::{any, clock, list, text},
+        words::{any, clock, list, price, text},
     },
     tool::{map, place::Place},
     trial::stack,
@@ -70,6 +70,20 @@ pub(crate) struct EventsArgs {
     until: Until,
     #[command(flatten)]
     reading: Reading,
+}
+
+impl Args {
+    /// Whether no endpoint is named.
+    pub(crate) fn is_of_folder(&self) -> bool {
+        self.slug.is_none()
+    }
+}
+
+impl CallsArgs {
+    /// Whether no endpoint is named.
+    pub(crate) fn is_of_folder(&self) -> bool {
+        self.slug.is_none()
+    }
 }
 
 /// Up to when.
@@ -291,7 +305,7 @@ fn call_line(out: Out, call: &Value, place: Option<Place>) -> String {
         let amount = any(call, member);
         told.extend((!amount.is_empty()).then(|| line(&amount) + unit));
     }
-    told.push(super::base::words::price(call, "priceUsd"));
+    told.push(charge(call));
     told.extend(["payment", "receiptId"].map(|member| line(text(call, member))));
     told.push(line(&short(text(call, "version"))));
     told.push(block(text(call, "error"), MARGIN));
@@ -299,6 +313,18 @@ fn call_line(out: Out, call: &Value, place: Option<Place>) -> String {
     told.extend(place.map(|place| place.to_string()).or_else(published));
     told.retain(|piece| !piece.is_empty());
     told.join("  ") + "\n"
+}
+
+/// What was taken for a call. One that failed cost nothing, whatever its tool's price is.
+fn charge(call: &Value) -> String {
+    let price = price(call, "priceUsd");
+    match &call["charged"] {
+        Value::Bool(true) => price,
+        Value::Bool(false) if price == "free" => price,
+        Value::Bool(false) => "not charged".to_owned(),
+        _ if price == "free" || price.is_empty() => price,
+        _ => format!("perhaps {price}"),
+    }
 }
 
 fn event_line(_: Out, event: &Value) -> String {
@@ -319,6 +345,15 @@ mod tests {
         let entry = json!({ "at": "x", "level": "error", "callId": "call_1", "message": "a\n10:00:00  error  forged\u{1b}[2J", "fields": { "k": "\u{9b}" } });
         let told = log_line(Out::new(false), &entry);
         assert_eq!(told, "x  error  call_1  a\n          | 10:00:00  error  forgedU+001B[2J  {\"k\":\"\\u009b\"}\n");
+    }
+
+    #[test]
+    fn call_that_was_not_charged_shows_no_amount() {
+        let call = |charged: Value, price: f64| charge(&json!({ "charged": charged, "priceUsd": price }));
+        assert_eq!(call(json!(true), 0.01), "$0.01");
+        assert_eq!(call(json!(false), 0.01), "not charged");
+        assert_eq!(call(json!("unknown"), 0.01), "perhaps $0.01");
+        assert_eq!((call(json!(false), 0.0), call(json!(true), 0.0)), ("free".to_owned(), "free".to_owned()));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `tollhouse payouts`: where revenue goes, what was made into packets, and what admins did with those.
 
 use serde_json::{Value, json};
+use tollhouse::money::{Asset, Network};
 
 use super::base::{
     client::{Asking, Who},
-    error::Result,
+    error::{Error, Result},
     pages::{self, Back, Order, Paging},
     session::Session,
     table::{Facts, Table},
@@ -168,12 +169,40 @@ fn packet(payout: &Value) -> String {
     facts.add("status", text(payout, "status"));
     facts.add("amount", usd(payout, "amountUsd"));
     facts.add("receipts", any(payout, "receiptCount"));
-    for member in ["builderId", "address", "network", "asset", "transaction", "reason", "digest"] {
+    for member in ["builderId", "address"] {
+        facts.add(member, text(payout, member));
+    }
+    facts.add("network", network(text(payout, "network")));
+    facts.add("asset", asset(text(payout, "network"), text(payout, "asset")));
+    for member in ["transaction", "reason", "digest"] {
         facts.add(member, text(payout, member));
     }
     facts.add("from", moment(payout, "period.from"));
     facts.add("to", moment(payout, "period.to"));
     facts.text()
+}
+
+/// An error that names a flag where the host names a field.
+fn by_flag(error: Error) -> Error {
+    error.flags(&[
+        ("address", "address"),
+        ("network", "network"),
+        ("asset", "asset"),
+        ("minimumUsd", "minimum"),
+        ("transaction", "transaction"),
+        ("reason", "reason"),
+    ])
+}
+
+/// A network by its name, where that is known, with what it is called on chains: `base-sepolia (eip155:84532)`.
+fn network(caip2: &str) -> String {
+    Network::named(caip2).map_or_else(|| caip2.to_owned(), |network| format!("{} ({caip2})", network.name))
+}
+
+/// A token as people call it, with its address: `USDC (0x036c…)`.
+fn asset(network: &str, address: &str) -> String {
+    let known = |asset: &&Asset| asset.network.caip2 == network && asset.address.eq_ignore_ascii_case(address);
+    Asset::all().iter().find(known).map_or_else(|| address.to_owned(), |asset| format!("{} ({address})", asset.symbol))
 }
 
 async fn make(session: &Session, of: &OfArgs) -> Result {
@@ -202,15 +231,23 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
                 let kept = || before.body["payoutSettings"][name].clone();
                 draft[name] = value.unwrap_or_else(kept);
             }
-            session.client.post(&path).query_opt("builderId", builder).if_match(before.revision()).json(&draft).send().await?
+            session
+                .client
+                .post(&path)
+                .query_opt("builderId", builder)
+                .if_match(before.revision())
+                .json(&draft)
+                .send()
+                .await
+                .map_err(by_flag)?
         }
     };
     session.out.tell(&answer.body, |answer| {
         let mut facts = Facts::default();
         let settings = &answer["payoutSettings"];
-        for member in ["address", "network", "asset"] {
-            facts.add(member, text(settings, member));
-        }
+        facts.add("address", text(settings, "address"));
+        facts.add("network", network(text(settings, "network")));
+        facts.add("asset", asset(text(settings, "network"), text(settings, "asset")));
         facts.add("at least", usd(settings, "minimumUsd"));
         facts.add("waiting", format!("{} of {} receipts", usd(answer, "waiting.amountUsd"), any(answer, "waiting.receiptCount")));
         let none =
@@ -220,6 +257,6 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
 }
 
 async fn decide(session: &Session, id: &str, verdict: Value) -> Result {
-    let answer = session.client.post(&["ai", "admin", "payouts", id]).by(Who::Admin).json(&verdict).send().await?.body;
+    let answer = session.client.post(&["ai", "admin", "payouts", id]).by(Who::Admin).json(&verdict).send().await.map_err(by_flag)?.body;
     session.out.tell(&answer, |answer| packet(&answer["payout"]))
 }

@@ -1,6 +1,6 @@
 //! `tollhouse revenue`: what own endpoints earned; for admins, what the host did.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::base::{
     client::Who,
@@ -42,13 +42,19 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     let mut table = Table::new(&["endpoint", name, ">calls", ">failed", ">paid", ">gross", ">fees", ">refunded", ">net"]);
     for sums in list(&answer, "byEndpoint") {
         table.row(row(text(sums, "endpointSlug"), "", sums));
-        for day in list(sums, "byDay") {
-            table.row(row("", text(day, "day"), day));
+        for (day, calls) in sums["callsByDay"].as_object().into_iter().flatten() {
+            let counts = json!({ "calls": calls, "failedCalls": sums["failedByDay"][day].as_u64().unwrap_or_default() });
+            table.row(row("", day, &counts));
         }
     }
     if args.host {
         table.row(row("own endpoints", "", &answer["own"]));
         table.row(row("of builders", "", &answer["builders"]));
+    }
+    if args.daily {
+        for day in list(&answer, "byDay") {
+            table.row(row("all", text(day, "day"), day));
+        }
     }
     table.row(row("all", "", &answer["totals"]));
     session.out.text(&table.text())?;

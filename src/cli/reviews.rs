@@ -13,7 +13,7 @@ use super::{
         prompt,
         session::Session,
         table::{Facts, Table},
-        words::{any, granted, list, moment, text},
+        words::{any, found_at, granted, list, moment, text},
     },
     change::Read,
     show::record,
@@ -133,9 +133,8 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     facts.add("may", granted(&endpoint, "capabilities"));
     facts.add("asks for", asked(&endpoint));
     let mut told = facts.text();
-    for finding in list(&endpoint, "review.findings").chain(list(&endpoint, "contentSafety.findings")) {
-        let place = format!("{}:{}", text(finding, "field"), any(finding, "line"));
-        told += &line(&format!("finding  {}  {}  {}", text(finding, "rule"), place, text(finding, "excerpt")));
+    for finding in findings(&endpoint) {
+        told += &line(&format!("finding  {}  {}  {}", text(finding, "rule"), found_at(finding), text(finding, "excerpt")));
         told.push('\n');
     }
     if let Some(before) = endpoint["review"]["approvedFields"].as_object() {
@@ -148,6 +147,23 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     session.out.text(&told)?;
     session.out.note(&format!("its source: tollhouse show {} --source", args.slug));
     Ok(())
+}
+
+/// What was found in an endpoint. The record of its review and that of its content have the same findings, of which one has their lines.
+fn findings(endpoint: &Value) -> Vec<&Value> {
+    let mut found: Vec<&Value> = vec![];
+    let same = |one: &Value, other: &Value| {
+        let lines = [one, other].map(|finding| finding["line"].as_u64());
+        ["rule", "field"].iter().all(|name| one[name] == other[name]) && (lines[0] == lines[1] || lines.contains(&None))
+    };
+    for finding in list(endpoint, "review.findings").chain(list(endpoint, "contentSafety.findings")) {
+        match found.iter_mut().find(|known| same(known, finding)) {
+            Some(known) if known["line"].is_null() => *known = finding,
+            Some(_) => {}
+            None => found.push(finding),
+        }
+    }
+    found
 }
 
 async fn decide(session: &Session, args: DecideArgs, decision: &str) -> Result {
@@ -195,4 +211,21 @@ async fn decide(session: &Session, args: DecideArgs, decision: &str) -> Result {
             line(&may)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_finding_is_told_once_and_with_its_line() {
+        let bare = json!({ "rule": "code.eval", "field": "/handler/source" });
+        let at = |line: u64| json!({ "rule": "code.eval", "field": "/handler/source", "line": line });
+        let title = json!({ "rule": "words.title", "field": "/title" });
+        let endpoint = json!({ "review": { "findings": [at(3), at(9), title] }, "contentSafety": { "findings": [bare, title] } });
+        let told: Vec<_> = findings(&endpoint).into_iter().map(found_at).collect();
+        assert_eq!(told, ["/handler/source:3", "/handler/source:9", "/title"]);
+        let endpoint = json!({ "review": { "findings": [bare] }, "contentSafety": { "findings": [at(3)] } });
+        assert_eq!(findings(&endpoint).into_iter().map(found_at).collect::<Vec<_>>(), ["/handler/source:3"]);
+    }
 }

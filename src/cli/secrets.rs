@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use super::{
     base::{
         client::Who,
+        dotenv::{self, Entry, Malformed},
         error::{Error, Result},
         places, prompt,
         session::Session,
@@ -118,28 +119,15 @@ fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
     Ok(values.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
 
-/// `NAME=value` lines of a file, each with its number: comments, empty lines, `export ` and quotes around a value are as everywhere.
+/// The entries of a file of secrets, each with its line, as dotenv reads them.
 ///
 /// # Errors
 ///
 /// A line that is of another form.
 pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, Hidden)>> {
-    let mut values = Vec::new();
-    for (number, row) in (1..).zip(text.lines()) {
-        let row = row.trim();
-        if row.is_empty() || row.starts_with('#') {
-            continue;
-        }
-        let wrong = || Error::usage(format!("line {number} of `{}` is not of the form NAME=value", file.display()));
-        let (name, value) = row.strip_prefix("export ").unwrap_or(row).split_once('=').ok_or_else(wrong)?;
-        let (name, value) = (name.trim(), value.trim());
-        let quoted = ['"', '\''].into_iter().find_map(|mark| value.strip_prefix(mark)?.strip_suffix(mark));
-        if name.is_empty() {
-            return Err(wrong());
-        }
-        values.push((number, name.to_owned(), quoted.unwrap_or(value).to_owned().into()));
-    }
-    Ok(values)
+    let entries =
+        dotenv::parse(text).map_err(|Malformed { line, why }| Error::usage(format!("line {line} of `{}`: {why}", file.display())))?;
+    Ok(entries.into_iter().map(|Entry { line, name, value }| (line, name, value.into())).collect())
 }
 
 async fn told(session: &Session, args: OfArgs) -> Result {

@@ -10,7 +10,7 @@ use super::base::{
     error::Result,
     session::Session,
     table::{Facts, Table},
-    words::{any, granted, list, moment, price, text},
+    words::{any, call_price, found_at, granted, list, moment, text},
 };
 
 /// Arguments of `show`.
@@ -79,8 +79,7 @@ fn told(endpoint: &Value) -> String {
     {
         facts.add(name, text(endpoint, member));
     }
-    facts.add("price", price(endpoint, "priceUsd"));
-    facts.add("at most", super::base::words::usd(endpoint, "maxPriceUsd"));
+    facts.add("price", call_price(endpoint));
     facts.add("version", short(text(endpoint, "version")));
     facts.add("revision", any(endpoint, "revision"));
     facts.add("may", granted(endpoint, "capabilities"));
@@ -97,7 +96,7 @@ fn told(endpoint: &Value) -> String {
     facts.add("changed", moment(endpoint, "updatedAt"));
     let mut told = facts.text();
     for finding in list(endpoint, "contentSafety.findings") {
-        told += &line(&format!("finding: {} at {}:{}", text(finding, "rule"), text(finding, "field"), any(finding, "line")));
+        told += &line(&format!("finding: {} at {}", text(finding, "rule"), found_at(finding)));
         told.push('\n');
     }
     match text(endpoint, "description") {

@@ -63,6 +63,11 @@ pub(crate) async fn answers(session: &Session) -> Result {
 
 /// The first that there is: what most commands would show.
 fn shown(session: &Session) -> Result<Role> {
+    if !session.client.has_credential() {
+        let error = Error::credential(format!("you are not signed in to {}", session.host()));
+        let variables = [Role::Builder, Role::Admin, Role::Credit].map(Role::variable).join(", ");
+        return Err(error.hint(format!("tollhouse login --url {}, or set one of {variables}", told(session.client.base()))));
+    }
     let mut lacking = None;
     for who in [Who::Manager, Who::Holder] {
         match session.client.credential(who) {

@@ -22,6 +22,24 @@ pub struct McpFlags {
     /// Time between progress notifications of an MCP call, in ms [default: 15000]
     #[arg(long, env = "TOLLHOUSE_MCP_PROGRESS_MS")]
     pub mcp_progress_ms: Option<u64>,
+    /// Long-running MCP calls that run as tasks at once, in all; a call beyond that is answered when it ends [default: 1024]
+    #[arg(long, env = "TOLLHOUSE_MCP_TASKS")]
+    pub mcp_tasks: Option<usize>,
+    /// Long-running MCP calls of one address that run as tasks at once [default: 64]
+    #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_TASKS")]
+    pub mcp_address_tasks: Option<usize>,
+    /// Answers of free tasks that are kept, in bytes of all together; beyond that the oldest go of whoever has most [default: 67108864]
+    #[arg(long, env = "TOLLHOUSE_MCP_TASK_BYTES")]
+    pub mcp_task_bytes: Option<usize>,
+    /// How long the answer of a free task is kept after its end, in minutes [default: 10]
+    #[arg(long, env = "TOLLHOUSE_MCP_TASK_MINUTES")]
+    pub mcp_task_minutes: Option<u64>,
+    /// Streams of MCP's `subscriptions/listen` that are open at once, in all [default: 1024]
+    #[arg(long, env = "TOLLHOUSE_MCP_LISTENERS")]
+    pub mcp_listeners: Option<usize>,
+    /// Streams of MCP's `subscriptions/listen` of one address that are open at once [default: 64]
+    #[arg(long, env = "TOLLHOUSE_MCP_ADDRESS_LISTENERS")]
+    pub mcp_address_listeners: Option<usize>,
     /// Folder of the conformance suite's tools, in place of the catalogue; on loopback only
     #[arg(long, env = "TOLLHOUSE_MCP_CONFORMANCE_TOOLS", hide = true)]
     pub mcp_conformance_tools: Option<PathBuf>,
@@ -41,8 +59,34 @@ pub struct McpSettings {
     pub batch: usize,
     /// Between progress notifications of a call.
     pub progress: Duration,
+    /// Long-running calls as tasks.
+    pub tasks: TaskSettings,
+    /// Streams of `subscriptions/listen`.
+    pub listeners: ListenerSettings,
     /// In place of the catalogue, with the names that the conformance suite wants.
     pub conformance_tools: Option<PathBuf>,
+}
+
+/// How many long-running calls are tasks, and how much is kept of them.
+#[derive(Debug, Clone, Copy)]
+pub struct TaskSettings {
+    /// Tasks that run at once.
+    pub running: usize,
+    /// Those of one address.
+    pub running_of_address: usize,
+    /// Bytes of answers that no payment keeps.
+    pub bytes: usize,
+    /// How long such an answer is kept after its end.
+    pub kept: Duration,
+}
+
+/// How many streams of `subscriptions/listen` are open at once.
+#[derive(Debug, Clone, Copy)]
+pub struct ListenerSettings {
+    /// In all.
+    pub most: usize,
+    /// Of one address.
+    pub most_of_address: usize,
 }
 
 impl McpFlags {
@@ -58,6 +102,16 @@ impl McpFlags {
             conformance_tools: self.mcp_conformance_tools,
             batch: self.mcp_batch.unwrap_or(20).max(1),
             progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),
+            tasks: TaskSettings {
+                running: self.mcp_tasks.unwrap_or(1_024),
+                running_of_address: self.mcp_address_tasks.unwrap_or(64),
+                bytes: self.mcp_task_bytes.unwrap_or(64 << 20),
+                kept: Duration::from_secs(self.mcp_task_minutes.unwrap_or(10).saturating_mul(60)),
+            },
+            listeners: ListenerSettings {
+                most: self.mcp_listeners.unwrap_or(1_024),
+                most_of_address: self.mcp_address_listeners.unwrap_or(64),
+            },
         })
     }
 }

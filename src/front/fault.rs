@@ -67,7 +67,7 @@ impl Fault {
     }
 
     pub(crate) fn unknown_endpoint(slug: &str) -> Self {
-        CallError::UnknownEndpoint(slug.to_owned()).into()
+        CallError::unknown_endpoint(slug).into()
     }
 
     /// An address has used up what `policy` gives it, for so many seconds.

@@ -31,21 +31,24 @@ pub(super) struct Begun {
     pub(super) cancel: CancellationToken,
     /// Takes the call back.
     pub(super) stop: Option<DropGuard>,
-    /// Whether it is to be answered with a task.
-    pub(super) as_task: bool,
 }
 
 impl Begun {
-    /// Begins `call`.
+    /// Begins `call`, which is answered with a task or when it ends.
     ///
     /// In 2026-07-28 a client takes back its request by closing the connection: the call is then stopped if its payment is
     /// not being settled yet. In older revisions a broken connection is no more than that: the call goes on to its end, unless
     /// `notifications/cancelled` takes it back.
-    pub(super) fn begin(services: &Services, cancellable: &Arc<Cancellable>, mut call: Call, request: &CallRequest<'_>) -> Self {
+    pub(super) fn begin(
+        services: &Services,
+        cancellable: &Arc<Cancellable>,
+        mut call: Call,
+        request: &CallRequest<'_>,
+        as_task: bool,
+    ) -> Self {
         let session = if request.era == Era::Legacy { Session::of(&request.parts.headers) } else { None };
         let held = session.and_then(|session| cancellable.hold(session, request.id));
         let cancel = held.as_ref().map_or_else(CancellationToken::new, |held| held.cancel.clone());
-        let as_task = request.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
         if as_task {
             // Whoever asks for a task later is given the answer, which is kept for who can name the call.
             call.offered.name(|| RequestId::generate().to_string());
@@ -58,7 +61,7 @@ impl Begun {
         let stop = (request.era == Era::Modern).then(|| cancel.clone().drop_guard());
         // To its end the call keeps what it is taken back by.
         let performing = services.calls.begin(call, cancel.clone(), held);
-        Self { performing, happened, cancel, stop, as_task }
+        Self { performing, happened, cancel, stop }
     }
 
     /// Waits for the end; a subscriber is told what the handler says and, now and then, that it runs.

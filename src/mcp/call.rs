@@ -18,6 +18,7 @@ use super::{
     arguments::Arguments,
     begun::Begun,
     front::Front,
+    names::{ToolName, shortened},
     narrowed::Narrowed,
     offer::{Dialect, offer, quote},
     own,
@@ -64,7 +65,7 @@ impl Drop for LogLine<'_> {
         tracing::info!(
             request.id = %self.request.parts.extensions.get::<RequestId>().map(RequestId::as_str).unwrap_or_default(),
             caller.address = %self.address,
-            tool.name = %name.get(..64).unwrap_or(name),
+            tool.name = shortened(name),
             outcome = self.ending.outcome,
             charged = self.ending.charged,
             elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -99,7 +100,7 @@ async fn answered(
     arguments: Arguments,
 ) -> (Result<ToolAnswer, ErrorData>, Ending) {
     let (services, narrowed) = (&front.services, Narrowed::of(request.parts));
-    if let Err(fault) = count(services, address, request.name) {
+    if let Err(fault) = ToolName::read(request.name).and_then(|name| count(services, address, name)) {
         return refused(&fault, Dialect::of(request.era, request.meta, &Offered::Nothing));
     }
     if let Some(answered) = own::perform(services, address, &narrowed, request.name, &arguments).await {
@@ -114,9 +115,12 @@ async fn answered(
         Admitted::Call(call) => call,
         Admitted::Bought(performing) => return told(performing.await, services, dialect).await,
     };
-    let begun = Begun::begin(services, &front.cancellable, *call, request);
-    let ended = if begun.as_task {
-        match Box::pin(front.tasks.keep(begun, dialect)).await {
+    let takes_task = request.takes_tasks && call.live.endpoint.long_running(services.long_running_ms);
+    // Where there is no room for one more task, the call is answered when it ends.
+    let place = takes_task.then(|| front.tasks.place(address, &call)).flatten();
+    let begun = Begun::begin(services, &front.cancellable, *call, request, place.is_some());
+    let ended = if let Some(place) = place {
+        match Box::pin(front.tasks.keep(begun, place, dialect)).await {
             Ok(Started::Task(task)) => return (Ok(task), Ending { outcome: "task", charged: "no" }),
             Ok(Started::Ended(ended)) => ended,
             Err(error) => return refused(&Fault::from(error), dialect),
@@ -143,10 +147,11 @@ async fn told(ended: Result<Done, Arc<CallError>>, services: &Services, dialect:
 }
 
 /// Counts a call of a tool by an address.
-fn count(services: &Services, address: IpAddr, name: &str) -> Result<(), Fault> {
+fn count(services: &Services, address: IpAddr, name: ToolName) -> Result<(), Fault> {
     let Some(rate) = &services.settings.rate else { return Ok(()) };
-    let Some(seconds) = rate.wait(&(address, name.to_owned())) else { return Ok(()) };
-    let message = format!("more than {} calls per second of `{name}` from your address", rate.per_second());
+    let key = (network(address), name);
+    let Some(seconds) = rate.wait(&key) else { return Ok(()) };
+    let message = format!("more than {} calls per second of `{}` from your address", rate.per_second(), key.1.as_str());
     Err(Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s")))
 }
 

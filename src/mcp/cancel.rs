@@ -25,7 +25,7 @@ const MAX_CALLS: usize = 65_536;
 const AHEAD: Duration = Duration::from_secs(1);
 
 /// Longest id of a call that can be taken back, in bytes.
-const MAX_ID: usize = 128;
+pub(super) const MAX_ID: usize = 128;
 
 /// What a client was given with the answer to `initialize`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -129,7 +129,7 @@ impl Recallable for Cancellable {
     }
 }
 
-fn is_long(id: &RequestId) -> bool {
+pub(super) fn is_long(id: &RequestId) -> bool {
     matches!(id, RequestId::String(text) if text.len() > MAX_ID)
 }
 

@@ -22,14 +22,15 @@ use super::{
     call, extension,
     front::Front,
     narrowed::Narrowed,
+    pieces, refusal,
     request::CallRequest,
     revision::{Era, era, is_json, sole},
-    tools,
+    tools::{self, Page},
 };
-use crate::{base::aside::aside, telemetry::counted::MCP_REQUESTS};
+use crate::{base::aside::aside, front::peer, store::StoreError, telemetry::counted::MCP_REQUESTS};
 
 /// Keys of a request's `_meta`.
-const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(super) const REVISION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const PROGRESS: &str = "progressToken";
 
@@ -165,26 +166,56 @@ struct WithTools<'a> {
 /// Answers a `tools/list` that is exactly in order out of what each tool has ready; `None` for anything else.
 pub(super) async fn listed(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
     let era = era(&parts.headers)?;
-    if accepted == Accepted::EventsOnly || !is_json(&parts.headers) {
+    if !is_json(&parts.headers) {
         return None;
     }
     let message = aside(body.len(), || serde_json::from_slice(body).ok()).await?;
     let ListMessage { jsonrpc: "2.0", id, method: "tools/list", params } = message else { return None };
     agreed(era, &parts.headers, &params.meta, "tools/list").filter(|_| !params.meta.contains_key(PROGRESS))?;
     // Where the store is away, rmcp says so.
-    let page = tools::page(&front.services, &Narrowed::of(parts), params.cursor.as_deref()).await.ok()??;
+    let turn = match front.services.shared.limits.turn(peer(&parts.extensions)).await {
+        Ok(turn) => turn,
+        Err(fault) => return Some(refusal::of_message(Some(id), fault)),
+    };
+    let result = turn.during(list(front, &Narrowed::of(parts), era, params.cursor.as_deref())).await.ok()??;
     MCP_REQUESTS.count(["tools/list"]);
+    let id = serde_json::to_string(&id).ok()?;
+    let begins = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"#);
+    Some(match accepted {
+        Accepted::EventsOnly => pieces::event([Bytes::from(format!("data: {begins}")), result, Bytes::from_static(b"}\n\n")]),
+        Accepted::Both | Accepted::JsonOnly => pieces::json([Bytes::from(begins), result, Bytes::from_static(b"}")]),
+    })
+}
+
+/// A list's result as it is sent: that of a page which is the same for everyone is made once. `None` for a cursor of none.
+async fn list(front: &Front, narrowed: &Narrowed, era: Era, cursor: Option<&str>) -> Result<Option<Bytes>, StoreError> {
+    let for_everyone = narrowed.0.is_none();
+    // Looked at before the page is made: one that a change comes into is made again.
+    let at = front.changes();
+    if for_everyone && let Some(result) = front.lists.get(at, era, cursor) {
+        return Ok(Some(result));
+    }
+    let Some(page) = tools::page(&front.services, narrowed, cursor).await? else { return Ok(None) };
+    let bytes = page.json(era).iter().map(|json| json.get().len()).sum();
+    let Some(result) = aside(bytes, || written(front, &page, era)).await else { return Ok(None) };
+    if for_everyone {
+        front.lists.keep(at, era, cursor, &result);
+    }
+    Ok(Some(result))
+}
+
+fn written(front: &Front, page: &Page, era: Era) -> Option<Bytes> {
     let mut result = ServerResult::from(page.told(front, era));
     if era == Era::Legacy {
         result.strip_result_type_for_legacy_peer();
     }
     let Value::Object(mut rest) = serde_json::to_value(&result).ok()? else { return None };
     rest.remove("tools");
-    Some(json(&JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id, result: WithTools { tools: page.json(era), rest } }))
+    serde_json::to_vec(&WithTools { tools: page.json(era), rest }).ok().map(Bytes::from)
 }
 
 /// What a client of the newest revision can do, if there is nothing to say against its request; `Some(None)` for one of an older.
-fn agreed(era: Era, headers: &HeaderMap, meta: &JsonObject, method: &str) -> Option<Option<ClientCapabilities>> {
+pub(super) fn agreed(era: Era, headers: &HeaderMap, meta: &JsonObject, method: &str) -> Option<Option<ClientCapabilities>> {
     if era == Era::Legacy {
         return (!meta.contains_key(REVISION)).then_some(None);
     }

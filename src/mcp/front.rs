@@ -4,9 +4,12 @@ use std::sync::{Arc, Weak};
 
 use rmcp::model::MetaObject;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use super::{
     cancel::Cancellable,
+    list_cache::ListCache,
+    listeners::Listeners,
     recalls::{Recallable, Recalls},
     services::Services,
     tasks::Tasks,
@@ -23,6 +26,9 @@ pub(super) struct Front {
     pub(super) tasks: Arc<Tasks>,
     pub(super) cancellable: Arc<Cancellable>,
     pub(super) recalls: Arc<Recalls>,
+    pub(super) lists: ListCache,
+    pub(super) listeners: Arc<Listeners>,
+    changes: watch::Receiver<u64>,
     /// Who answers, for the results of 2026-07-28.
     named: Value,
 }
@@ -34,7 +40,15 @@ impl Front {
         let (tasks, cancellable) = (Tasks::new(&services, Arc::clone(&recalls)), Arc::<Cancellable>::default());
         let running: [Weak<dyn Recallable>; 2] = [Arc::downgrade(&tasks) as _, Arc::downgrade(&cancellable) as _];
         recalls.heed(running);
-        Self { services, tasks, cancellable, recalls, named: json!({ "name": NAME, "version": VERSION }) }
+        let listeners = Listeners::new(services.settings.listeners, services.catalog.changes());
+        let changes = services.catalog.changes();
+        let named = json!({ "name": NAME, "version": VERSION });
+        Self { services, tasks, cancellable, recalls, lists: ListCache::default(), listeners, changes, named }
+    }
+
+    /// How often the catalogue has changed.
+    pub(super) fn changes(&self) -> u64 {
+        *self.changes.borrow()
     }
 
     /// Puts the server's name into a result's `_meta`.

@@ -3,17 +3,21 @@
 use std::borrow::Cow;
 
 use axum::http::HeaderMap;
-use rmcp::model::{ProtocolVersion, RequestId};
+use rmcp::model::{JsonObject, ProtocolVersion, RequestId};
 use serde::Deserialize;
 
 use super::{
     cancel::{Cancellable, Session},
+    direct::REVISION,
     front::Front,
     revision::sole,
 };
 
 /// Largest message that is heeded on its way to rmcp, in bytes: greetings and cancellations are small.
 pub(super) const MAX_HEEDED_BYTES: usize = 64 << 10;
+
+/// The greeting of the older revisions.
+const INITIALIZE: &str = "initialize";
 
 /// The notification that takes a call back.
 const CANCELLED: &str = "notifications/cancelled";
@@ -44,20 +48,32 @@ struct Heeded<'a> {
 #[serde(rename_all = "camelCase")]
 struct HeededParams {
     request_id: Option<RequestId>,
+    #[serde(rename = "_meta")]
+    meta: Option<JsonObject>,
 }
 
 /// What a message asks for. Does what one of the older revisions wants of the transport itself: takes back the call that a
 /// cancellation names.
 pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
-    if sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str()) {
+    let modern = sole(headers, "mcp-protocol-version") == Some(ProtocolVersion::V_2026_07_28.as_str());
+    let method = sole(headers, "mcp-method");
+    if modern && method.is_some_and(|method| method != INITIALIZE) {
         // rmcp holds the header against the message.
         let documents = |method| DOCUMENTS.contains(&method);
-        return if sole(headers, "mcp-method").is_some_and(documents) { Asks::ForDocument } else { Asks::ForOther };
+        return if method.is_some_and(documents) { Asks::ForDocument } else { Asks::ForOther };
     }
     if body.len() > MAX_HEEDED_BYTES {
         return Asks::ForOther;
     }
     let Ok(Heeded { method, params }) = serde_json::from_slice(body) else { return Asks::ForOther };
+    if method == INITIALIZE {
+        // 2026-07-28 has none: its requests say in their `_meta` which revision they are of.
+        let is_modern = params.and_then(|params| params.meta).is_some_and(|meta| meta.contains_key(REVISION));
+        return if is_modern { Asks::ForOther } else { Asks::ToBegin };
+    }
+    if modern {
+        return Asks::ForOther;
+    }
     if method == CANCELLED
         && let (Some(session), Some(id)) = (Session::of(headers), params.and_then(|params| params.request_id))
         && !front.cancellable.cancel(session, id.clone())
@@ -66,7 +82,6 @@ pub(super) fn heed(front: &Front, headers: &HeaderMap, body: &[u8]) -> Asks {
         front.recalls.tell_of_unsure(name);
     }
     match &*method {
-        "initialize" => Asks::ToBegin,
         method if DOCUMENTS.contains(&method) => Asks::ForDocument,
         _ => Asks::ForOther,
     }

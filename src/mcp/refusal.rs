@@ -62,6 +62,16 @@ pub(super) fn refusal(status: StatusCode, id: Option<RequestId>, error: ErrorDat
     (status, axum::Json(JsonRpcError::new(id, error))).into_response()
 }
 
+/// A fault that answers the message with this id, with what HTTP has of it in its headers: when to try again.
+pub(super) fn of_message(id: Option<RequestId>, fault: Fault) -> Response {
+    let error = told(&fault);
+    let (head, _) = fault.into_response().into_parts();
+    let mut response = refusal(head.status, id, error);
+    let said = head.headers.into_iter().filter_map(|(name, value)| Some((name?, value)));
+    response.headers_mut().extend(said.filter(|(name, _)| *name != header::CONTENT_TYPE && *name != header::CONTENT_LENGTH));
+    response
+}
+
 /// A refusal of rmcp's own, with all in its data that ours have. What is there already stays.
 pub(super) async fn completed(response: Response) -> Response {
     let (mut head, body) = response.into_parts();

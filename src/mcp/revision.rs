@@ -8,7 +8,7 @@ pub(super) const VERSIONS: &[ProtocolVersion] =
     &[ProtocolVersion::V_2025_03_26, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 
 /// What a closed connection means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Era {
     /// Before 2026-07-28: nothing.
     Legacy,

@@ -1,6 +1,10 @@
 //! What the server says to each method: rmcp's handler.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{
+    borrow::Cow,
+    net::{IpAddr, Ipv4Addr},
+    sync::Arc,
+};
 
 use axum::http::{Request, request::Parts};
 use rmcp::{
@@ -10,11 +14,12 @@ use rmcp::{
         CompleteRequestParams, CompleteResult, ConstString as _, CustomRequest, CustomResult, DiscoverResult, ErrorCode, GetTaskParams,
         GetTaskResult, Implementation, InitializeRequestParams, InitializeResult, JsonObject, ListPromptsRequestMethod, ListPromptsResult,
         ListResourceTemplatesRequestMethod, ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool, UpdateTaskParams,
+        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, SubscriptionsListenRequestParams,
+        Tool, UpdateTaskParams,
     },
-    service::{NotificationContext, RequestContext, SubscriptionContext},
+    service::{NotificationContext, RequestContext},
 };
-use serde_json::value::to_raw_value;
+use serde_json::{Value, value::to_raw_value};
 
 use super::{
     accept::{JsonOnly, Sent},
@@ -33,14 +38,21 @@ use super::{
     tools,
 };
 use crate::{
-    base::{aside::aside, id::RequestId},
-    front::{Code, Fault, REQUEST},
+    base::{
+        aside::aside,
+        id::RequestId,
+        misfit::{self, Misfit},
+    },
+    front::{Code, Fault, REQUEST, peer},
     store::StoreError,
     telemetry::counted::MCP_REQUESTS,
 };
 
 /// How long a client may take what the server can do to be as it was, in milliseconds.
 const DISCOVER_TTL_MS: u64 = 3_600_000;
+
+/// Whose a request is that came over no connection.
+const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Methods whose parameters rmcp reads; with other ones they arrive as custom requests.
 const KNOWN_METHODS: &[&str] =
@@ -87,6 +99,30 @@ fn no_method(context: &RequestContext<RoleServer>, method: &str) -> ErrorData {
 
 fn no_task(context: &RequestContext<RoleServer>) -> ErrorData {
     refused(context, ErrorCode::INVALID_PARAMS, &Fault::new(Code::NotFound, "no task has this id"))
+}
+
+/// Why the parameters of a method that is known do not read.
+fn misread(request: &CustomRequest) -> Fault {
+    let none = Value::Null;
+    let params = request.params.as_ref().unwrap_or(&none);
+    let misfit = match (request.method.as_str(), params) {
+        (_, Value::Null) => Some(Misfit { pointer: String::new(), message: "they are missing".to_owned() }),
+        ("initialize", _) => misfit::json::<InitializeRequestParams>(params).err(),
+        ("tools/call", _) => misfit::json::<CallToolRequestParams>(params).err(),
+        ("tools/list", _) => misfit::json::<PaginatedRequestParams>(params).err(),
+        ("tasks/get", _) => misfit::json::<GetTaskParams>(params).err(),
+        ("tasks/update", _) => misfit::json::<UpdateTaskParams>(params).err(),
+        ("tasks/cancel", _) => misfit::json::<CancelTaskParams>(params).err(),
+        ("subscriptions/listen", _) => misfit::json::<SubscriptionsListenRequestParams>(params).err(),
+        _ => None,
+    };
+    let method = &request.method;
+    match misfit {
+        Some(Misfit { pointer, message }) => {
+            Fault::invalid(Code::InvalidRequest, format!("the params of `{method}` do not read: {message}"), &format!("/params{pointer}"))
+        }
+        None => Fault::bad_request(format!("the params of `{method}` do not read")),
+    }
 }
 
 fn unavailable(context: &RequestContext<RoleServer>, error: StoreError) -> ErrorData {
@@ -144,9 +180,13 @@ impl ServerHandler for Server {
         let cursor = request.and_then(|request| request.cursor);
         let unread =
             cursor.is_none() && parts(&context).and_then(|parts| parts.extensions.get()).is_some_and(|Sent(body)| has_cursor(body));
+        let address = parts(&context).map(|parts| peer(&parts.extensions));
+        let limits = &self.front.services.shared.limits;
+        let turn = limits.turn(address.unwrap_or(NOBODY)).await.map_err(|fault| refused(&context, ErrorCode::INVALID_REQUEST, &fault))?;
         let page = match unread {
             true => None,
-            false => tools::page(&self.front.services, &narrowed(&context), cursor.as_deref())
+            false => turn
+                .during(tools::page(&self.front.services, &narrowed(&context), cursor.as_deref()))
                 .await
                 .map_err(|error| unavailable(&context, error))?,
         };
@@ -155,7 +195,7 @@ impl ServerHandler for Server {
         let era = if modern(&context) { Era::Modern } else { Era::Legacy };
         let mut result = page.told(&self.front, era);
         let bytes = page.json(era).iter().map(|json| json.get().len()).sum();
-        result.tools = aside(bytes, || page.tools.iter().map(|listed| listed.tool(era)).collect()).await;
+        result.tools = aside(bytes, || turn.work(|| page.tools.iter().map(|listed| listed.tool(era)).collect())).await;
         Ok(result)
     }
 
@@ -231,26 +271,9 @@ impl ServerHandler for Server {
         Some(Tool::new(listed.name.to_string(), "", Arc::clone(listed.in_headers.as_ref()?)))
     }
 
-    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        let mut accepted = SubscriptionFilter::default();
-        accepted.tools_list_changed = requested.tools_list_changed;
-        Some(accepted)
-    }
-
-    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
-        MCP_REQUESTS.count(["subscriptions/listen"]);
-        let mut changes = self.front.services.catalog.changes();
-        loop {
-            tokio::select! {
-                () = subscription.cancelled() => return Ok(()),
-                () = self.front.services.shared.shutdown.begins() => return Ok(()),
-                changed = changes.changed() => {
-                    if changed.is_err() || subscription.sink().notify_tool_list_changed().await.is_err() {
-                        return Ok(());
-                    }
-                }
-            }
-        }
+    /// Of a request that is in order, the transport has given a stream before it came here.
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        None
     }
 
     async fn on_initialized(&self, _: NotificationContext<RoleServer>) {}
@@ -259,7 +282,7 @@ impl ServerHandler for Server {
         MCP_REQUESTS.count(["other"]);
         let gone = request.method == "initialize" && modern(&context);
         if KNOWN_METHODS.contains(&request.method.as_str()) && !gone {
-            let fault = Fault::bad_request(format!("the params of `{}` do not read", request.method));
+            let fault = misread(&request);
             return Err(refused(&context, ErrorCode::INVALID_PARAMS, &fault));
         }
         Err(no_method(&context, &request.method))

@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
+use super::names::ToolName;
 use crate::{
     base::{rate::Rate, uses::Tally},
-    config::McpSettings,
+    config::{ListenerSettings, McpSettings, TaskSettings},
     front::AllowedOrigins,
     replica::Tallies,
     tool::Slug,
@@ -20,11 +21,15 @@ use crate::{
 pub struct Mcp {
     pub(super) origins: Arc<AllowedOrigins>,
     /// Calls of each address and tool.
-    pub(super) rate: Option<Arc<Rate<(IpAddr, String)>>>,
+    pub(super) rate: Option<Arc<Rate<(IpAddr, ToolName)>>>,
     /// Members of a batch.
     pub(super) batch: usize,
     /// Time between two progress notifications.
     pub(super) progress: Duration,
+    /// Of long-running calls.
+    pub(super) tasks: TaskSettings,
+    /// Of streams that tell of changes.
+    pub(super) listeners: ListenerSettings,
     /// The conformance suite's tools have underscores in their names, which slugs have not.
     pub(super) underscores: bool,
 }
@@ -61,6 +66,8 @@ impl Mcp {
             rate: settings.rate_limit.map(Rate::new).map(Arc::new),
             batch: settings.batch,
             progress: settings.progress,
+            tasks: settings.tasks,
+            listeners: settings.listeners,
             underscores: settings.conformance_tools.is_some(),
         }
     }

@@ -1,20 +1,26 @@
 //! Long-running calls as tasks (extension `io.modelcontextprotocol/tasks`), kept in the store.
 //!
+//! A task keeps no answer that is kept elsewhere. That of a paid call is its payment's. That of a free call, or of one that failed, lies in
+//! the memory of the replica that ran it, or in the store where others share that, for minutes and within a bound ([`UnpaidTasks`]).
+//!
 //! A task's id is 128 random bits behind its time, and who shows it may see and cancel the task: callers have no other
 //! name. A task is held by the replica that runs it, and is told by each; one whose replica is gone ends as its payment says:
 //! settled, the answer is there; released, nothing was taken and nothing is run again.
 
+mod look;
 mod record;
+mod told;
+mod unpaid;
 
 use std::{
     collections::HashMap,
     fmt,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use rmcp::{ErrorData, model::CreateTaskResult};
-use serde_json::value::to_raw_value;
+use rmcp::model::CreateTaskResult;
 use tokio::sync::mpsc;
 use tokio_util::{
     sync::{CancellationToken, DropGuard},
@@ -22,32 +28,42 @@ use tokio_util::{
 };
 
 pub(super) use self::record::Looked;
-use self::record::{Record, State, TASKS, as_object, is_id, new_id};
+use self::{
+    record::{Answer, Record, State, TASKS, as_object, is_id, new_id, paid_ms},
+    told::completed,
+    unpaid::{Unpaid, UnpaidTasks, Whose, bytes_of, in_memory},
+};
 use super::{
     answer::{self, ToolAnswer},
     begun::Begun,
     offer::Dialect,
     recalls::{Recallable, Recalls},
-    revision::Era,
     services::Services,
 };
 use crate::{
-    base::{aside::aside, clock::Clock},
-    call::{CallError, Done, Progress},
-    front::Fault,
-    money::{Ended, Gate},
+    base::{
+        aside::aside,
+        clock::{Clock, Timestamp},
+    },
+    call::{Call, CallError, Done, Progress},
+    front::{Fault, Quota, Share, network},
+    money::{Gate, Offered, PaymentId},
     replica::Replica,
-    store::{Batch, Direction, Durability, Row, Store, StoreError, update},
+    store::{Batch, Durability, Row, Store, StoreError, update},
 };
 
 /// Time to the next try after the end of a task could not be stored.
 const RETRY: Duration = Duration::from_secs(2);
 /// How long a call may take to start before its client gets a task for it anyway.
 const START: Duration = Duration::from_secs(5);
-/// Time between two looks for tasks to forget.
-const SWEEP: Duration = Duration::from_secs(600);
-/// Tasks forgotten in one commit.
+/// Time between two looks for tasks of this process to forget, and how many of them there are to one for all that are stored.
+const SWEEP: Duration = Duration::from_secs(60);
+const SWEEPS: u32 = 10;
+/// Stored tasks read at once, and their bytes.
 const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1 << 20;
+/// How much longer than its handler may run a task takes at most, waiting included.
+const BESIDE: Duration = Duration::from_secs(120);
 /// Tries of a conditional commit: each failure means that another succeeded.
 const TRIES: usize = 100;
 
@@ -61,6 +77,11 @@ pub(super) struct Tasks {
     replica: Arc<Replica>,
     recalls: Arc<Recalls>,
     running: Mutex<HashMap<String, Running>>,
+    /// Places of those.
+    places: Arc<Quota>,
+    unpaid: UnpaidTasks,
+    /// How long the answer of an unpaid task is kept after its end.
+    kept: Duration,
 }
 
 impl fmt::Debug for Tasks {
@@ -76,6 +97,16 @@ struct Running {
     said: Option<String>,
 }
 
+/// The place of a task among those that run.
+pub(super) struct TaskPlace {
+    _share: Share,
+    whose: Whose,
+    /// Nothing is taken for the call, however it ends.
+    is_free: bool,
+    /// How long its handler may run.
+    wall: Duration,
+}
+
 /// What came of starting a call as a task.
 pub(super) enum Started {
     Task(ToolAnswer),
@@ -86,6 +117,7 @@ pub(super) enum Started {
 impl Tasks {
     /// Must be called inside a tokio runtime.
     pub(super) fn new(services: &Services, recalls: Arc<Recalls>) -> Arc<Self> {
+        let settings = services.settings.tasks;
         let tasks = Arc::new(Self {
             store: Arc::clone(&services.store),
             clock: services.clock.clone(),
@@ -95,11 +127,16 @@ impl Tasks {
             replica: Arc::clone(&services.replica),
             recalls,
             running: Mutex::default(),
+            places: Quota::new(Some(settings.running), Some(settings.running_of_address)),
+            unpaid: UnpaidTasks::new(settings.bytes),
+            kept: settings.kept,
         });
         let weak = Arc::downgrade(&tasks);
         tokio::spawn(async move {
-            while let Some(tasks) = weak.upgrade() {
-                if let Err(error) = tasks.forget().await {
+            for sweep in (0..SWEEPS).cycle() {
+                let Some(tasks) = weak.upgrade() else { return };
+                let forgotten = if sweep == 0 { tasks.forget().await } else { Ok(()) };
+                if let Err(error) = forgotten.and(tasks.forget_unpaid().await) {
                     tracing::error!(%error, "old tasks could not be forgotten");
                 }
                 drop(tasks);
@@ -109,12 +146,25 @@ impl Tasks {
         tasks
     }
 
+    /// A place for `call` of this address among the tasks that run; `None` where there is none.
+    pub(super) fn place(&self, address: IpAddr, call: &Call) -> Option<TaskPlace> {
+        let mut share = self.places.share(address);
+        share.take(1).ok()?;
+        let endpoint = &call.live.endpoint;
+        Some(TaskPlace {
+            _share: share,
+            whose: Whose { owner: endpoint.owner.clone(), address: network(address) },
+            is_free: endpoint.most_usd().is_zero() || matches!(call.offered, Offered::Nothing),
+            wall: Duration::from_millis(endpoint.limits.wall_ms),
+        })
+    }
+
     /// Waits until a call's payment is reserved and its input fits: then it becomes a task that outlives the request.
     ///
     /// # Errors
     ///
     /// The store's, when the task cannot be kept: then the call is taken back.
-    pub(super) async fn keep(self: &Arc<Self>, mut begun: Begun, dialect: Dialect) -> Result<Started, StoreError> {
+    pub(super) async fn keep(self: &Arc<Self>, mut begun: Begun, place: TaskPlace, dialect: Dialect) -> Result<Started, StoreError> {
         let payment = tokio::select! {
             biased;
             ended = &mut begun.performing => return Ok(Started::Ended(ended)),
@@ -127,7 +177,8 @@ impl Tasks {
         let now = self.clock.now();
         let id = new_id()?;
         let holder = self.replica.id().to_string();
-        let record = Record { holder, payment, state: State::Working, created_at: now, updated_at: now };
+        let ttl_ms = if place.is_free { millis(place.wall + BESIDE + self.kept) } else { paid_ms() };
+        let record = Record { holder, payment, state: State::Working, created_at: now, updated_at: now, ttl_ms, dotted: dialect.dotted };
         // The client must find it at once.
         self.running().insert(id.clone(), Running { cancel: begun.cancel.clone(), said: None });
         let mut batch = Batch::new();
@@ -139,12 +190,12 @@ impl Tasks {
         begun.stop.take().map(DropGuard::disarm);
         let created = CreateTaskResult::new(record.told(&id, "running".to_owned()));
         let tasks = Arc::clone(self);
-        self.background.spawn(async move { tasks.follow(id, dialect, begun).await });
+        self.background.spawn(async move { tasks.follow(id, place, dialect, begun).await });
         Ok(Started::Task(ToolAnswer { response: created.into(), structured: None }))
     }
 
     /// Waits for the end of a task, and hears on the way what its handler says.
-    async fn follow(&self, id: String, dialect: Dialect, mut begun: Begun) {
+    async fn follow(&self, id: String, place: TaskPlace, dialect: Dialect, mut begun: Begun) {
         let ended = loop {
             tokio::select! {
                 biased;
@@ -156,24 +207,61 @@ impl Tasks {
                 }
             }
         };
-        let state = match ended {
-            Ok(done) => aside(done.answer.body.len(), || completed(answer::done(&done, &self.base_url, dialect))).await,
-            Err(error) if matches!(*error, CallError::Cancelled) => State::Cancelled,
-            Err(error) => refused(&error, dialect),
-        };
-        self.end(&id, &state).await;
+        match ended {
+            Ok(done) if done.success && done.payment.is_some() => self.end(&id, &State::Paid, done.payment, Durability::Durable).await,
+            Ok(done) => self.end_unpaid(&id, place.whose, done).await,
+            Err(error) => {
+                let state = if matches!(*error, CallError::Cancelled) { State::Cancelled } else { refused(&error, dialect) };
+                let bytes = state.bytes();
+                self.end(&id, &state, None, Durability::Durable).await;
+                self.keep_unpaid(&id, place.whose, bytes, None).await;
+            }
+        }
         self.running().remove(&id);
     }
 
+    /// The end of a task whose answer no payment keeps.
+    async fn end_unpaid(&self, id: &str, whose: Whose, done: Done) {
+        let body = done.answer.body.len();
+        if self.store.is_shared() {
+            let state = aside(body, || State::Answered(Answer::of(&done))).await;
+            let bytes = state.bytes();
+            self.end(id, &state, None, Durability::Buffered).await;
+            self.keep_unpaid(id, whose, bytes, None).await;
+        } else {
+            // Before its state says that it is there.
+            self.keep_unpaid(id, whose, bytes_of(&done), Some(in_memory(&done))).await;
+            self.end(id, &State::Held, None, Durability::Buffered).await;
+        }
+    }
+
+    /// Remembers the end of a task that no payment keeps, and forgets what goes for it.
+    async fn keep_unpaid(&self, id: &str, whose: Whose, bytes: usize, done: Option<Done>) {
+        let until = Timestamp(self.clock.now().0.saturating_add(millis(self.kept)));
+        let gone = self.unpaid.put(id, Unpaid { whose, bytes, until, done });
+        if let Err(error) = self.remove(&gone).await {
+            tracing::warn!(%error, "tasks that went for others stay in the store until their time is over");
+        }
+    }
+
     /// Stores the end of a task of ours.
-    async fn end(&self, id: &str, state: &State) {
+    async fn end(&self, id: &str, state: &State, payment: Option<PaymentId>, durability: Durability) {
         for _ in 0..TRIES {
-            let ending = update(&*self.store, Durability::Durable, |mut tx| async move {
-                if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
-                    let record = Record { state: state.clone(), updated_at: self.clock.now(), ..row.value.clone() };
-                    tx.replace(&TASKS, &row, &record);
+            let payment = payment.clone();
+            let ending = update(&*self.store, durability, |mut tx| {
+                let payment = payment.clone();
+                async move {
+                    if let Some(row) = tx.row(&TASKS, &id.to_owned()).await?.filter(|row| row.value.state.is_working()) {
+                        let (before, now) = (row.value.clone(), self.clock.now());
+                        let ttl_ms = match state {
+                            State::Paid => before.ttl_ms,
+                            _ => now.0.saturating_sub(before.created_at.0).saturating_add(millis(self.kept)),
+                        };
+                        let payment = payment.or(before.payment.clone());
+                        tx.replace(&TASKS, &row, &Record { state: state.clone(), payment, updated_at: now, ttl_ms, ..before });
+                    }
+                    tx.answer::<_, StoreError>(())
                 }
-                tx.answer::<_, StoreError>(())
             });
             match ending.await {
                 Ok(()) => return,
@@ -183,68 +271,6 @@ impl Tasks {
                 }
             }
         }
-    }
-
-    /// A task as it is now; `None` when there is none with this id.
-    ///
-    /// # Errors
-    ///
-    /// The store's.
-    pub(super) async fn get(&self, id: &str) -> Result<Option<Looked>, StoreError> {
-        let Some(row) = self.read(id).await? else { return Ok(None) };
-        let mut record = row.value.clone();
-        if record.state.is_working()
-            && !record.is_held_by(self.replica.id())
-            && let Some(state) = self.orphan(&record).await?
-        {
-            record = Record { state, updated_at: self.clock.now(), ..record };
-            let mut batch = Batch::new();
-            batch.replace(&TASKS, &row, &record);
-            match batch.commit(&*self.store, Durability::Durable).await {
-                Ok(_) => {}
-                // Somebody else found its end, or it lives.
-                Err(StoreError::Conflict) => match self.read(id).await? {
-                    Some(now) => record = now.value,
-                    None => return Ok(None),
-                },
-                Err(error) => return Err(error),
-            }
-        }
-        let said = self.running().get(id).and_then(|running| running.said.clone());
-        Ok(Some(Looked::of(id, record, said.unwrap_or_else(|| "running".to_owned()))))
-    }
-
-    /// How a task ended whose replica is not this one; `None` while it may still be running or settling.
-    async fn orphan(&self, record: &Record) -> Result<Option<State>, StoreError> {
-        let lives = self.replica.living().await?.has(record.holder().as_ref());
-        let ended = match &record.payment {
-            Some(payment) => self.gate.ended(payment).await?,
-            None => Ended::Without,
-        };
-        Ok(match ended {
-            Ended::Answer(answer) => {
-                let done = Done { answer: Arc::new(answer), payment: record.payment.clone(), success: true, first: false };
-                // Who asks is of the revision that has tasks; how they paid is not remembered.
-                let dialect = Dialect { era: Era::Modern, wire: None, dotted: false };
-                Some(completed(answer::done(&done, &self.base_url, dialect)))
-            }
-            Ended::Lost => {
-                let payment = record.payment.clone().expect("only payments have answers to lose");
-                let fault = Fault::from(&CallError::AnswerLost(payment));
-                Some(State::Failed(as_object(&ErrorData::internal_error(fault.message().to_owned(), Some(fault.error())))))
-            }
-            Ended::Open | Ended::NotYet => None,
-            Ended::Without if !lives => {
-                let message = match &record.payment {
-                    Some(payment) => format!(
-                        "the host was restarted while the call ran; nothing was charged, and payment `{payment}` is good for another call"
-                    ),
-                    None => "the host was restarted while the call ran; call again, with the same payment if there was one".to_owned(),
-                };
-                Some(State::Failed(as_object(&ErrorData::internal_error(message, None))))
-            }
-            Ended::Without => None,
-        })
     }
 
     /// Takes a task back, if it has not ended and is not being settled. False when there is none with this id.
@@ -279,19 +305,29 @@ impl Tasks {
         Ok(TASKS.row(&*self.store, &id.to_owned()).await?.filter(|row| !row.value.is_expired(self.clock.now())))
     }
 
-    /// Forgets tasks past their time. Ids sort by time.
+    /// Forgets the unpaid tasks of this process that are past their time.
+    async fn forget_unpaid(&self) -> Result<(), StoreError> {
+        self.remove(&self.unpaid.expire(self.clock.now())).await
+    }
+
+    /// Forgets all tasks past their time, whichever process has run them.
     async fn forget(&self) -> Result<(), StoreError> {
-        loop {
+        let mut rest = TASKS.all().within(BATCH_BYTES);
+        while let Some(some) = TASKS.next(&*self.store, &mut rest, BATCH).await? {
             let now = self.clock.now();
-            let oldest = TASKS.readable(&*self.store, &TASKS.all(), BATCH, Direction::Forward).await?;
-            let expired = |record: &Option<Record>| record.as_ref().is_some_and(|record| record.is_expired(now));
+            let expired = some.into_iter().flatten().filter(|row| row.value.is_expired(now)).map(|row| row.key);
+            self.remove(&expired.collect::<Vec<_>>()).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, ids: &[String]) -> Result<(), StoreError> {
+        for some in ids.chunks(BATCH) {
             let mut batch = Batch::new();
-            oldest.iter().take_while(|(_, record)| expired(record)).for_each(|(id, _)| _ = batch.delete(&TASKS, id));
-            if batch.changes_nothing() {
-                return Ok(());
-            }
+            some.iter().for_each(|id| _ = batch.delete(&TASKS, id));
             batch.commit(&*self.store, Durability::Buffered).await?;
         }
+        Ok(())
     }
 
     fn running(&self) -> std::sync::MutexGuard<'_, HashMap<String, Running>> {
@@ -313,7 +349,7 @@ impl Recallable for Tasks {
 /// A call that ended without a result, as the state of its task.
 fn refused(error: &CallError, dialect: Dialect) -> State {
     match answer::failed(&Fault::from(error), dialect) {
-        Ok(result) => completed(result.into()),
+        Ok(result) => State::Completed(completed(result.into())),
         Err(error) => State::Failed(as_object(&error)),
     }
 }
@@ -322,7 +358,6 @@ async fn next(happened: &mut Option<mpsc::Receiver<Progress>>) -> Option<Progres
     happened.as_mut()?.recv().await
 }
 
-/// Who asks for a task is of the newest revision. Challenges came before the task.
-fn completed(told: ToolAnswer) -> State {
-    State::Completed(to_raw_value(&told.written(Era::Modern, false)).expect("results have text keys"))
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -10,11 +10,13 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use futures_util::stream;
 use rmcp::{
     model::{ErrorCode, ErrorData, ProtocolVersion},
     transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService, session::never::NeverSessionManager},
 };
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tower::Service as _;
 
 use super::{
@@ -26,7 +28,10 @@ use super::{
     direct::{self, Plain},
     front::Front,
     heed::{Asks, MAX_HEEDED_BYTES, heed},
+    listen,
+    names::ToolName,
     narrowed::Narrowed,
+    pieces,
     refusal::{self, PATH, id_of, refusal, told, told_as},
     revision::VERSIONS,
     server::Server,
@@ -34,9 +39,12 @@ use super::{
     settings::Mcp,
 };
 use crate::{
-    base::aside::{aside, begun_aside},
+    base::{
+        aside::{aside, begun_aside, still_asked},
+        id::RequestId,
+    },
     catalog::Live,
-    front::{Code, Document, Door, Fault, body, names, peer},
+    front::{Code, Document, Door, Fault, REQUEST, body, names, peer},
     tool::not_json,
 };
 
@@ -127,10 +135,17 @@ impl Transport {
         if let Some(page) = direct::listed(&self.front, &parts, accepted, &body).await {
             return as_document(page);
         }
+        if let Some(stream) = listen::answer(&self.front, &parts, accepted, &body).await {
+            return stream;
+        }
         if accepted == Accepted::JsonOnly {
             parts.extensions.insert(JsonOnly);
         }
         let heeded = aside(body.len(), || heed(&self.front, &parts.headers, &body)).await;
+        if heeded == Asks::ToBegin {
+            // A revision is agreed on by its answer, whatever the client has spoken before.
+            parts.headers.remove("mcp-protocol-version");
+        }
         let beside = Beside::default();
         parts.extensions.insert(beside.clone());
         // Boxed as all that is rare: a plain call's future is moved, and must be small.
@@ -146,7 +161,8 @@ impl Transport {
 
     /// The endpoint that a message calls, made ready; and whether it was before, or cannot be.
     async fn called(&self, body: &Bytes) -> (Option<Arc<Live>>, bool) {
-        let Some(name) = aside(body.len(), || direct::called(body)).await else { return (None, true) };
+        let name = aside(body.len(), || direct::called(body)).await;
+        let Some(name) = name.filter(|name| ToolName::read(name).is_ok()) else { return (None, true) };
         let (catalog, slug) = (&self.front.services.catalog, self.front.services.settings.slug_of(&name));
         match catalog.found(&slug) {
             Some(live) => (Some(live), true),
@@ -157,14 +173,46 @@ impl Transport {
 
     /// Answers each member that wants an answer, as if it had come alone; 202 if none does.
     ///
-    /// When the connection breaks, the call under way goes on, and those behind it are not begun.
-    async fn batch(&self, parts: Parts, members: Vec<Member>, accepted: Accepted) -> Response {
+    /// The answer is a stream: a member is begun when the client has taken what the one before it was answered, so that no more than
+    /// one answer is in memory. When the connection breaks, the call under way goes on, and those behind it are not begun.
+    async fn batch(self: Arc<Self>, parts: Parts, members: Vec<Member>, accepted: Accepted) -> Response {
         if let Some(seconds) = self.too_fast(&parts, members.len()) {
             let message = "each member of a batch is a request, and you make too many";
             let fault = Fault::new(Code::RateLimited, message).hint(format!("try again in {seconds} s"));
             return fault.retry_after(seconds).into_response();
         }
-        let mut answers = vec![];
+        if members.iter().all(|member| matches!(member, Member::Silent(_))) {
+            for member in &members {
+                if let Member::Silent(message) = member {
+                    heed(&self.front, &parts.headers, message);
+                }
+            }
+            return StatusCode::ACCEPTED.into_response();
+        }
+        let events = accepted == Accepted::EventsOnly;
+        let content = if events { "text/event-stream" } else { "application/json" };
+        let (pieces, written) = mpsc::channel(1);
+        let id = parts.extensions.get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
+        let write = async move {
+            // Ends early when nobody reads it any more.
+            _ = self.write_batch(parts, members, events, pieces).await;
+        };
+        tokio::spawn(still_asked(REQUEST.scope(id, write)));
+        let body = stream::unfold(written, |mut written| async { Some((written.recv().await?, written)) });
+        let headers = [(header::CONTENT_TYPE, content), (header::CACHE_CONTROL, "no-store")];
+        (headers, Body::from_stream(body)).into_response()
+    }
+
+    async fn write_batch(
+        &self,
+        parts: Parts,
+        members: Vec<Member>,
+        events: bool,
+        pieces: mpsc::Sender<Result<Bytes, axum::Error>>,
+    ) -> Result<(), mpsc::error::SendError<Result<Bytes, axum::Error>>> {
+        let piece = |text: &'static str| pieces.send(Ok(Bytes::from_static(text.as_bytes())));
+        piece(if events { "data: [" } else { "[" }).await?;
+        let mut is_first = true;
         for member in members {
             let response = match member {
                 Member::Request(request) => self.message(parts.clone(), request, Accepted::JsonOnly).await,
@@ -174,23 +222,19 @@ impl Transport {
                     continue;
                 }
             };
-            // What rmcp or this file has made lies in memory already.
-            let Ok(answer) = axum::body::to_bytes(response.into_body(), usize::MAX).await else {
-                return Fault::from(Code::Internal).into_response();
-            };
-            answers.push(answer);
+            if !std::mem::take(&mut is_first) {
+                piece(",").await?;
+            }
+            let mut body = response.into_body();
+            while let Some(some) = pieces::next(&mut body).await {
+                let broken = some.is_err();
+                pieces.send(some).await?;
+                if broken {
+                    return Ok(());
+                }
+            }
         }
-        if answers.is_empty() {
-            return StatusCode::ACCEPTED.into_response();
-        }
-        let mut body = b"[".to_vec();
-        body.extend(answers.join(&b","[..]));
-        body.push(b']');
-        if accepted == Accepted::EventsOnly {
-            let event = [b"data: ", body.as_slice(), b"\n\n"].concat();
-            return ([(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")], event).into_response();
-        }
-        ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+        piece(if events { "]\n\n" } else { "]" }).await
     }
 
     /// Counts the members behind the first, which came in as the request, against the address's rate. Seconds until there

@@ -44,6 +44,9 @@ pub enum SlugError {
 }
 
 impl Slug {
+    /// Longest slug, in bytes.
+    pub const MAX_BYTES: usize = 64;
+
     /// What stands for the registration of builders in receipts and sales. No endpoint may have it.
     #[must_use]
     pub fn builder_registration() -> Self {
@@ -63,7 +66,7 @@ impl FromStr for Slug {
     fn from_str(text: &str) -> Result<Self, SlugError> {
         let plain = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         let bytes = text.as_bytes();
-        let inside = (3..=64).contains(&bytes.len()) && bytes.iter().all(|b| plain(b) || *b == b'-');
+        let inside = (3..=Self::MAX_BYTES).contains(&bytes.len()) && bytes.iter().all(|b| plain(b) || *b == b'-');
         if !inside || !bytes.first().is_some_and(plain) || !bytes.last().is_some_and(plain) {
             return Err(SlugError::Form);
         }

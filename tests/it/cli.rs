@@ -18,5 +18,6 @@ mod key;
 mod profiles;
 mod reconciled;
 mod recorded;
+mod shown;
 mod since;
 mod terminal;

@@ -108,7 +108,18 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
         error.more.push(format!("again in {} s", wait.as_secs()));
     }
     error.said = said;
-    error
+    in_commands(error)
+}
+
+/// An error that names the commands of this program where the host names its operations.
+fn in_commands(error: Error) -> Error {
+    match error.code() {
+        "unauthorized" => error.hint("tollhouse login, with a credential that the host takes"),
+        "payout_settings_missing" => {
+            Error { message: "it was not said yet where payouts go".to_owned(), ..error }.hint("tollhouse payouts settings --address 0x…")
+        }
+        _ => error,
+    }
 }
 
 fn challenged(why: &str, headers: &HeaderMap) -> Value {
@@ -192,6 +203,22 @@ mod tests {
         }
         assert_eq!(end(503, json!({ "error": { "code": "busy" } })), Exit::Away);
         assert_eq!(end(404, json!({ "error": { "code": "unknown_endpoint" } })), Exit::Refused);
+    }
+
+    #[test]
+    fn commands_are_named_where_the_host_names_operations() {
+        let told = |code: &str, hint: &str| {
+            let error = json!({ "error": { "code": code, "message": "say first where payouts go: POST /ai/x", "hint": hint } });
+            let error = refusal(StatusCode::CONFLICT, &HeaderMap::new(), Some(error));
+            format!("{} {}", error.message, error.hint.unwrap_or_default())
+        };
+        for (code, hint, command) in
+            [("payout_settings_missing", "", "tollhouse payouts settings"), ("unauthorized", "send `X-Admin-Token`", "tollhouse login")]
+        {
+            let told = told(code, hint);
+            assert!(told.contains(command) && !told.contains("X-Admin-Token"), "{told}");
+        }
+        assert!(told("payout_settings_missing", "").starts_with("it was not said yet"));
     }
 
     #[test]

@@ -79,6 +79,16 @@ impl Client {
         Ok(Self { http, base, credentials, role, plain_http })
     }
 
+    /// The credential that somebody chose by `--as`.
+    pub(crate) fn chosen(&self) -> Option<Role> {
+        self.role
+    }
+
+    /// Whether there is a credential of any kind for the host.
+    pub(crate) fn has_credential(&self) -> bool {
+        !self.credentials.is_empty()
+    }
+
     /// Where the host is.
     pub(crate) fn base(&self) -> &Url {
         &self.base

@@ -103,6 +103,19 @@ impl Error {
         self
     }
 
+    /// Names flags where the host names fields: each as it is called there, and here.
+    #[must_use]
+    pub(crate) fn flags(mut self, names: &[(&str, &str)]) -> Self {
+        for line in &mut self.more {
+            for (field, flag) in names {
+                if *line == format!("at /{field}") {
+                    *line = format!("at --{flag}");
+                }
+            }
+        }
+        self
+    }
+
     /// The code that the host gave, such as `unknown_endpoint`; nothing where it gave none.
     pub(crate) fn code(&self) -> &str {
         self.text("code")
@@ -177,5 +190,17 @@ impl Error {
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::refused(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_told_as_the_flags_that_say_them() {
+        let error = Error::refused("no").more(["at /transaction", "at /amountUsd", "at /other"].map(str::to_owned));
+        let told = error.flags(&[("amountUsd", "amount"), ("transaction", "transaction")]).more;
+        assert_eq!(told, ["at --transaction", "at --amount", "at /other"]);
     }
 }

@@ -20,7 +20,8 @@ fn only_people(question: &str, flag: &str) -> Result {
     if is_asked() {
         return Ok(());
     }
-    Err(Error::usage(format!("{question}: nobody can be asked here")).hint(format!("say it with {flag}")))
+    let error = Error::usage(format!("{}: there is no terminal to ask at", question.trim_end_matches('?')));
+    Err(error.hint(format!("answer with {flag}")))
 }
 
 /// Asks for a yes; anything else is a no. `flag` says yes without being asked.

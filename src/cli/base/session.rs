@@ -78,7 +78,7 @@ impl Session {
     /// Where there is neither.
     pub(crate) fn slug(&self, named: Option<Slug>) -> Result<Slug> {
         let of_folder = || self.folder.as_ref().map(|folder| folder.state.slug.clone());
-        named.or_else(of_folder).ok_or_else(|| Error::usage("name the endpoint: this is no folder of one that was published"))
+        named.or_else(of_folder).ok_or_else(|| Error::usage("name the endpoint: this folder was not published, here or elsewhere"))
     }
 
     /// By which name what is spent is counted: a profile's, and none where it was made up, which would have a day's money of its own.

@@ -48,6 +48,18 @@ pub(crate) fn price(value: &Value, name: &str) -> String {
     if price == "$0" { "free".to_owned() } else { price }
 }
 
+/// What a call of an endpoint costs: of one that says it itself, at most how much.
+pub(crate) fn call_price(endpoint: &Value) -> String {
+    let most = usd(endpoint, "maxPriceUsd");
+    if most.is_empty() { price(endpoint, "priceUsd") } else { format!("up to {most}") }
+}
+
+/// Where something was found in a tool: the field, and the line where that is known.
+pub(crate) fn found_at(finding: &Value) -> String {
+    let (field, at) = (text(finding, "field"), any(finding, "line"));
+    if at.is_empty() { field.to_owned() } else { format!("{field}:{at}") }
+}
+
 /// A moment in a table, of UTC: `2026-11-21 09:58Z`.
 pub(crate) fn moment(value: &Value, name: &str) -> String {
     let at = text(value, name);
@@ -70,6 +82,13 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn price_of_a_metered_tool_is_its_most() {
+        assert_eq!(call_price(&json!({ "priceUsd": 0, "maxPriceUsd": 0.05 })), "up to $0.05");
+        assert_eq!(call_price(&json!({ "priceUsd": 0, "maxPriceUsd": null })), "free");
+        assert_eq!(call_price(&json!({ "priceUsd": 0.01 })), "$0.01");
+    }
 
     #[test]
     fn members_are_told_and_what_is_absent_is_nothing() {

@@ -8,7 +8,7 @@ use tollhouse::{
     base::id::ReceiptId,
     call::Content,
     money::receipt::{self, Kind, Record, bytes_hash, json_hash, shortened},
-    tool::MicroUsd,
+    tool::{MicroUsd, Slug},
 };
 
 use super::{record::Sent, reply::Reply, seller::Seller};
@@ -56,7 +56,7 @@ async fn check(
     if record.draft.receipt_id != *id {
         return Err("it is another receipt than the answer named".to_owned());
     }
-    if let Some(hash) = result_hash(reply)
+    if let Some(hash) = result_hash(reply, &record.draft.slug)
         && hash != record.draft.result_hash
     {
         return Err("it is about another answer than came".to_owned());
@@ -93,11 +93,16 @@ fn about(record: &Record, sent: &Sent) -> Result<(), String> {
     }
 }
 
-/// The hash of what came, as receipts have it.
-fn result_hash(reply: &Reply) -> Option<String> {
+/// The hash of what came, as receipts have it. A new builder's key is given beside what their receipt is about: it is kept nowhere.
+fn result_hash(reply: &Reply, slug: &Slug) -> Option<String> {
     let headers: Vec<_> = reply.header("content-type").map(|kind| ("content-type".to_owned(), kind.to_owned())).into_iter().collect();
     match Content::new(reply.status, &headers, &reply.body) {
-        Content::Json { json, .. } => serde_json::from_str(json.get()).ok().map(|value: Value| json_hash(&value)),
+        Content::Json { json, .. } => serde_json::from_str(json.get()).ok().map(|mut value: Value| {
+            if let (Value::Object(members), true) = (&mut value, *slug == Slug::builder_registration()) {
+                members.remove("builderKey");
+            }
+            json_hash(&value)
+        }),
         Content::Text { text, .. } => Some(bytes_hash(text.as_bytes())),
         Content::Bytes { bytes, .. } => Some(bytes_hash(bytes)),
         Content::Nothing => None,

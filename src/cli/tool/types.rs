@@ -8,6 +8,9 @@ use super::{
     program::{self, Ran},
 };
 
+/// What the compiler says to be given where it finds a `tsconfig.json` that is not the folder's.
+const IGNORE_CONFIG: &str = "--ignoreConfig";
+
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Types {
@@ -46,7 +49,13 @@ pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
     } else {
         return Ok(Types::Unchecked("there is no tool.d.ts: `tollhouse types` writes it"));
     };
-    match program::run(&tool.folder, "tsc", &args).await? {
+    let mut ran = program::run(&tool.folder, "tsc", &args).await?;
+    let is_refused = matches!(&ran, Ran::Ended(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
+    if is_refused {
+        // TypeScript 6 and later refuse files beside a `tsconfig.json` of a folder above, and earlier ones do not know the flag.
+        ran = program::run(&tool.folder, "tsc", &[vec![IGNORE_CONFIG.into()], args].concat()).await?;
+    }
+    match ran {
         Ran::Absent => Ok(Types::Unchecked("there is no tsc: npm i -D typescript")),
         Ran::Ended(output) => {
             let told = String::from_utf8_lossy(&output.stdout);

@@ -1,12 +1,15 @@
 //! Why a credit is not made, found or changed.
 
-use crate::{store::StoreError, tool::MicroUsd};
+use crate::{
+    store::StoreError,
+    tool::{MicroUsd, texts},
+};
 
 /// Longest label, in characters.
-pub(super) const MAX_LABEL: usize = 120;
+pub(super) const MAX_LABEL: usize = texts::MAX_CREDIT_LABEL;
 
 /// Longest reason of an admin's, in characters.
-pub(super) const MAX_REASON: usize = 1_000;
+pub(super) const MAX_REASON: usize = texts::MAX_DECISION_REASON;
 
 /// Why a credit was not made or found.
 #[derive(Debug, Clone, thiserror::Error)]

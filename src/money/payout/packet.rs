@@ -12,11 +12,11 @@ use crate::{
     event::Kind,
     money::Network,
     store::Place,
-    tool::MicroUsd,
+    tool::{MicroUsd, texts},
 };
 
 /// Longest reason, in characters.
-const MAX_REASON: usize = 500;
+const MAX_REASON: usize = texts::MAX_MONEY_REASON;
 
 /// When the receipts of a packet were issued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,9 +1,13 @@
 //! Why nothing is given back.
 
-use crate::{money::CreditError, store::StoreError, tool::MicroUsd};
+use crate::{
+    money::CreditError,
+    store::StoreError,
+    tool::{MicroUsd, texts},
+};
 
 /// Longest reason, in characters.
-pub(super) const MAX_REASON: usize = 500;
+pub(super) const MAX_REASON: usize = texts::MAX_MONEY_REASON;
 
 /// Most refunds of one receipt, so that its record stays small.
 pub(super) const MAX_REFUNDS: usize = 50;

@@ -150,10 +150,10 @@ fn again(fields: &Fields) -> Markup {
 fn details() -> Markup {
     html! {
         (form::field("name", "Name", Some("Payers see it beside your tools. At most 120 characters."), html! {
-            input #name name="text:/name" required maxlength="120" autocomplete="organization";
+            input #name name="text:/name" required maxlength=(crate::tool::texts::MAX_BUILDER_NAME) autocomplete="organization";
         }))
         (form::field("contact", "Contact, if you like", Some("Admins of this host see it, and nobody else."), html! {
-            input #contact name="some:/contact" maxlength="254" autocomplete="email";
+            input #contact name="some:/contact" maxlength=(crate::tool::texts::MAX_BUILDER_CONTACT) autocomplete="email";
         }))
     }
 }

@@ -27,7 +27,7 @@ async fn policy_is_edited_set_and_never_written_over() {
         .run(&["policy", "edit", "limits.wallMs=5000"])
         .await
         .is(2)
-        .warned("error: replace the policy: nobody can be asked here\nhint: say it with --yes");
+        .warned("error: replace the policy: there is no terminal to ask at\nhint: answer with --yes");
     let edited = shell.run(&["policy", "edit", "limits.wallMs=5000", "builderCapabilities.files=true", "--yes"]).await.is(0);
     edited.said("builderCapabilities.files  false → true\nlimits.wallMs              … → 5000\nin force, revision …");
     let policy = shell.json(&["policy"]).await;
@@ -65,7 +65,7 @@ async fn review_is_shown_and_decided_at_the_revision_that_was_read() {
         .run(&["reviews", "approve", "asker"])
         .await
         .is(2)
-        .warned("error: approve asker: nobody can be asked here\nhint: say it with --yes");
+        .warned("error: approve asker: there is no terminal to ask at\nhint: answer with --yes");
     shell
         .run(&["reviews", "approve", "asker", "--yes", "--onto", "7"])
         .await

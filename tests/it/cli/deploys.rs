@@ -31,17 +31,17 @@ async fn what_is_published_is_told_though_the_folder_cannot_be_told_of_it() {
 #[tokio::test]
 async fn deploy_shows_its_plan_and_publishes_once() {
     let host = Host::start().await;
-    let (id, key) = host.register("Toolsmith").await;
+    let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::builder(&host, &key);
     let folder = begun(&shell, "shout").await;
-    let nobody = "error: publish, and attest: …: nobody can be asked here\nhint: say it with --yes --attest";
+    let nobody = "error: publish, and attest …: there is no terminal to ask at\nhint: answer with --yes --attest";
     shell.run_in(&folder, &["deploy"]).await.is(2).warned(nobody);
-    shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: say it with --attest");
+    shell.run_in(&folder, &["deploy", "--yes"]).await.is(2).warned("…\nhint: answer with --attest");
     shell.run_in(&folder, &["deploy", "--dry-run"]).await.is(0).warned("nothing was published.");
     host.get("/ai/endpoints/shout").await.fails(404, "unknown_endpoint", "caller");
     let made = format!(
-        "shout → {}  (new)\n  handler…  …  +5\n…\n  priceUsd…  0.01…  you get 0.0095 a call\n…\npublished …, revision 1, in … ms",
-        host.url
+        "shout → {}  (new)\n  handler…  …  +5\n…\n  priceUsd…  0.01…  you get 0.0095 a call\n…\npublished …, revision 1, in … ms\n{}/tools/shout",
+        host.url, host.url
     );
     shell.run_in(&folder, &YES).await.is(0).said(&made);
     shell.run_in(&folder, &YES).await.is(0).warned("nothing to publish: the host has what this folder says");
@@ -49,9 +49,9 @@ async fn deploy_shows_its_plan_and_publishes_once() {
     host.as_builder(&key, Method::POST, "/ai/endpoints/shout/secrets", &json!({ "name": "TOKEN", "value": "abcdefghij" })).await.is(200);
     edit_thrice(&folder);
     let plan = format!(
-        "shout → {}  ({id}, revision 1)\n  handler       … → …  +1 −1\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
-         capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile\n…\npublished …, revision 2, in … ms   waiting for an admin: httpGetJson",
-        host.url
+        "shout → {}  (yours, revision 1)\n  handler       … → …  +1 −1\n  priceUsd      0.01 → 0.02          you get 0.019 a call\n  \
+         capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile\n…\npublished …, revision 2, in … ms   waiting for an admin: httpGetJson\n{}/tools/shout",
+        host.url, host.url
     );
     shell.run_in(&folder, &["deploy", "--yes", "--attest", "--note", "louder"]).await.is(0).said(&plan);
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
@@ -87,7 +87,7 @@ async fn deploy_that_somebody_was_quicker_than_publishes_nothing() {
         .run_in(&folder, &onto)
         .await
         .is(0)
-        .said("shout → …\n  priceUsd  0.01 → 0.02  …\n  kept          limits.wallMs  9000 → 5000\npublished …, revision 3, in … ms");
+        .said("shout → …\n  priceUsd  0.01 → 0.02  …\n  kept          limits.wallMs  9000 → 5000\npublished …, revision 3, in … ms\n…");
     let record = host.as_builder(&key, Method::GET, "/ai/endpoints/shout", &Value::Null).await.is(200).json();
     assert_eq!((&record["endpoint"]["ownLimits"]["wallMs"], &record["endpoint"]["priceUsd"]), (&json!(5000), &json!(0.02)));
     shell.run_in(&folder, &["pull", "--yes"]).await.is(0).said("tool.json taken from revision 3 of shout");
@@ -116,7 +116,7 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
     assert_eq!(fs::read(empty.join("handler.ts")).unwrap(), fs::read(folder.join("handler.ts")).unwrap());
     shell.run_in(&empty, &["diff"]).await.is(0).said("");
     edit(&empty, "handler.ts", "toUpperCase", "toLowerCase");
-    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts?…\nhint: say it with --yes");
+    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts?…\nhint: answer with --yes");
     assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));
     shell.run_in(&empty, &["diff"]).await.is(0).said("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
     shell.run_in(&empty, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout");
@@ -137,7 +137,7 @@ async fn pull_asks_before_it_writes_over_a_handler_of_a_folder_that_is_no_tool_y
     shell.file("own/handler.ts", "mine");
     shell.file("other/handler.js", "mine");
     let (own, other) = (shell.home().join("own"), shell.home().join("other"));
-    let asked = "error: write over what is here in handler.ts?: nobody can be asked here\nhint: say it with --yes";
+    let asked = "error: write over what is here in handler.ts: there is no terminal to ask at\nhint: answer with --yes";
     shell.run_in(&own, &["pull", "shout"]).await.is(2).warned(asked);
     let two = "error: `handler.js` is there already, and a tool has one handler\nhint: pull into an empty folder";
     shell.run_in(&other, &["pull", "shout", "--yes"]).await.is(1).warned(two);
@@ -158,7 +158,7 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     here.run_in(&folder, &YES).await.is(0);
     edit(&other, "handler.ts", "toUpperCase", "toLowerCase");
     there.run_in(&other, &YES).await.is(0);
-    let asked = "error: write over what is here in handler.ts?: …\nhint: say it with --yes";
+    let asked = "error: write over what is here in handler.ts?: …\nhint: answer with --yes";
     there.run_in(&folder, &["pull"]).await.is(2).warned(asked);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toUpperCase"));
     let bound = format!("this folder was of shout on {}, and is of shout on {} now", one.url, two.url);

@@ -44,7 +44,12 @@ changed   …Z
     shell.run(&["pause", "shout"]).await.is(0).said("shout is paused, revision 2").warned("");
     shell.run(&["list", "--state", "paused"]).await.is(0).said("…\nshout  paused  …");
     shell.run(&["resume", "shout"]).await.is(0).said("shout is active, revision 3");
-    shell.run(&["delete", "shout"]).await.is(2).said("").warned("error: delete shout: nobody can be asked here\nhint: say it with --yes");
+    shell
+        .run(&["delete", "shout"])
+        .await
+        .is(2)
+        .said("")
+        .warned("error: delete shout: there is no terminal to ask at\nhint: answer with --yes");
     assert_eq!(shell.json(&["show", "shout"]).await["endpoint"]["status"], "active");
     shell.run(&["delete", "shout", "--yes"]).await.is(0).said("shout is deleted");
     shell.run(&["show", "shout"]).await.is(1).warned("error: no endpoint …`shout`…\n(unknown_endpoint, req_…)");
@@ -89,7 +94,11 @@ async fn version_is_run_again_by_the_first_characters_of_its_hash() {
     host.call("shout", &json!({})).await.is(200);
     assert_eq!(shell.json(&["versions", "shout"]).await["version"], whole);
     shell.run(&["rollback", "shout"]).await.is(1).warned(&format!("error: shout keeps no version before {short}"));
-    shell.run(&["rollback", "shout", "--to", short]).await.is(0).said(&back);
+    let revision = async || shell.json(&["show", "shout"]).await["endpoint"]["revision"].clone();
+    let before = revision().await;
+    let same = format!("shout runs {short} already, at revision {before}; nothing was changed");
+    shell.run(&["rollback", "shout", "--to", short]).await.is(0).said(&same);
+    assert_eq!(revision().await, before);
     shell.run(&["rollback", "shout", "--to", "ffff"]).await.is(1).warned("error: …version…\n…(unknown_version, req_…)");
 }
 

@@ -32,7 +32,7 @@ async fn credential_is_looked_at_by_the_host_and_kept_for_its_owner_alone() {
     shell.run(&["logout", "--as", "credit"]).await.is(0).said("forgotten; …");
     shell.run(&["whoami"]).await.is(0).said(&known);
     shell.run(&["logout"]).await.is(0);
-    shell.run(&["whoami"]).await.is(3).warned("error: there is no … for …\nhint: tollhouse login --url …, or set …");
+    shell.run(&["whoami"]).await.is(3).warned("error: you are not signed in to …\nhint: tollhouse login --url …, or set one of …");
 }
 
 #[tokio::test]

@@ -227,11 +227,11 @@ async fn ctrl_c_ends_dev_and_leaves_the_terminal_as_it_was() {
 #[tokio::test]
 async fn deploy_at_a_terminal_asks_for_what_one_attests() {
     let host = Host::start().await;
-    let (id, key) = host.register("Toolsmith").await;
+    let (_, key) = host.register("Toolsmith").await;
     let shell = Shell::new().env("NO_COLOR", "1");
     shell.given(&key, &["login", "--url", &host.url, "--profile", "prod"]).await.is(0);
     let folder = begun(&shell, "shout").await;
-    let question = "publish, and attest: yours to publish, no secrets, no private data, nothing illegal? [y/N] ";
+    let question = "publish, and attest that it is yours to publish and has no secrets, no private data and nothing illegal? [y/N] ";
     let deploy = async |answer: &str| {
         let mut terminal = Terminal::start_in(&shell, &folder, &["deploy", "--profile", "prod"]);
         terminal.shows(question).await;
@@ -247,14 +247,15 @@ async fn deploy_at_a_terminal_asks_for_what_one_attests() {
     edit_thrice(&folder);
     let (ended, seen) = deploy("y\n").await;
     let told = format!(
-        "shout → {}  (profile prod, {id}, revision 1)
+        "shout → {}  (profile prod, yours, revision 1)
   handler       … → …  +1 −1
   priceUsd      0.01 → 0.02          you get 0.019 a call
   capabilities  + httpGetJson api.example.com   asks an admin; the tool works without it meanwhile
 …
 {question}y
-published …, revision 2, in … ms   waiting for an admin: httpGetJson",
-        host.url
+published …, revision 2, in … ms   waiting for an admin: httpGetJson
+{}/tools/shout",
+        host.url, host.url
     );
     assert!(ended == 0 && fits(&seen, &told), "{ended}: {seen}");
 }

@@ -422,3 +422,22 @@ async fn of_answers_made_of_blocks_the_structured_content_fits_the_listed_schema
         refusal(&call(slug, &envelope).await, "invalid_output");
     }
 }
+
+#[tokio::test]
+async fn a_name_that_no_tool_can_have_is_refused_before_anything_keeps_it() {
+    let host = Host::builder().flag("--mcp-rate-limit", 5).start().await;
+    // Byte 64 is within a character.
+    let name = format!("a{}", "é".repeat(1 << 20));
+    let message = json!({ "name": name, "arguments": {} });
+    let answer = host.send(host.mcp_legacy().request("tools/call", message)).await;
+    let error = Replied::read(&answer).fails(200, -32602);
+    let told = error["message"].as_str().unwrap();
+    assert!(told.contains("limit 64") && told.len() < 300, "{told}");
+    assert!(answer.body.len() < 2_048, "{}", answer.body.len());
+    let log = host.log();
+    let line = log.lines().find(|line| line.contains("a tool was called over MCP")).unwrap();
+    assert!(line.len() < 1_000, "{} bytes", line.len());
+    // One that a tool might have is told whole.
+    let known = host.mcp_legacy().ask("tools/call", json!({ "name": "n".repeat(64) })).await;
+    assert!(known.fails(200, -32602)["message"].as_str().unwrap().contains(&"n".repeat(64)));
+}

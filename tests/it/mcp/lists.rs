@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{COUNTER, MOODY, PRICE, refusal};
 use crate::{
-    harness::{Host, js},
+    harness::{Host, Replied, eventually, js},
     listing::fixed,
 };
 
@@ -303,4 +303,42 @@ async fn changes_show_at_once_and_are_told_to_who_listens() {
     // Told to end, the host ends the stream as it should.
     host.terminate();
     assert_eq!(next().await["result"]["resultType"], "complete");
+}
+
+#[tokio::test]
+async fn who_listens_has_so_many_streams_and_each_is_a_connection() {
+    let host = Host::builder().flag("--mcp-address-listeners", 2).flag("--address-connections", 40).start().await;
+    let params = || json!({ "notifications": { "toolsListChanged": true } });
+    let listen = async || host.mcp().request("subscriptions/listen", params()).send().await.unwrap();
+    let (first, second) = (listen().await, listen().await);
+    assert_eq!((first.status().as_u16(), second.status().as_u16()), (200, 200));
+    let refused = host.send(host.mcp().request("subscriptions/listen", params())).await;
+    assert!(refused.has("retry-after").parse::<u64>().unwrap() > 0);
+    let error = Replied::read(&refused).fails(429, -32600);
+    assert!(error["message"].as_str().unwrap().contains("has its 2 streams"), "{error}");
+    // A stream that ends leaves its place to another.
+    drop(first);
+    eventually("a place is free", Duration::from_secs(20), async || (listen().await.status() == 200).then_some(())).await;
+
+    let mut json_only = host.mcp();
+    json_only.accept = "application/json";
+    json_only.ask("subscriptions/listen", params()).await.fails(406, -32600);
+    host.mcp().ask("subscriptions/listen", json!({ "notifications": { "toolsListChanged": "yes" } })).await.fails(200, -32602);
+    host.mcp_legacy().ask("subscriptions/listen", params()).await.fails(200, -32601);
+}
+
+#[tokio::test]
+async fn streams_that_listen_take_places_of_connections() {
+    let host = Host::builder().flag("--address-connections", 8).start().await;
+    let mut streams = vec![];
+    let refused = loop {
+        let params = json!({ "notifications": { "toolsListChanged": true } });
+        let Ok(answer) = host.mcp().request("subscriptions/listen", params).send().await else { break 503 };
+        match answer.status().as_u16() {
+            200 => streams.push(answer),
+            other => break other,
+        }
+    };
+    assert!(matches!(refused, 429 | 503), "{refused}");
+    assert!(streams.len() <= 4, "each is a connection of its own and a stream that stays: {}", streams.len());
 }

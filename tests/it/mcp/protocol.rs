@@ -292,3 +292,73 @@ async fn a_batch_counts_as_its_members_against_the_addresss_rate() {
     .await;
     assert!(statuses.contains(&429) && statuses.contains(&200), "{statuses:?}");
 }
+
+#[tokio::test]
+async fn initialize_negotiates_whatever_revision_its_header_names() {
+    let host = Host::start().await;
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "c", "version": "1" } });
+    let greeting = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params });
+    for version in ["1900-01-01", "not-a-version", "", "2024-11-05", "2025-03-26", "2025-11-25", "2026-07-28", "2025-11-25, 2025-06-18"] {
+        let request = host.request(Method::POST, "/ai/mcp").header("mcp-protocol-version", version);
+        let answer = host.send(request.header("accept", "application/json, text/event-stream").json(&greeting)).await;
+        let greeted = Replied::read(&answer).result();
+        assert_eq!(greeted["protocolVersion"], "2025-06-18", "{version}");
+        assert!(!answer.has("mcp-session-id").is_empty(), "{version}");
+    }
+    // Behind the handshake the header counts.
+    for version in ["1900-01-01", "not-a-version", ""] {
+        let request = host.request(Method::POST, "/ai/mcp").header("mcp-protocol-version", version);
+        let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+        Replied::read(&host.send(request.json(&list)).await).fails(400, -32022);
+    }
+    // A request of 2026-07-28 has no such method.
+    host.mcp().ask("initialize", params).await.fails(404, -32601);
+}
+
+#[tokio::test]
+async fn params_that_do_not_read_are_named() {
+    let host = Host::start().await;
+    host.publish(&js("free", 0.0, MOODY)).await;
+    let send = async |method: &str, params: Value| {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let request = host.request(Method::POST, "/ai/mcp").header("mcp-protocol-version", "2025-11-25");
+        Replied::read(&host.send(request.json(&message)).await)
+    };
+    for (params, pointer, words) in [
+        (json!({}), "/params/name", "`name` is missing"),
+        (json!({ "name": 7 }), "/params/name", "`name`"),
+        (json!({ "name": "free", "arguments": "{\"a\":1}" }), "/params/arguments", "`arguments` is"),
+        (json!({ "name": "free", "arguments": [] }), "/params/arguments", "`arguments` is"),
+        (Value::Null, "/params", "missing"),
+    ] {
+        let error = send("tools/call", params.clone()).await.fails(200, -32602);
+        assert!(error["message"].as_str().unwrap().contains(words), "{params}: {error}");
+        assert_eq!(error["data"]["pointer"], pointer, "{params}: {error}");
+    }
+    // None and `null` are none.
+    for (method, params) in [("tools/list", Value::Null), ("ping", Value::Null), ("tools/call", json!({ "name": "free" }))] {
+        send(method, params).await.result();
+    }
+    send("tools/call", json!({ "name": "free", "arguments": null, "_meta": null })).await.result();
+}
+
+#[tokio::test]
+async fn a_batch_is_answered_member_by_member_as_its_client_takes_it() {
+    let host = Host::start().await;
+    host.publish(&js("count", 0.0, COUNTER)).await;
+    let call = |id: usize| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "count", "arguments": { "ms": 400 } } });
+    let batch = Value::Array((0..10).map(call).collect());
+    let mut answer = host.request(Method::POST, "/ai/mcp").json(&batch).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    let mut text = String::new();
+    while !text.contains(r#""runs":1"#) {
+        let chunk =
+            tokio::time::timeout(std::time::Duration::from_secs(20), answer.chunk()).await.expect("the first is answered by itself");
+        text += std::str::from_utf8(&chunk.unwrap().unwrap()).unwrap();
+    }
+    assert!(!text.contains(r#""runs":10"#), "{text}");
+    // Who has gone has no further members run for them.
+    drop(answer);
+    let runs = host.mcp().call("count", json!({}), json!({})).await["structuredContent"]["runs"].as_u64().unwrap();
+    assert!(runs < 10, "{runs}");
+}

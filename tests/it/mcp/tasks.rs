@@ -229,3 +229,84 @@ async fn a_tasks_result_is_what_its_handler_wrote_to_the_last_digit() {
         assert!(text.contains(&format!(r#""structuredContent":{written}"#)), "{text}");
     }
 }
+
+/// A free tool that takes tasks and answers with so many bytes.
+fn large(slug: &str, bytes: usize) -> Value {
+    let source = format!(
+        "export default async (req) => {{
+            await new Promise((done) => setTimeout(done, 20));
+            return {{ number: req.input.number, text: 'x'.repeat({bytes}) }};
+        }};"
+    );
+    let mut tool = js(slug, 0.0, &source);
+    tool["limits"] = json!({ "wallMs": 20_000, "outputBytes": 1_048_576 });
+    tool
+}
+
+#[tokio::test]
+async fn free_tasks_keep_to_their_bytes_and_paid_calls_go_on() {
+    const BYTES: usize = 520_000;
+    let host = Host::builder().flag("--mcp-task-bytes", 4 << 20).start().await;
+    host.publish(&large("flood", BYTES)).await;
+    host.publish(&slow("count", PRICE)).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let mut ids = vec![];
+    for number in 0..60 {
+        let created = client.call("flood", json!({ "number": number }), json!({})).await;
+        assert_eq!(created["resultType"], "task", "{created}");
+        let id = created["taskId"].as_str().unwrap().to_owned();
+        let done = ended(&client, &id).await;
+        assert_eq!(done["result"]["structuredContent"]["number"], number);
+        assert_eq!(done["result"]["structuredContent"]["text"].as_str().unwrap().len(), BYTES);
+        assert!(done["ttlMs"].as_u64().unwrap() <= 11 * 60_000, "minutes, not a day: {}", done["ttlMs"]);
+        ids.push(id);
+    }
+    let stored = host.get("/health").await.is(200).json()["stored"]["tasks"].clone();
+    assert!(stored["bytes"].as_u64().unwrap() < 1 << 20, "{stored}");
+    assert!(stored["count"].as_u64().unwrap() <= 10, "{stored}");
+    // The oldest went, the newest are there.
+    client.ask("tasks/get", json!({ "taskId": ids[0] })).await.fails(200, -32602);
+    assert_eq!(task(&client, &ids[59]).await["status"], "completed");
+    let payer = Payer::funded(&host, 1.0).await;
+    let created = client.call("count", json!({}), paid_in_meta(&payer.pay(&host.challenge("count").await))).await;
+    let done = ended(&client, created["taskId"].as_str().unwrap()).await;
+    assert_eq!(done["result"]["structuredContent"], json!({ "runs": 1 }), "{done}");
+    assert_eq!(done["ttlMs"], 24 * 60 * 60 * 1_000);
+}
+
+#[tokio::test]
+async fn a_paid_task_is_stored_without_the_answer_that_its_payment_keeps() {
+    let host = Host::start().await;
+    let mut tool = large("large", 520_000);
+    tool["priceUsd"] = json!(PRICE);
+    host.publish(&tool).await;
+    let payer = Payer::funded(&host, 1.0).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let created = client.call("large", json!({ "number": 7 }), paid_in_meta(&payer.pay(&host.challenge("large").await))).await;
+    let done = ended(&client, created["taskId"].as_str().unwrap()).await;
+    assert_eq!(done["result"]["structuredContent"]["number"], 7, "{done}");
+    assert_eq!(done["result"]["_meta"]["x402/payment-response"]["success"], true);
+    let stored = host.get("/health").await.is(200).json()["stored"]["tasks"].clone();
+    assert!(stored["count"] == 1 && stored["bytes"].as_u64().unwrap() < 2_048, "{stored}");
+}
+
+#[tokio::test]
+async fn an_address_has_so_many_tasks_at_once_and_a_further_call_is_answered_when_it_ends() {
+    let host = Host::builder().flag("--mcp-address-tasks", 1).start().await;
+    host.publish(&slow("count", 0.0)).await;
+    let mut client = host.mcp();
+    client.capabilities = takes_tasks();
+    let first = client.call("count", json!({ "ms": 15_000 }), json!({})).await;
+    assert_eq!(first["resultType"], "task", "{first}");
+    let second = client.call("count", json!({ "ms": 10 }), json!({})).await;
+    assert_eq!((&second["resultType"], &second["isError"]), (&json!("complete"), &json!(false)), "{second}");
+    client.ask("tasks/cancel", json!({ "taskId": first["taskId"] })).await.result();
+    let id = first["taskId"].as_str().unwrap();
+    assert_eq!(ended(&client, id).await["status"], "cancelled");
+    eventually("its place is free", Duration::from_secs(20), async || {
+        (client.call("count", json!({}), json!({})).await["resultType"] == "task").then_some(())
+    })
+    .await;
+}

@@ -108,6 +108,19 @@ async fn a_task_ends_with_the_lease_of_the_host_that_runs_it() {
 }
 
 #[tokio::test]
+async fn free_task_of_one_host_is_answered_at_the_other_for_some_minutes() {
+    let hosts = Hosts::start().await;
+    hosts.publish_slow(0.0).await;
+    let id = hosts.begin(0, 300, json!({})).await;
+    for at in [1, 0] {
+        let done = hosts.ended(at, &id).await;
+        assert_eq!((&done["status"], &done["result"]["structuredContent"]), (&json!("completed"), &json!({ "done": true })), "{done}");
+        assert!(done["ttlMs"].as_u64().unwrap() < 15 * 60_000, "{done}");
+    }
+    hosts.end().await;
+}
+
+#[tokio::test]
 async fn a_call_of_an_older_revision_is_taken_back_at_the_other_host() {
     let hosts = Hosts::start().await;
     hosts.publish_slow(0.0).await;

@@ -40,7 +40,8 @@ impl Request {
         self
     }
 
-    fn bytes(&self, address: SocketAddr) -> Vec<u8> {
+    /// As it is sent to the host at `address`.
+    pub(crate) fn bytes(&self, address: SocketAddr) -> Vec<u8> {
         format!(
             "{} {} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\naccept: application/json\r\n{}content-length: {}\r\n\r\n{}",
             self.method,

@@ -65,7 +65,34 @@ fn of_legacy(path: &str, message: &str) -> Request {
 }
 
 fn modern_request(tool: &str) -> Request {
+    modern_as(tool, json!({}))
+}
+
+/// A call of 2026-07-28 by a client that takes tasks.
+pub(crate) fn task_request(tool: &str) -> Request {
+    modern_as(tool, json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }))
+}
+
+/// A request of 2026-07-28 to be told of changes.
+pub(crate) fn listen_request() -> Request {
     let meta = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {} });
+    let params = json!({ "notifications": { "toolsListChanged": true }, "_meta": meta });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params });
+    Request::post("/ai/mcp", &message.to_string())
+        .with("accept", "text/event-stream")
+        .with("mcp-protocol-version", "2026-07-28")
+        .with("mcp-method", "subscriptions/listen")
+}
+
+/// A batch of 2025-03-26, of so many lists.
+pub(crate) fn batch_request(lists: usize) -> Request {
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    Request::post("/ai/mcp", &json!(vec![list; lists]).to_string()).with("mcp-protocol-version", "2025-03-26")
+}
+
+fn modern_as(tool: &str, capabilities: serde_json::Value) -> Request {
+    let meta =
+        json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": capabilities });
     Request::post("/ai/mcp", &message(tool, meta))
         .with("accept", "text/event-stream")
         .with("mcp-protocol-version", "2026-07-28")

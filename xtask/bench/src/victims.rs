@@ -54,6 +54,8 @@ enum Attack {
     Calls(Vec<Request>),
     /// Opens so many connections, sends each these bytes, and then nothing more.
     Holds(usize, Vec<u8>),
+    /// Does all of these at once.
+    Together(Vec<Arc<Attack>>),
 }
 
 /// What became of an attack: answers by status, 0 where none came, and connections refused or ended.
@@ -70,6 +72,9 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     println!("{VICTIMS} victims over HTTP and MCP; the attacker asks {PACE} times a second over {ATTACKERS} connections\n");
     println!("{:<44}{:>18}{:>20}{:>17}{:>8}  met", "", "victims' calls/s", "p99", "/health/live p99", "MB");
     for (what, attack) in attacks(&host)? {
+        beside(&host, VICTIM, &what, Arc::new(attack), options.seconds)?;
+    }
+    for (what, attack) in over_mcp(&host)? {
         beside(&host, VICTIM, &what, Arc::new(attack), options.seconds)?;
     }
     for (what, attack) in hogs(&host)? {
@@ -145,8 +150,11 @@ fn hogs(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
 }
 
 fn publish(host: &Host, slug: &str, source: &str) -> Result<(), Failure> {
+    publish_with(host, slug, source, &json!({ "cpuMs": 10_000 }))
+}
+
+fn publish_with(host: &Host, slug: &str, source: &str, limits: &serde_json::Value) -> Result<(), Failure> {
     let handler = json!({ "source": source, "language": "js" });
-    let limits = json!({ "cpuMs": 10_000 });
     let tool = json!({ "slug": slug, "title": slug, "priceUsd": 0, "handlerType": "js_request_response", "handler": handler, "limits": limits, "inputSchema": { "type": "object" } });
     let publish = Request::post("/ai/endpoints/create", &tool.to_string()).with("x-admin-token", ADMIN_TOKEN);
     Client::connect(host.address())?.expect_ok(&publish)
@@ -186,6 +194,26 @@ fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         ("60 half-sent bodies of 4 MiB".to_owned(), Attack::Holds(60, slow_body.into_bytes())),
         ("500 half-sent heads".to_owned(), Attack::Holds(500, b"GET /ai/endpoints HTTP/1.1\r\nhost: a\r\nx-slow: ".to_vec())),
         ("500 idle connections".to_owned(), Attack::Holds(500, vec![])),
+    ])
+}
+
+/// What MCP alone has: batches, streams that stay, and calls that outlive their request.
+fn over_mcp(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
+    const ANSWERS_MUCH: &str = "export default async () => {
+        await new Promise((done) => setTimeout(done, 50));
+        return { text: 'x'.repeat(520_000) };
+    };";
+    publish_with(host, "answers-much", ANSWERS_MUCH, &json!({ "wallMs": 20_000, "outputBytes": 1 << 20 }))?;
+    let change = |n: usize| {
+        let body = json!({ "description": format!("Changed {n} times since.") });
+        Request::patch("/ai/endpoints/count-images-00011", &body.to_string()).with("x-admin-token", ADMIN_TOKEN)
+    };
+    let changes = Arc::new(Attack::Asks((0..100).map(change).collect(), 4.0));
+    let listen = Arc::new(Attack::Holds(1_000, mcp::listen_request().bytes(host.address())));
+    Ok(vec![
+        ("batches of 20 tools/list, 45 a second".to_owned(), Attack::Asks(vec![mcp::batch_request(20)], 45.0)),
+        ("1,000 streams that listen, 4 changes a second".to_owned(), Attack::Together(vec![listen, changes])),
+        ("free tasks that answer 520 kB".to_owned(), Attack::Asks(vec![mcp::task_request("answers-much")], PACE)),
     ])
 }
 
@@ -306,11 +334,16 @@ struct Attackers {
 impl Attackers {
     fn begin(address: SocketAddr, attack: &Arc<Attack>) -> Self {
         let ending = Arc::new(AtomicBool::new(false));
-        let threads = match **attack {
+        let threads = Self::threads(address, attack, &ending);
+        Self { ending, threads }
+    }
+
+    fn threads(address: SocketAddr, attack: &Arc<Attack>, ending: &Arc<AtomicBool>) -> Vec<thread::JoinHandle<Met>> {
+        match **attack {
             Attack::Asks(ref requests, _) if requests.is_empty() => vec![],
             Attack::Asks(_, pace) => (0..ATTACKERS)
                 .map(|n| {
-                    let (ending, attack) = (Arc::clone(&ending), Arc::clone(attack));
+                    let (ending, attack) = (Arc::clone(ending), Arc::clone(attack));
                     thread::spawn(move || ask(address, &attack, n, pace, &ending))
                 })
                 .collect(),
@@ -319,11 +352,11 @@ impl Attackers {
                 calls.map(|request| thread::spawn(move || Met::from([(call_once(address, &request), 1)]))).collect()
             }
             Attack::Holds(..) => {
-                let (ending, attack) = (Arc::clone(&ending), Arc::clone(attack));
+                let (ending, attack) = (Arc::clone(ending), Arc::clone(attack));
                 vec![thread::spawn(move || hold(address, &attack, &ending))]
             }
-        };
-        Self { ending, threads }
+            Attack::Together(ref attacks) => attacks.iter().flat_map(|attack| Self::threads(address, attack, ending)).collect(),
+        }
     }
 
     fn end(self) -> Met {

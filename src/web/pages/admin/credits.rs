@@ -63,7 +63,7 @@ fn mint(visitor: &Visitor) -> Markup {
         html! {
             (once())
             (form::field("amount", "Amount in US dollars", None, html! { input #amount name="number:/amountUsd" inputmode="decimal" required autocomplete="off"; }))
-            (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength="120" autocomplete="off"; }))
+            (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength=(crate::tool::texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
             button.primary { "Mint the credit" }
         },
     )

@@ -134,7 +134,7 @@ fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
                     button.primary { "Mark as paid" }
                 }))
                 (decide("failed", html! {
-                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength="1000" autocomplete="off"; }))
+                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength=(crate::tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
                     button { "Mark as failed" }
                 }))
             }

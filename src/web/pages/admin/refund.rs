@@ -29,7 +29,7 @@ pub(in crate::web) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
                 input #sent name="some:/transaction" autocomplete="off" spellcheck="false";
             }))
         }
-        (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength="1000" autocomplete="off"; }))
+        (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength=(crate::tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
         button { "Refund this, or all that is left" }
     };
     html! {

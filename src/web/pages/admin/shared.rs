@@ -101,7 +101,7 @@ pub(super) fn why(id: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         div.field.wide {
             label for=(id) { (label) }
-            input id=(id) name="some:/reason" maxlength="1000" autocomplete="off" data-key=[key];
+            input id=(id) name="some:/reason" maxlength=(crate::tool::texts::MAX_DECISION_REASON) autocomplete="off" data-key=[key];
         }
     }
 }

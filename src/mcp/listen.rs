@@ -1,0 +1,181 @@
+//! `subscriptions/listen` of 2026-07-28: streams that tell when the list of tools has changed.
+//!
+//! A stream costs its two messages, written once, and a place among those of its address, of all, and of all connections.
+
+use std::{convert::Infallible, time::Duration};
+
+use axum::{
+    body::{Body, Bytes},
+    http::{HeaderValue, header, request::Parts},
+    response::{IntoResponse as _, Response},
+};
+use futures_util::stream;
+use rmcp::model::{JsonObject, RequestId, SubscriptionsListenResult};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    accept::Accepted,
+    cancel::{MAX_ID, is_long},
+    direct::agreed,
+    front::Front,
+    listeners::Listeners,
+    refusal::of_message,
+    revision::{Era, era, is_json, sole},
+};
+use crate::{
+    base::aside::aside,
+    front::{Code, Fault, Full, Share, Shared, peer},
+    telemetry::counted::MCP_REQUESTS,
+};
+
+const METHOD: &str = "subscriptions/listen";
+
+/// Key of a message's `_meta`: the id of the request that its stream answers.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+/// How often a silent stream sends a comment, so that proxies keep it open.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// When one who found no place may try again, in seconds.
+const RETRY_SECS: u64 = 30;
+
+#[derive(Deserialize)]
+struct Message {
+    jsonrpc: String,
+    id: RequestId,
+    method: String,
+    params: Params,
+}
+
+#[derive(Deserialize)]
+struct Params {
+    #[serde(default)]
+    notifications: Wanted,
+    #[serde(rename = "_meta")]
+    meta: JsonObject,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+struct Wanted {
+    tools_list_changed: Option<bool>,
+}
+
+/// Answers a request to listen that is in order; `None` for anything else.
+pub(super) async fn answer(front: &Front, parts: &Parts, accepted: Accepted, body: &[u8]) -> Option<Response> {
+    let headers = &parts.headers;
+    if era(headers) != Some(Era::Modern) || sole(headers, "mcp-method") != Some(METHOD) || !is_json(headers) {
+        return None;
+    }
+    let message = aside(body.len(), || serde_json::from_slice::<Message>(body).ok()).await?;
+    let Message { id, params: Params { notifications, meta }, .. } =
+        Some(message).filter(|message| message.jsonrpc == "2.0" && message.method == METHOD)?;
+    agreed(Era::Modern, headers, &meta, METHOD)?;
+    MCP_REQUESTS.count([METHOD]);
+    if is_long(&id) {
+        let message = format!("the id of a request to listen has at most {MAX_ID} bytes");
+        return Some(of_message(None, Fault::bad_request(message)));
+    }
+    if accepted == Accepted::JsonOnly {
+        let fault = Fault::new(Code::NotAcceptable, format!("`{METHOD}` is answered with `text/event-stream`, which `Accept` leaves out"));
+        return Some(of_message(Some(id), fault));
+    }
+    let shared = &front.services.shared;
+    let places = match Places::take(&front.listeners, shared, parts) {
+        Ok(places) => places,
+        Err(fault) => return Some(of_message(Some(id), fault)),
+    };
+    let tools = notifications.tools_list_changed == Some(true);
+    let changed = tools.then(|| front.listeners.follow());
+    let listening = Listening::new(&id, changed, shared.shutdown.token(), places);
+    let events = stream::unfold(listening, |mut listening| async {
+        let event = listening.next().await?;
+        Some((Ok::<_, Infallible>(event), listening))
+    });
+    let mut response = Body::from_stream(events).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    Some(response)
+}
+
+/// What a stream has as long as it is open.
+struct Places {
+    _listener: Share,
+    /// A stream that stays is a connection, also where HTTP/2 has many on one.
+    _connection: Share,
+}
+
+impl Places {
+    fn take(listeners: &Listeners, shared: &Shared, parts: &Parts) -> Result<Self, Fault> {
+        let address = peer(&parts.extensions);
+        let (mut listener, mut connection) = (listeners.place(address), shared.intake.open.share(address));
+        listener.take(1).map_err(|full| crowded(full, "streams that listen"))?;
+        connection.take(1).map_err(|full| crowded(full, "connections and streams that stay"))?;
+        Ok(Self { _listener: listener, _connection: connection })
+    }
+}
+
+fn crowded(full: Full, what: &str) -> Fault {
+    let fault = match full {
+        Full::All(most) => Fault::new(Code::Busy, format!("the host has its {most} {what}")),
+        Full::Address(most) => Fault::new(Code::RateLimited, format!("your address has its {most} {what}")),
+    };
+    fault.hint("close one, or ask for the list of tools now and then").retry_after(RETRY_SECS)
+}
+
+/// A stream on its way.
+struct Listening {
+    begins: Option<Bytes>,
+    changed: Option<watch::Receiver<()>>,
+    told: Bytes,
+    ends: Option<Bytes>,
+    ending: CancellationToken,
+    _places: Places,
+}
+
+impl Listening {
+    fn new(id: &RequestId, changed: Option<watch::Receiver<()>>, ending: CancellationToken, places: Places) -> Self {
+        let honoured = if changed.is_some() { json!({ "toolsListChanged": true }) } else { json!({}) };
+        let meta = json!({ SUBSCRIPTION: id });
+        let notification = |method: &str, params: Value| event(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+        let acknowledged = json!({ "notifications": honoured, "_meta": meta });
+        let result = SubscriptionsListenResult::complete(id.clone());
+        Self {
+            begins: Some(notification("notifications/subscriptions/acknowledged", acknowledged)),
+            changed,
+            told: notification("notifications/tools/list_changed", json!({ "_meta": meta })),
+            ends: Some(event(&json!({ "jsonrpc": "2.0", "id": id, "result": result }))),
+            ending,
+            _places: places,
+        }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(begins) = self.begins.take() {
+            return Some(begins);
+        }
+        // Once the host has said that it ends, there is nothing more to wait for.
+        self.ends.as_ref()?;
+        let changed = async {
+            match &mut self.changed {
+                Some(changed) => changed.changed().await.is_ok(),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.ending.cancelled() => self.ends.take(),
+            changes = changed => if changes { Some(self.told.clone()) } else { self.ends.take() },
+            () = sleep(KEEP_ALIVE) => Some(Bytes::from_static(b":\n\n")),
+        }
+    }
+}
+
+fn event(message: &Value) -> Bytes {
+    Bytes::from(format!("data: {message}\n\n"))
+}

@@ -1,0 +1,120 @@
+//! Those who listen for changes of the list of tools.
+//!
+//! Changes are told at most once a second, by a task of their own and to a part of the streams at a time: whoever makes a change waits
+//! for none of them, and a call in between waits for few.
+
+use std::{
+    net::IpAddr,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    config::ListenerSettings,
+    front::{Quota, Share},
+};
+
+/// Time between two tellings of changes.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Parts of the streams that are told one after the other, and the time between two of them.
+const PARTS: usize = 16;
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// All who listen.
+pub(super) struct Listeners {
+    places: Arc<Quota>,
+    parts: Vec<watch::Sender<()>>,
+    next: AtomicUsize,
+}
+
+impl Listeners {
+    /// Must be called inside a tokio runtime.
+    pub(super) fn new(settings: ListenerSettings, changes: watch::Receiver<u64>) -> Arc<Self> {
+        let listeners = Arc::new(Self {
+            places: Quota::new(Some(settings.most), Some(settings.most_of_address)),
+            parts: (0..PARTS).map(|_| watch::Sender::new(())).collect(),
+            next: AtomicUsize::new(0),
+        });
+        tokio::spawn(tell(Arc::downgrade(&listeners), changes));
+        listeners
+    }
+
+    /// A share of the streams for `address`, which is nothing yet.
+    pub(super) fn place(&self, address: IpAddr) -> Share {
+        self.places.share(address)
+    }
+
+    /// What changes each time that changes are told.
+    pub(super) fn follow(&self) -> watch::Receiver<()> {
+        self.parts[self.next.fetch_add(1, Relaxed) % PARTS].subscribe()
+    }
+}
+
+/// Tells of changes until nobody can listen any more. Those that come meanwhile are told together.
+async fn tell(listeners: Weak<Listeners>, mut changes: watch::Receiver<u64>) {
+    while changes.changed().await.is_ok() {
+        let next = Instant::now() + EVERY;
+        for part in 0..PARTS {
+            let Some(listeners) = listeners.upgrade() else { return };
+            if listeners.parts[part].receiver_count() > 0 {
+                listeners.parts[part].send_replace(());
+                drop(listeners);
+                sleep(BETWEEN).await;
+            }
+        }
+        sleep_until(next).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> ListenerSettings {
+        ListenerSettings { most: 100, most_of_address: 100 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn changes_of_one_second_are_told_together_and_none_is_lost() {
+        let changes = watch::Sender::new(0_u64);
+        let listeners = Listeners::new(settings(), changes.subscribe());
+        let mut followers: Vec<_> = (0..PARTS * 3).map(|_| listeners.follow()).collect();
+        let mut told = vec![0; followers.len()];
+        // Five seconds of changes.
+        for _ in 0..1_000 {
+            changes.send_modify(|count| *count += 1);
+            sleep(Duration::from_millis(5)).await;
+            for (follower, told) in followers.iter_mut().zip(&mut told) {
+                *told += usize::from(follower.has_changed().unwrap());
+                follower.mark_unchanged();
+            }
+        }
+        assert!(told.iter().all(|told| (4..=6).contains(told)), "{told:?}");
+        sleep(2 * EVERY).await;
+        followers.iter_mut().for_each(watch::Receiver::mark_unchanged);
+        changes.send_modify(|count| *count += 1);
+        sleep(EVERY).await;
+        assert!(followers.iter().all(|follower| follower.has_changed().unwrap()), "the last change of all is told");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_makes_a_change_waits_for_no_listener() {
+        let changes = watch::Sender::new(0_u64);
+        let listeners = Listeners::new(settings(), changes.subscribe());
+        let followers: Vec<_> = (0..1_000).map(|_| listeners.follow()).collect();
+        changes.send_modify(|count| *count += 1);
+        tokio::task::yield_now().await;
+        tokio::task::yield_now().await;
+        let told = followers.iter().filter(|follower| follower.has_changed().unwrap()).count();
+        assert!(told <= followers.len() / PARTS + 1, "{told} were told at once");
+    }
+}

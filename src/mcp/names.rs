@@ -1,0 +1,59 @@
+//! Names of tools as callers send them, before anything is known of them.
+
+use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
+
+use crate::{
+    front::{Code, Fault},
+    tool::Slug,
+};
+
+/// Longest name of a tool, in bytes: that of the longest slug. The front's own are shorter.
+const MAX_BYTES: usize = Slug::MAX_BYTES;
+
+/// A text that is short enough to be the name of a tool. Nothing remembers a longer one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(super) struct ToolName(SmolStr);
+
+impl ToolName {
+    /// # Errors
+    ///
+    /// A text that is longer than any name.
+    pub(super) fn read(text: &str) -> Result<Self, Fault> {
+        if text.len() <= MAX_BYTES {
+            return Ok(Self(text.into()));
+        }
+        let message = format!("no tool is called `{}…`: the name has {} bytes, limit {MAX_BYTES}", shortened(text), text.len());
+        Err(Fault::new(Code::UnknownEndpoint, message))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// As much of a text as a name may have, cut between two characters.
+pub(super) fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_BYTES)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_refused_with_its_start_and_the_limit() {
+        assert_eq!(ToolName::read(&"a".repeat(64)).unwrap().as_str().len(), 64);
+        // Byte 64 is within a character.
+        let refused = ToolName::read(&format!("a{}", "é".repeat(1 << 20))).unwrap_err();
+        assert!(refused.message().len() < 200 && refused.message().contains("limit 64"), "{}", refused.message());
+    }
+
+    #[test]
+    fn a_text_is_cut_between_two_characters() {
+        assert_eq!(shortened("short"), "short");
+        let long = format!("a{}", "é".repeat(100));
+        assert_eq!(shortened(&long), format!("a{}", "é".repeat(31)));
+    }
+}

@@ -1,0 +1,41 @@
+//! Ends of tasks, as MCP tells them.
+
+use std::sync::Arc;
+
+use rmcp::{ErrorData, model::JsonObject};
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::record::as_object;
+use crate::{
+    call::{CallError, Done},
+    front::Fault,
+    mcp::{answer::ToolAnswer, revision::Era},
+    money::{PaymentId, StoredAnswer},
+};
+
+/// That the answer of a payment is lost, as JSON-RPC tells it.
+pub(super) fn lost(payment: &PaymentId) -> JsonObject {
+    let fault = Fault::from(&CallError::AnswerLost(payment.clone()));
+    as_object(&ErrorData::internal_error(fault.message().to_owned(), Some(fault.error())))
+}
+
+/// That the process that ran a task has ended before it, and nothing was taken.
+pub(super) fn restarted(payment: Option<&PaymentId>) -> JsonObject {
+    let message = match payment {
+        Some(payment) => {
+            format!("the host was restarted while the call ran; nothing was charged, and payment `{payment}` is good for another call")
+        }
+        None => "the host was restarted since, and no longer has the answer; call again, with the same payment if there was one".to_owned(),
+    };
+    as_object(&ErrorData::internal_error(message, None))
+}
+
+/// What a payment has bought.
+pub(super) fn paid(payment: &PaymentId, answer: StoredAnswer) -> Done {
+    Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true, key: None }
+}
+
+/// Who asks for a task is of the newest revision. Challenges came before the task.
+pub(super) fn completed(told: ToolAnswer) -> Box<RawValue> {
+    to_raw_value(&told.written(Era::Modern, false)).expect("results have text keys")
+}

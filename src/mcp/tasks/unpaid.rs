@@ -1,0 +1,219 @@
+//! The ends of tasks that no payment keeps: of free calls, and of calls that failed.
+//!
+//! All of them together have so many bytes. Beyond that the oldest go, of whoever has most: of one owner's tools or one address's
+//! calls, and in that group of the address or owner that has most of it. So one who calls, or publishes, without end pushes out their
+//! own.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    hash::Hash,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{base::clock::Timestamp, call::Done, tool::Owner};
+
+/// What a task counts as beside its answer, in bytes: its row, and what is remembered of it here. So this bounds their number too.
+pub(super) const EACH_BYTES: usize = 2 << 10;
+
+/// Whose task it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Whose {
+    /// Of the tool.
+    pub(super) owner: Owner,
+    /// Of the caller's network.
+    pub(super) address: IpAddr,
+}
+
+/// The end of a task.
+pub(super) struct Unpaid {
+    pub(super) whose: Whose,
+    /// Of the answer, wherever it lies.
+    pub(super) bytes: usize,
+    /// When it is forgotten.
+    pub(super) until: Timestamp,
+    /// The answer, where it lies in memory.
+    pub(super) done: Option<Done>,
+}
+
+/// Those of all tasks that this process has run.
+pub(super) struct UnpaidTasks {
+    most: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    bytes: usize,
+    tasks: HashMap<String, Unpaid>,
+    owners: HashMap<Owner, usize>,
+    addresses: HashMap<IpAddr, usize>,
+    piles: HashMap<Whose, Pile>,
+}
+
+/// The tasks of one address with tools of one owner.
+#[derive(Default)]
+struct Pile {
+    bytes: usize,
+    /// Ids sort by time.
+    ids: BTreeSet<String>,
+}
+
+impl UnpaidTasks {
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, kept: Mutex::default() }
+    }
+
+    /// Keeps the end of a task: the ids of those that go for it.
+    pub(super) fn put(&self, id: &str, task: Unpaid) -> Vec<String> {
+        let mut kept = self.kept();
+        kept.add(id, task);
+        let mut gone = vec![];
+        while kept.bytes > self.most
+            && let Some(oldest) = kept.oldest_of_most()
+        {
+            kept.remove(&oldest);
+            gone.push(oldest);
+        }
+        gone
+    }
+
+    /// The answer of a task, where it lies in memory.
+    pub(super) fn answer(&self, id: &str) -> Option<Done> {
+        self.kept().tasks.get(id)?.done.clone()
+    }
+
+    /// Forgets those past their time: their ids.
+    pub(super) fn expire(&self, now: Timestamp) -> Vec<String> {
+        let mut kept = self.kept();
+        let gone: Vec<_> = kept.tasks.iter().filter(|(_, task)| task.until < now).map(|(id, _)| id.clone()).collect();
+        gone.iter().for_each(|id| kept.remove(id));
+        gone
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kept {
+    fn add(&mut self, id: &str, task: Unpaid) {
+        let bytes = task.weight();
+        self.bytes += bytes;
+        *self.owners.entry(task.whose.owner.clone()).or_default() += bytes;
+        *self.addresses.entry(task.whose.address).or_default() += bytes;
+        let pile = self.piles.entry(task.whose.clone()).or_default();
+        pile.bytes += bytes;
+        pile.ids.insert(id.to_owned());
+        self.tasks.insert(id.to_owned(), task);
+    }
+
+    fn remove(&mut self, id: &str) {
+        let Some(task) = self.tasks.remove(id) else { return };
+        let bytes = task.weight();
+        self.bytes -= bytes;
+        take(&mut self.owners, &task.whose.owner, bytes);
+        take(&mut self.addresses, &task.whose.address, bytes);
+        if let Some(pile) = self.piles.get_mut(&task.whose) {
+            pile.bytes -= bytes;
+            pile.ids.remove(id);
+            if pile.ids.is_empty() {
+                self.piles.remove(&task.whose);
+            }
+        }
+    }
+
+    fn oldest_of_most(&self) -> Option<String> {
+        let (owner, of_owner) = self.owners.iter().max_by_key(|(_, bytes)| **bytes)?;
+        let (address, of_address) = self.addresses.iter().max_by_key(|(_, bytes)| **bytes)?;
+        let is_in = |whose: &Whose| if of_address >= of_owner { whose.address == *address } else { whose.owner == *owner };
+        let (_, pile) = self.piles.iter().filter(|(whose, _)| is_in(whose)).max_by_key(|(_, pile)| pile.bytes)?;
+        pile.ids.first().cloned()
+    }
+}
+
+impl Unpaid {
+    fn weight(&self) -> usize {
+        self.bytes + EACH_BYTES
+    }
+}
+
+fn take<K: Hash + Eq>(sums: &mut HashMap<K, usize>, key: &K, bytes: usize) {
+    if let Some(sum) = sums.get_mut(key) {
+        *sum -= bytes;
+        if *sum == 0 {
+            sums.remove(key);
+        }
+    }
+}
+
+/// Bytes of what a call answered.
+pub(super) fn bytes_of(done: &Done) -> usize {
+    let headers: usize = done.answer.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    done.answer.body.len() + headers
+}
+
+/// A call's end as it is kept in memory: what it answered, and nothing of what was made on the way.
+pub(super) fn in_memory(done: &Done) -> Done {
+    Done { answer: Arc::clone(&done.answer), payment: None, success: done.success, key: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::id::BuilderId;
+
+    const ANSWER: usize = 10_000;
+    const MOST: usize = 20 * (ANSWER + EACH_BYTES);
+
+    fn owner(number: usize) -> Owner {
+        Owner::Builder(format!("bld_{number:026}").parse::<BuilderId>().unwrap())
+    }
+
+    fn put(tasks: &UnpaidTasks, number: usize, of: usize, address: u8) -> Vec<String> {
+        let whose = Whose { owner: owner(of), address: [192, 0, 2, address].into() };
+        tasks.put(&format!("task_{number:06}"), Unpaid { whose, bytes: ANSWER, until: Timestamp(number as u64), done: None })
+    }
+
+    fn has(tasks: &UnpaidTasks, number: usize) -> bool {
+        tasks.kept().tasks.contains_key(&format!("task_{number:06}"))
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_the_oldest_go_first() {
+        let tasks = UnpaidTasks::new(MOST);
+        for number in 0..1_000 {
+            let gone = put(&tasks, number, 1, 1);
+            assert_eq!(gone, if number < 20 { vec![] } else { vec![format!("task_{:06}", number - 20)] });
+            assert!(tasks.kept().bytes <= MOST);
+        }
+        assert_eq!(tasks.expire(Timestamp(990)).len(), 10);
+        assert_eq!(tasks.expire(Timestamp(2_000)).len(), 10);
+        let kept = tasks.kept();
+        assert!(kept.bytes == 0 && kept.owners.is_empty() && kept.addresses.is_empty() && kept.piles.is_empty());
+    }
+
+    #[test]
+    fn one_address_at_tools_of_many_owners_pushes_out_its_own() {
+        let tasks = UnpaidTasks::new(MOST);
+        put(&tasks, 0, 7, 2);
+        (1..500).for_each(|number| _ = put(&tasks, number, number, 1));
+        assert!(has(&tasks, 0) && has(&tasks, 499) && !has(&tasks, 1));
+    }
+
+    #[test]
+    fn one_owner_called_from_many_addresses_pushes_out_its_own() {
+        let tasks = UnpaidTasks::new(MOST);
+        put(&tasks, 0, 1, 0);
+        (1..250).for_each(|number| _ = put(&tasks, number, 2, u8::try_from(number).unwrap()));
+        assert!(has(&tasks, 0) && has(&tasks, 249) && !has(&tasks, 1));
+    }
+
+    #[test]
+    fn of_those_who_call_one_tool_the_one_with_most_loses_its_own() {
+        let tasks = UnpaidTasks::new(MOST);
+        put(&tasks, 0, 1, 2);
+        (1..500).for_each(|number| _ = put(&tasks, number, 1, 1));
+        assert!(has(&tasks, 0) && has(&tasks, 499) && !has(&tasks, 1));
+    }
+}
