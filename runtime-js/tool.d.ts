@@ -42,7 +42,7 @@ type ToolHandler<Input = any> = (req: ToolRequest<Input>, ctx: ToolContext) => T
 
 /**
  * What a handler answers. A JSON value is a 200 with it; nothing at all is `null`. A `Response` says status and headers too: of
- * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told.
+ * the headers `content-type`, `content-language`, `content-disposition`, `location`, `retry-after` and `link` are told, 8 KiB at most.
  * A call that throws, answers what JSON cannot say, or says `application/json` of what is not JSON, is not charged; nor is
  * one with a status other than 2xx, or one of MCP's own blocks (`application/vnd.mcp.tool-result+json`) with `isError: true`.
  *

@@ -46,7 +46,7 @@ use crate::{
     catalog::{Catalog, CatalogParts, safety::Scanner},
     config::{Hidden, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings},
     event::{EventSettings, Events},
-    front::{self, Callers, Code, Intake, Limits, Shared, Shutdown},
+    front::{self, Callers, Code, Intake, Limits, Proxies, Shared, Shutdown},
     mcp::Mcp,
     money::{
         ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, RemoteRoutes, RouteProvider,
@@ -229,8 +229,9 @@ impl App {
         });
         let shared = Shared {
             callers: Callers::new(admin, Arc::clone(&builders)),
-            limits: Limits::new(settings.http.rate_limit, settings.http.auth_failures, shares),
+            limits: Limits::new(&settings.http, shares, &base_url),
             intake: Intake::new(&settings.http.intake),
+            proxies: Proxies::new(&settings.http.proxies, settings.listen.ip(), &base_url),
             shutdown: Shutdown::default(),
             background: TaskTracker::new(),
         };
@@ -309,6 +310,7 @@ impl App {
 
     /// Serves all fronts on `listener` until the host is told to end, and every connection has.
     pub async fn serve(&self, listener: TcpListener) {
+        self.shared.proxies.warn_at_start();
         front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.rooms, &self.shared)).await;
     }
 

@@ -31,7 +31,7 @@ pub use self::{
     environment::{misspelt, said_aloud, without_empty},
     error::SettingsError,
     host::HostFlags,
-    http::{BodySettings, ConnectionSettings, HttpFlags, HttpSettings, IntakeSettings},
+    http::{AnswerSettings, BodySettings, ConnectionSettings, ForwardedHeader, HttpFlags, HttpSettings, IntakeSettings, ProxySettings},
     kept::{KeptFlags, KeptSettings},
     mcp::{ListenerSettings, McpFlags, McpSettings, TaskSettings},
     money::{MoneyFlags, MoneySettings, NetworkSettings},
@@ -166,6 +166,7 @@ impl Flags {
         let shutdown_delay = host.shutdown_delay();
         let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
         let objects = host.bucket()?.unwrap_or_else(|| Place::Folder(data.join("files")));
+        let one_address = self.http.sees_one_address(listen.ip());
         let telemetry = self.telemetry.resolve(listen.ip(), base_url.as_deref())?;
         Ok(Settings {
             listen,
@@ -176,13 +177,13 @@ impl Flags {
             database,
             shutdown_delay,
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),
-            log: host.log.unwrap_or_else(|| "info,rmcp=warn".to_owned()),
+            log: host.log.unwrap_or_else(|| "info,rmcp=warn,h2=error".to_owned()),
             account: self.account.resolve()?,
             secrets: self.secret.resolve()?,
             money: self.money.resolve(listen)?,
-            mcp: self.mcp.resolve(listen)?,
+            mcp: self.mcp.resolve(listen, one_address)?,
             sandbox: self.sandbox.resolve()?,
-            http: self.http.resolve(listen.ip()),
+            http: self.http.resolve(listen.ip())?,
             catalog: self.catalog.resolve()?,
             kept: self.kept.resolve(),
             telemetry,

@@ -12,6 +12,7 @@ use serde_json::json;
 use tollhouse::{
     app,
     config::{self, Flags, MoneyFlags},
+    front,
     operate::{
         clock, database,
         finding::{Finding, Level},
@@ -87,6 +88,7 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
         Err(error) => told.add([Finding::error("settings", error, "`tollhouse serve --check` tells where each stands")])?,
     }
     told.add(machine::examine())?;
+    told.add(reached(flags.clone()))?;
     if let Some(config) = home.ok().and_then(|home| home.database) {
         let away = "look whether the address, the user and the password are right, and whether this machine may reach it";
         match database::examine(&config).await {
@@ -96,6 +98,13 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
     }
     told.add(facilitators(flags.money, flags.host.listen).await)?;
     Ok(())
+}
+
+/// Warns of a proxy that is not trusted, as far as the settings show one. Settings that cannot be used are reported elsewhere.
+fn reached(flags: Flags) -> Option<Finding> {
+    let settings = flags.resolve().ok()?;
+    let warning = front::before_a_proxy(&settings.http.proxies, settings.listen.ip(), settings.base_url.as_deref())?;
+    Some(Finding::warn("proxy", warning.message, warning.remedy))
 }
 
 /// Files of keys that are not in the data folder.

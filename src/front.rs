@@ -9,6 +9,7 @@ pub mod cursor;
 mod failures;
 mod fault;
 mod faults;
+mod forwarded;
 mod frame;
 mod intake;
 mod limits;
@@ -40,6 +41,7 @@ pub use self::{
     caller::Callers,
     fault::Fault,
     faults::{Charged, Code, Party, Row},
+    forwarded::{Proxies, Warning, before_a_proxy},
     frame::{Check, Door, Fronts, Teller, Told, Wording},
     intake::Intake,
     limits::Limits,

@@ -2,6 +2,8 @@
 
 #[path = "tidy/arrows.rs"]
 mod arrows;
+#[path = "tidy/bounds.rs"]
+mod bounds;
 #[path = "tidy/circles.rs"]
 mod circles;
 #[path = "tidy/modules.rs"]

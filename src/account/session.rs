@@ -28,6 +28,8 @@ const SEEN_EVERY_MS: u64 = 60_000;
 const LINK_MS: u64 = 60_000;
 /// Sessions read at once.
 const PAGE: usize = 500;
+/// Tokens of one request that are tried from each end of all that it shows.
+const MOST_TRIED: usize = 8;
 /// Most characters of what a browser calls itself.
 const MAX_BROWSER: usize = 120;
 
@@ -191,6 +193,32 @@ impl Sessions {
             self.seen(&row).await;
         }
         Ok(opened)
+    }
+
+    /// The account that a link would sign in, without using the link.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn linked(&self, token: &Token) -> Result<Option<String>, StoreError> {
+        let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
+        Ok(self.opened(token, &row).filter(|_| token.is_link()).map(|opened| opened.owner))
+    }
+
+    /// The first session that one of `tokens` opens: a page of another port can put cookies of the same name before the right one. Of many
+    /// tokens only the first and the last few are tried.
+    ///
+    /// # Errors
+    ///
+    /// The store's.
+    pub async fn open_any(&self, tokens: &[Token]) -> Result<Option<Opened>, StoreError> {
+        let last = tokens.len().saturating_sub(MOST_TRIED).max(MOST_TRIED.min(tokens.len()));
+        for token in tokens.iter().take(MOST_TRIED).chain(&tokens[last..]) {
+            if let Some(opened) = self.open(token).await? {
+                return Ok(Some(opened));
+            }
+        }
+        Ok(None)
     }
 
     /// Who a link signs in: once, whoever is first.

@@ -53,6 +53,8 @@ pub enum SettingsError {
     SimulatedInPublic(SocketAddr),
     #[error("`{0}` is no base URL: it begins with `http://` or `https://` and a host, and has no query; set `TOLLHOUSE_BASE_URL` to one")]
     BaseUrl(String),
+    #[error("`TOLLHOUSE_TRUSTED_PROXIES` names `{0}`, which is not an IP address or a network such as `10.0.0.0/8`")]
+    TrustedProxy(String),
     #[error("the fee is {0} basis points; it is at most {WHOLE_BPS}, the whole price")]
     Fee(u16),
     #[error("`{text}` confirmations: set a number of blocks from 1 to {most}")]

@@ -6,9 +6,11 @@ use std::{
     time::Duration,
 };
 
+use ipnet::IpNet;
 use rustix::process::{Resource, getrlimit};
+use serde::Deserialize;
 
-use super::layered::flags;
+use super::{error::SettingsError, layered::flags};
 use crate::money::FailedRuns;
 
 /// Percent of all processor time for one address when nothing else is set.
@@ -28,6 +30,23 @@ const ADDRESS_CONNECTIONS: usize = 256;
 
 /// Bytes of bodies in memory at once when nothing else is set. A quarter of it is one address's.
 const BODY_BYTES_HELD: usize = 128 << 20;
+
+/// Bytes of answers that clients have not taken, in memory at once, when nothing else is set. A quarter of it is one address's.
+const ANSWER_BYTES_HELD: usize = 64 << 20;
+
+/// HTTP/2 frames per second of one address beyond those of its requests when nothing else is set.
+const HTTP2_OVERHEAD_FRAMES: u32 = 500;
+
+/// The header in which a proxy names the client's address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded` (RFC 7239).
+    Forwarded,
+}
 
 flags! {
 /// Of the HTTP front.
@@ -80,12 +99,27 @@ pub struct HttpFlags {
     /// Of these, bytes of one client address; 0 is no limit [default: 33554432, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_ADDRESS_BODY_BYTES_HELD")]
     pub address_body_bytes_held: Option<usize>,
+    /// Bytes of answers held in memory that clients have not taken yet, of all requests; beyond it long unpaid answers get 503; 0 is no limit [default: 67108864]
+    #[arg(long, env = "TOLLHOUSE_ANSWER_BYTES_HELD")]
+    pub answer_bytes_held: Option<usize>,
+    /// Of these, bytes of one client address, whose further requests get 503; 0 is no limit [default: 16777216, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_ANSWER_BYTES_HELD")]
+    pub address_answer_bytes_held: Option<usize>,
     /// Time in which a client takes nothing of an answer that waits for it, in ms; 0 is no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_WRITE_STALL_MS")]
     pub write_stall_ms: Option<u64>,
     /// Requests under way at once on one HTTP/2 connection [default: 100]
     #[arg(long, env = "TOLLHOUSE_HTTP2_STREAMS", value_parser = clap::value_parser!(u32).range(1..))]
     pub http2_streams: Option<u32>,
+    /// HTTP/2 frames per second of one client address that belong to no request or answer, before its connections are closed; 0 is no limit [default: 500]
+    #[arg(long, env = "TOLLHOUSE_HTTP2_OVERHEAD_FRAMES")]
+    pub http2_overhead_frames: Option<u32>,
+    /// Addresses or networks of proxies that are believed when they name the client's address, such as `127.0.0.1,10.0.0.0/8`, comma-separated
+    #[arg(long, env = "TOLLHOUSE_TRUSTED_PROXIES", value_delimiter = ',')]
+    pub trusted_proxies: Vec<String>,
+    /// Header in which they name it [default: x-forwarded-for]
+    #[arg(long, env = "TOLLHOUSE_FORWARDED_HEADER")]
+    pub forwarded_header: Option<ForwardedHeader>,
     /// Time between `progress` events of a streamed call, in ms [default: 5000]
     #[arg(long, env = "TOLLHOUSE_PROGRESS_MS")]
     pub progress_ms: Option<u64>,
@@ -109,6 +143,8 @@ pub struct HttpSettings {
     pub asking: usize,
     /// What comes in, and how long it may take.
     pub intake: IntakeSettings,
+    /// Proxies that are trusted to name the client's address.
+    pub proxies: ProxySettings,
     /// Between `progress` events of a streamed call.
     pub progress: Duration,
 }
@@ -120,6 +156,26 @@ pub struct IntakeSettings {
     pub connections: ConnectionSettings,
     /// Of bodies.
     pub bodies: BodySettings,
+    /// Of answers.
+    pub answers: AnswerSettings,
+}
+
+/// Limits of the answers that clients have not taken yet. `None` is no limit.
+#[derive(Debug, Clone)]
+pub struct AnswerSettings {
+    /// Bytes in memory at once.
+    pub held: Option<usize>,
+    /// Bytes in memory at once, of one client address.
+    pub held_of_address: Option<usize>,
+}
+
+/// The proxies that are believed when they name the client's address.
+#[derive(Debug, Clone, Default)]
+pub struct ProxySettings {
+    /// Their networks.
+    pub trusted: Vec<IpNet>,
+    /// The header that names it.
+    pub header: ForwardedHeader,
 }
 
 /// What connections may take. `None` is no limit.
@@ -139,6 +195,8 @@ pub struct ConnectionSettings {
     pub write_stall: Option<Duration>,
     /// Requests under way at once on one HTTP/2 connection.
     pub streams: u32,
+    /// HTTP/2 frames per second of one client address that belong to no request or answer.
+    pub overhead_frames: Option<NonZeroU32>,
 }
 
 /// What bodies of requests may take. `None` is no limit.
@@ -155,18 +213,40 @@ pub struct BodySettings {
 }
 
 impl HttpFlags {
-    /// Who listens on loopback listens to one address, be it tests or a proxy: it has no limits of its own unless told so.
-    pub(super) fn resolve(self, listen: IpAddr) -> HttpSettings {
-        HttpSettings {
-            rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if listen.is_loopback() { 0 } else { 100 })),
+    /// Whether all requests come from one address: on loopback, where tests ask, or a proxy that is not trusted to name the client's.
+    pub(super) fn sees_one_address(&self, listen: IpAddr) -> bool {
+        listen.is_loopback() && self.trusted_proxies.is_empty()
+    }
+
+    /// The settings in force. A host that sees one address has no limits for each address unless they are set.
+    ///
+    /// # Errors
+    ///
+    /// A trusted proxy that is not an address or a network.
+    pub(super) fn resolve(self, listen: IpAddr) -> Result<HttpSettings, SettingsError> {
+        let one_address = self.sees_one_address(listen);
+        let proxies = self.proxies()?;
+        Ok(HttpSettings {
+            rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if one_address { 0 } else { 100 })),
             address_cpu_percent: NonZeroU8::new(self.address_cpu_percent.unwrap_or(ADDRESS_CPU_PERCENT)),
             auth_failures: NonZeroU32::new(self.auth_failures.unwrap_or(AUTH_FAILURES)),
             failed_runs: self.failed_runs(),
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             asking: self.address_asking.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
-            intake: self.intake(listen),
-        }
+            intake: self.intake(one_address),
+            proxies,
+        })
+    }
+
+    fn proxies(&self) -> Result<ProxySettings, SettingsError> {
+        let network = |text: &String| {
+            let text = text.trim();
+            let one = || text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
+            text.parse::<IpNet>().or_else(|_| one()).map_err(|_| SettingsError::TrustedProxy(text.to_owned()))
+        };
+        let trusted = self.trusted_proxies.iter().map(network).collect::<Result<_, _>>()?;
+        Ok(ProxySettings { trusted, header: self.forwarded_header.unwrap_or_default() })
     }
 
     fn failed_runs(&self) -> FailedRuns {
@@ -175,8 +255,8 @@ impl HttpFlags {
         FailedRuns { of_payer: of(self.payer_failures, of_payer), of_tool: of(self.tool_failures, of_tool) }
     }
 
-    fn intake(&self, listen: IpAddr) -> IntakeSettings {
-        let of_address = |given: Option<usize>, most: usize| some(given.unwrap_or(if listen.is_loopback() { 0 } else { most }));
+    fn intake(&self, one_address: bool) -> IntakeSettings {
+        let of_address = |given: Option<usize>, most: usize| some(given.unwrap_or(if one_address { 0 } else { most }));
         IntakeSettings {
             connections: ConnectionSettings {
                 most: some(self.connections.unwrap_or_else(affordable_connections)),
@@ -186,12 +266,17 @@ impl HttpFlags {
                 idle: some_ms(self.idle_ms.unwrap_or(30_000)),
                 write_stall: some_ms(self.write_stall_ms.unwrap_or(30_000)),
                 streams: self.http2_streams.unwrap_or(100).max(1),
+                overhead_frames: NonZeroU32::new(self.http2_overhead_frames.unwrap_or(HTTP2_OVERHEAD_FRAMES)),
             },
             bodies: BodySettings {
                 time: some_ms(self.body_ms.unwrap_or(60_000)),
                 stall: some_ms(self.body_stall_ms.unwrap_or(10_000)),
                 held: some(self.body_bytes_held.unwrap_or(BODY_BYTES_HELD)),
                 held_of_address: of_address(self.address_body_bytes_held, BODY_BYTES_HELD / 4),
+            },
+            answers: AnswerSettings {
+                held: some(self.answer_bytes_held.unwrap_or(ANSWER_BYTES_HELD)),
+                held_of_address: of_address(self.address_answer_bytes_held, ANSWER_BYTES_HELD / 4),
             },
         }
     }
@@ -211,4 +296,28 @@ fn some_ms(limit: u64) -> Option<Duration> {
 fn affordable_connections() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     CONNECTIONS.min(usize::try_from(descriptors / 4).unwrap_or(CONNECTIONS))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn trusted_proxies_are_addresses_and_networks_and_bring_the_limits_of_addresses() {
+        let resolve = |proxies: &[&str]| {
+            let flags = HttpFlags { trusted_proxies: proxies.iter().map(ToString::to_string).collect(), ..HttpFlags::default() };
+            flags.resolve(Ipv4Addr::LOCALHOST.into())
+        };
+        let alone = resolve(&[]).unwrap();
+        assert_eq!((alone.rate_limit, alone.intake.answers.held_of_address), (None, None));
+        let behind = resolve(&["127.0.0.1", " ::1", "10.0.0.0/8"]).unwrap();
+        assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
+        assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
+        for wrong in ["localhost", "10.0.0.0/33", "", "127.0.0.1:80"] {
+            let error = resolve(&[wrong]).unwrap_err().to_string();
+            assert!(error.contains("TOLLHOUSE_TRUSTED_PROXIES") && error.contains(&format!("`{wrong}`")), "{error}");
+        }
+    }
 }

@@ -90,7 +90,8 @@ pub struct ListenerSettings {
 }
 
 impl McpFlags {
-    pub(super) fn resolve(self, listen: SocketAddr) -> Result<McpSettings, SettingsError> {
+    /// `one_address`: whether all clients have one address, as behind a proxy that is not believed.
+    pub(super) fn resolve(self, listen: SocketAddr, one_address: bool) -> Result<McpSettings, SettingsError> {
         let loopback = listen.ip().is_loopback();
         if self.mcp_conformance_tools.is_some() && !loopback {
             return Err(SettingsError::ConformanceInPublic(listen));
@@ -98,7 +99,7 @@ impl McpFlags {
         Ok(McpSettings {
             hosts: self.mcp_hosts,
             origins: self.mcp_origins,
-            rate_limit: NonZeroU32::new(self.mcp_rate_limit.unwrap_or(if loopback { 0 } else { 20 })),
+            rate_limit: NonZeroU32::new(self.mcp_rate_limit.unwrap_or(if one_address { 0 } else { 20 })),
             conformance_tools: self.mcp_conformance_tools,
             batch: self.mcp_batch.unwrap_or(20).max(1),
             progress: Duration::from_millis(self.mcp_progress_ms.unwrap_or(15_000).max(1)),

@@ -117,7 +117,7 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
     let listen = flags.host.listen.unwrap_or(super::host::LISTEN);
     let filter = flags.host.log.as_deref().map(tracing_subscriber::EnvFilter::try_new);
     let filter = filter.and_then(Result::err).map(|error| format!("`TOLLHOUSE_LOG` does not read: {error}"));
-    let parts: [Result<(), SettingsError>; 10] = [
+    let parts: [Result<(), SettingsError>; 11] = [
         flags.host.base_url().map(drop),
         flags.host.database().map(drop),
         flags.host.bucket().map(drop),
@@ -125,7 +125,8 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
         flags.secret.resolve().map(drop),
         flags.money.resolve(listen).map(drop),
         flags.sandbox.resolve().map(drop),
-        flags.mcp.resolve(listen).map(drop),
+        flags.http.resolve(listen.ip()).map(drop),
+        flags.mcp.resolve(listen, true).map(drop),
         flags.catalog.resolve().map(drop),
         flags.telemetry.resolve(listen.ip(), None).map(drop),
     ];
@@ -150,7 +151,8 @@ impl Looked {
     fn settle(&mut self) {
         let value = |name: &str| self.settings.iter().find(|told| told.name == name);
         let listen = value("listen").and_then(|told| told.value.as_deref()?.parse::<SocketAddr>().ok());
-        let on_loopback = listen.is_none_or(|listen| listen.ip().is_loopback());
+        let proxies = value("trusted-proxies").is_some_and(|told| told.from != Source::Default);
+        let on_loopback = listen.is_none_or(|listen| listen.ip().is_loopback()) && !proxies;
         let on_a_database = value("store").is_some_and(|told| told.hidden);
         for told in self.settings.iter_mut().filter(|told| told.from == Source::Default) {
             let Some(text) = &told.value else { continue };

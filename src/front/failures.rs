@@ -2,6 +2,9 @@
 //!
 //! An address that guesses is refused for a while whatever it shows then, so that it cannot learn from the refusal that it
 //! has guessed right. Right credentials use nothing up, and requests without one are not looked at.
+//!
+//! Any web page can have the browser of an operator send credentials that are wrong. Requests of such pages have a limit of their own: what
+//! they do is never held against the other requests of the browser's address.
 
 use std::{
     net::IpAddr,
@@ -12,10 +15,11 @@ use std::{
 
 use axum::{
     extract::Request,
-    http::HeaderMap,
+    http::{HeaderMap, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use url::Url;
 
 use super::{
     address::network,
@@ -30,29 +34,60 @@ use crate::{
         uses::Tally,
     },
     money::CredentialObserver,
+    replica::Tallies,
 };
 
-/// Longest time that an address is refused for what it has sent at once.
-const LONGEST: Duration = Duration::from_secs(60 * 60);
+/// The longest debt of an address, however much it has failed: with what it may fail in a minute it is refused for half of that.
+const LONGEST: Duration = Duration::from_secs(2 * 60);
+
+tokio::task_local! {
+    /// The sender of the request that is being answered.
+    static SENDER: Sender;
+}
+
+/// The sender of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    /// A program, or a page of this host.
+    Client,
+    /// A page of another origin, in a browser.
+    ForeignPage,
+}
+
+impl Sender {
+    /// That of the request that is being answered here.
+    fn current() -> Self {
+        SENDER.try_with(|sender| *sender).unwrap_or(Self::Client)
+    }
+}
 
 /// Wrong credentials of each client address. Of IPv6, a /64 is one address.
 #[derive(Debug)]
-pub(super) struct Failures(Arc<Penalties<IpAddr>>);
+pub(super) struct Failures {
+    of_clients: Arc<Penalties<IpAddr>>,
+    of_foreign_pages: Arc<Penalties<IpAddr>>,
+    /// The origin of this host's own pages.
+    origin: String,
+}
 
 impl Failures {
-    /// `per_minute` failures of each address, at once or spread.
-    pub(super) fn new(per_minute: NonZeroU32) -> Self {
-        Self(Arc::new(Penalties::new(per_minute, LONGEST)))
+    /// `per_minute` failures of each address, at once or spread, on the host at `base_url`.
+    pub(super) fn new(per_minute: NonZeroU32, base_url: &str) -> Self {
+        let penalties = || Arc::new(Penalties::new(per_minute, LONGEST));
+        let origin = Url::parse(base_url).map(|url| url.origin().ascii_serialization()).unwrap_or_default();
+        Self { of_clients: penalties(), of_foreign_pages: penalties(), origin }
     }
 
-    /// What is counted.
-    pub(super) fn tally(&self) -> Arc<dyn Tally> {
-        Arc::clone(&self.0) as _
+    /// The counts, by their names.
+    pub(super) fn tallies(&self) -> Tallies {
+        let tally = |penalties: &Arc<Penalties<IpAddr>>| Arc::clone(penalties) as Arc<dyn Tally>;
+        vec![("credentials", tally(&self.of_clients)), ("credentials-of-pages", tally(&self.of_foreign_pages))]
     }
 
     /// Forgets addresses whose budget is whole, so that memory stays flat.
     pub(super) fn forget_quiet(&self) {
-        self.0.forget_quiet();
+        self.of_clients.forget_quiet();
+        self.of_foreign_pages.forget_quiet();
     }
 
     /// Why the address may not show a credential now.
@@ -61,8 +96,8 @@ impl Failures {
     ///
     /// 429, when it has failed too often.
     pub(super) fn check(&self, address: IpAddr) -> Result<(), Fault> {
-        let Some(wait) = self.wait(address) else { return Ok(()) };
-        let most = self.0.per_minute();
+        let Some(wait) = self.of(Sender::current()).wait(&network(address), Instant::now()) else { return Ok(()) };
+        let most = self.of_clients.per_minute();
         let message = format!("more than {most} wrong credentials per minute from your address");
         let policy = Policy { name: "credentials", most, window_secs: WINDOW.as_secs() };
         Err(Fault::rate_limited(policy, whole_seconds(wait), message))
@@ -70,22 +105,41 @@ impl Failures {
 
     /// Remembers that the address showed a wrong credential.
     pub(super) fn count(&self, address: IpAddr) {
-        self.0.count(network(address), Instant::now());
+        self.count_of(Sender::current(), address);
+    }
+
+    fn count_of(&self, sender: Sender, address: IpAddr) {
+        self.of(sender).count(network(address), Instant::now());
     }
 
     /// Who counts a credential of an address that is yet to be looked up, if it is wrong.
     pub(super) fn observer(failures: &Arc<Self>, address: IpAddr) -> Arc<dyn CredentialObserver> {
-        Arc::new(WrongCredentials { failures: Arc::clone(failures), address })
+        Arc::new(WrongCredentials { failures: Arc::clone(failures), sender: Sender::current(), address })
     }
 
-    fn wait(&self, address: IpAddr) -> Option<Duration> {
-        self.0.wait(&network(address), Instant::now())
+    fn of(&self, sender: Sender) -> &Penalties<IpAddr> {
+        match sender {
+            Sender::Client => &self.of_clients,
+            Sender::ForeignPage => &self.of_foreign_pages,
+        }
+    }
+
+    fn sender(&self, headers: &HeaderMap) -> Sender {
+        match headers.get(header::ORIGIN) {
+            Some(origin) if origin.as_bytes() != self.origin.as_bytes() => Sender::ForeignPage,
+            Some(_) | None => Sender::Client,
+        }
     }
 }
 
 /// Refuses credentials of an address that failed too often, and counts those that are refused as wrong.
 pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request: Request, next: Next) -> Response {
     let Some(failures) = failures else { return next.run(request).await };
+    let sender = failures.sender(request.headers());
+    SENDER.scope(sender, limited(failures, address, request, next)).await
+}
+
+async fn limited(failures: &Failures, address: IpAddr, request: Request, next: Next) -> Response {
     let shown = Shown::by(request.headers());
     if shown == Shown::Ours
         && let Err(refused) = failures.check(address)
@@ -93,12 +147,14 @@ pub(super) async fn limit(failures: Option<&Failures>, address: IpAddr, request:
         return refused.into_response();
     }
     let response = next.run(request).await;
-    if shown == Shown::Nothing {
+    if shown == Shown::Nothing || code_of(&response) != Some(Code::Unauthorized) {
         return response;
     }
-    if code_of(&response) == Some(Code::Unauthorized) {
-        failures.count(address);
+    // A foreign token is a wrong credential only here, where one of ours was wanted.
+    if let Err(refused) = failures.check(address) {
+        return refused.into_response();
     }
+    failures.count(address);
     response
 }
 
@@ -127,12 +183,13 @@ impl Shown {
 #[derive(Debug)]
 struct WrongCredentials {
     failures: Arc<Failures>,
+    sender: Sender,
     address: IpAddr,
 }
 
 impl CredentialObserver for WrongCredentials {
     fn saw_wrong(&self) {
-        self.failures.count(self.address);
+        self.failures.count_of(self.sender, self.address);
     }
 }
 
@@ -140,13 +197,43 @@ impl CredentialObserver for WrongCredentials {
 mod tests {
     use super::*;
 
+    fn failures(per_minute: u32) -> Failures {
+        Failures::new(NonZeroU32::new(per_minute).unwrap(), "https://tools.example/below")
+    }
+
     #[test]
     fn a_network_of_ipv6_is_one_address() {
-        let failures = Failures::new(NonZeroU32::MIN);
-        let waits = |address: &str| failures.wait(address.parse().unwrap()).is_some();
+        let failures = failures(1);
+        let waits = |address: &str| failures.check(address.parse().unwrap()).is_err();
         failures.count("2001:db8:1:2::1".parse().unwrap());
         assert!(waits("2001:db8:1:2:ffff::9") && !waits("2001:db8:1:3::1"));
         failures.count("::ffff:192.0.2.1".parse().unwrap());
         assert!(waits("192.0.2.1"), "an IPv4 address in IPv6 is itself");
+    }
+
+    #[test]
+    fn debt_is_two_minutes_at_most() {
+        let (failures, address) = (failures(60), [192, 0, 2, 1].into());
+        (0..100_000).for_each(|_| failures.count(address));
+        let wait = failures.check(address).unwrap_err().retry_after_secs().unwrap();
+        assert!((50..=61).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn a_page_is_foreign_unless_it_has_the_hosts_origin() {
+        let failures = failures(1);
+        let sender = |origin: &'static str| failures.sender(&HeaderMap::from_iter([(header::ORIGIN, origin.parse().unwrap())]));
+        assert_eq!((failures.sender(&HeaderMap::new()), sender("https://tools.example")), (Sender::Client, Sender::Client));
+        for origin in ["https://evil.example", "null", "http://tools.example", "https://tools.example:8443", ""] {
+            assert_eq!(sender(origin), Sender::ForeignPage, "{origin}");
+        }
+    }
+
+    #[test]
+    fn what_foreign_pages_show_is_held_against_pages_alone() {
+        let (failures, address) = (failures(1), [192, 0, 2, 1].into());
+        SENDER.sync_scope(Sender::ForeignPage, || failures.count(address));
+        assert!(failures.check(address).is_ok());
+        assert!(SENDER.sync_scope(Sender::ForeignPage, || failures.check(address)).is_err());
     }
 }

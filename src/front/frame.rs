@@ -1,11 +1,20 @@
 //! What stands around the routes of all fronts: the request's id, the limits of an address, and the headers of every answer.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Router,
+    body::HttpBody as _,
     extract::{ConnectInfo, Request, State},
-    http::{HeaderName, HeaderValue, Method, Uri, header, uri::PathAndQuery},
+    http::{
+        HeaderName, HeaderValue, Method, Uri, Version, header,
+        uri::{Authority, PathAndQuery},
+    },
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
 };
@@ -15,7 +24,9 @@ use tower::{Service, ServiceBuilder};
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
 use super::{
-    compress, failures,
+    address::peer,
+    compress::{self, Document},
+    failures,
     fault::{Fault, REQUEST, code_of},
     faults::Code,
     names,
@@ -78,8 +89,9 @@ pub(crate) fn framed_routes(
     Fronts { routes, doors, wordings }: Fronts,
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
     // Around the router, which is cheap to clone: a layer of its routes would clone all layers below it for each request.
+    let of_frame = Arc::clone(&shared);
     ServiceBuilder::new()
-        .layer(middleware::from_fn(move |request, next| frame(Arc::clone(&wordings), request, next)))
+        .layer(middleware::from_fn(move |request, next| frame(Arc::clone(&of_frame), Arc::clone(&wordings), request, next)))
         .layer(cors())
         .layer(middleware::from_fn_with_state((shared, doors), limit))
         .service(worded(routes))
@@ -118,14 +130,16 @@ fn cors() -> CorsLayer {
         .max_age(PREFLIGHT_AGE)
 }
 
-/// Refuses addresses that ask too often, or showed too many wrong credentials, whom no door lets in, and requests that show two credits.
+/// Refuses addresses that ask too often, leave too many answers untaken, or showed too many wrong credentials; whom no door lets in; and
+/// requests without one host, or with two credits.
 async fn limit(
     State((shared, doors)): State<(Arc<Shared>, Arc<[Door]>)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: Request,
     next: Next,
 ) -> Response {
-    if let Err(refused) = shared.limits.count(peer.ip()) {
+    let admitted = shared.limits.count(peer.ip()).and_then(|()| shared.intake.takes_answers(peer.ip()));
+    if let Err(refused) = admitted.and_then(|()| check_host(&request)) {
         return refused.into_response();
     }
     let door = doors.iter().find(|door| (door.covers)(request.uri().path()));
@@ -141,6 +155,26 @@ async fn limit(
     failures::limit(shared.limits.failures(), peer.ip(), request, next).await
 }
 
+/// Refuses a request that does not say which host it is for, or says so twice (RFC 9112, section 3.2; RFC 9113, section 8.3.1).
+fn check_host(request: &Request) -> Result<(), Fault> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (host, second) = (hosts.next(), hosts.next());
+    if second.is_some() {
+        return Err(Fault::bad_request("the request has two `Host` headers").hint("send one"));
+    }
+    match host {
+        Some(host) if is_host(host) => Ok(()),
+        Some(_) => Err(Fault::bad_request("the `Host` header is not a host name or address with an optional port")),
+        // HTTP/2 has it in `:authority`, and HTTP/1.0 need not say it.
+        None if request.uri().authority().is_some() || request.version() < Version::HTTP_11 => Ok(()),
+        None => Err(Fault::bad_request("the request does not say which host it is for").hint("send a `Host` header")),
+    }
+}
+
+fn is_host(value: &HeaderValue) -> bool {
+    Authority::try_from(value.as_bytes()).is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
+}
+
 /// What is wrong with a query whose percent-encoding is of no UTF-8: it would be read as something that was not sent.
 fn unreadable(uri: &Uri) -> Option<Response> {
     let reads = percent_decode_str(uri.query()?).decode_utf8().is_ok();
@@ -148,7 +182,7 @@ fn unreadable(uri: &Uri) -> Option<Response> {
 }
 
 /// Gives every request its id, and every answer the headers that keep it what it says it is.
-async fn frame(wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Response {
+async fn frame(shared: Arc<Shared>, wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Response {
     if let Some(uri) = without_last_slash(request.uri()) {
         *request.uri_mut() = uri;
     }
@@ -156,8 +190,13 @@ async fn frame(wordings: Arc<[Wording]>, mut request: Request, next: Next) -> Re
     request.extensions_mut().insert(id.clone());
     let wording = wordings.iter().find(|wording| (wording.covers)(request.uri().path()));
     let asked = compress::asked(&request);
+    let (peer, replaceable) = (peer(request.extensions()), Replaceable::of(&request));
     let teller = wording.map(|wording| (wording.told)(&request));
-    let (mut response, trace) = answering(REQUEST.scope(id.clone(), next.run(request))).await;
+    let (response, trace) = answering(REQUEST.scope(id.clone(), next.run(request))).await;
+    let mut response = match replaceable.refused(&shared, peer, &response) {
+        Some(refused) => REQUEST.sync_scope(id.clone(), || refused.into_response()),
+        None => response,
+    };
     let code = code_of(&response);
     if let Some(tell) = teller.filter(|_| code.is_some()) {
         response = REQUEST.scope(id.clone(), tell(response)).await;
@@ -186,6 +225,41 @@ fn without_last_slash(uri: &Uri) -> Option<Uri> {
     let mut parts = uri.clone().into_parts();
     parts.path_and_query = Some(PathAndQuery::try_from(format!("{plain}{query}")).ok()?);
     Uri::from_parts(parts).ok()
+}
+
+/// Which answers of a request give way to a refusal where the memory for answers is full: none that was paid for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replaceable {
+    /// All but those of paid calls.
+    Unpaid,
+    /// Lists and documents: what else is answered there does not say in its headers whether it was paid for.
+    Documents,
+    Nothing,
+}
+
+impl Replaceable {
+    fn of(request: &Request) -> Self {
+        let (path, reads) = (request.uri().path(), matches!(*request.method(), Method::GET | Method::HEAD));
+        if path.starts_with("/ai/payments/") {
+            // It is how an answer that was paid for is fetched again.
+            Self::Nothing
+        } else if reads || path.starts_with("/tools/") || path == "/ai/invoke" {
+            Self::Unpaid
+        } else {
+            Self::Documents
+        }
+    }
+
+    /// Why the answer does not go out, if it does not.
+    fn refused(self, shared: &Shared, peer: IpAddr, response: &Response) -> Option<Fault> {
+        let gives_way = match self {
+            Self::Unpaid => !response.headers().contains_key(&names::PAYMENT_ID),
+            Self::Documents => response.extensions().get::<Document>().is_some(),
+            Self::Nothing => false,
+        };
+        let bytes = response.body().size_hint().exact().filter(|_| gives_way)?;
+        shared.intake.holds(peer, bytes).err()
+    }
 }
 
 /// Counts the answer, and what it was refused for, in whichever words that is told.
@@ -219,6 +293,8 @@ async fn method_not_allowed(method: Method) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+
     use super::*;
 
     #[test]
@@ -235,5 +311,28 @@ mod tests {
         for uri in ["/ai/mcp", "/", "/dashboard/", "//ai/mcp", "/tools/a?q=/"] {
             assert_eq!(plain(uri), None, "{uri}");
         }
+    }
+
+    fn checked(version: Version, uri: &str, hosts: &[&str]) -> Result<(), String> {
+        let request = hosts.iter().fold(Request::builder().version(version).uri(uri), |request, host| request.header(header::HOST, *host));
+        check_host(&request.body(Body::empty()).unwrap()).map_err(|fault| fault.message().to_owned())
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        for host in ["tools.example", "tools.example:8443", "127.0.0.1:80", "[::1]:80", "LOCALHOST"] {
+            assert_eq!(checked(Version::HTTP_11, "/", &[host]), Ok(()), "{host}");
+        }
+        for host in ["", "a b", "a/b", "me@tools.example", "tools.example:port", ":80"] {
+            assert!(checked(Version::HTTP_11, "/", &[host]).is_err(), "{host}");
+        }
+        for version in [Version::HTTP_11, Version::HTTP_2] {
+            assert!(checked(version, "/", &[]).unwrap_err().contains("which host"));
+            assert!(checked(version, "/", &["a", "a"]).unwrap_err().contains("two"));
+            assert_eq!(checked(version, "http://tools.example/", &[]), Ok(()), "{version:?}");
+            assert_eq!(checked(version, "http://tools.example/", &["tools.example"]), Ok(()), "{version:?}");
+            assert!(checked(version, "http://tools.example/", &["tools.example", "other.example"]).is_err());
+        }
+        assert_eq!(checked(Version::HTTP_10, "/", &[]), Ok(()), "HTTP/1.0 has no such header");
     }
 }

@@ -1,16 +1,23 @@
-//! What comes in, and how much of it at once: connections, and bytes of bodies.
+//! Memory that is held for clients, within its limits: connections, bodies of requests, and answers.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::quota::Quota;
+use super::{
+    fault::Fault,
+    faults::Code,
+    quota::{Full, Quota},
+};
 use crate::{
     config::{BodySettings, ConnectionSettings, IntakeSettings},
     telemetry::{Samples, table},
 };
 
-/// The limits of what comes in, and what there is of it.
+/// Answers of so many bytes go out whatever the others hold.
+const SHORT_BYTES: u64 = 16 << 10;
+
+/// Limits of the memory that is held for clients, and how much of it is used.
 #[derive(Debug)]
 pub struct Intake {
     pub(crate) connections: ConnectionSettings,
@@ -19,19 +26,51 @@ pub struct Intake {
     pub(crate) open: Arc<Quota>,
     /// Bytes of bodies that are in memory.
     pub(crate) held: Arc<Quota>,
+    /// Bytes of answers that clients have not taken yet.
+    pub(crate) answers: Arc<Quota>,
 }
 
 impl Intake {
     /// Nothing is held yet.
     #[must_use]
     pub fn new(settings: &IntakeSettings) -> Self {
-        let IntakeSettings { connections, bodies } = settings.clone();
+        let IntakeSettings { connections, bodies, answers } = settings.clone();
         Self {
             open: Quota::new(connections.most, connections.most_of_address),
             held: Quota::new(bodies.held, bodies.held_of_address),
+            answers: Quota::new(answers.held, answers.held_of_address),
             connections,
             bodies,
         }
+    }
+
+    /// Lets an address ask for more, unless it leaves too many answers untaken.
+    ///
+    /// # Errors
+    ///
+    /// 503, when it has its share of the memory for answers.
+    pub(crate) fn takes_answers(&self, address: IpAddr) -> Result<(), Fault> {
+        match self.answers.has_all_of_its_share(address) {
+            Some(most) => Err(untaken(&format!("your address has {most} bytes of answers that it has not read, its limit"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an answer of so many bytes that nobody has paid for is held until its client takes it. A short one always is.
+    ///
+    /// # Errors
+    ///
+    /// 503, when the memory for answers has no room for it.
+    pub(crate) fn holds(&self, address: IpAddr, bytes: u64) -> Result<(), Fault> {
+        if bytes <= SHORT_BYTES {
+            return Ok(());
+        }
+        let message = match self.answers.has_room(address, usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            Ok(()) => return Ok(()),
+            Err(Full::All(most)) => format!("the host holds {most} bytes of answers that clients have not read, its limit"),
+            Err(Full::Address(most)) => format!("your address has {most} bytes of answers that it has not read, its limit"),
+        };
+        Err(untaken(&message))
     }
 
     /// As metrics.
@@ -39,6 +78,7 @@ impl Intake {
         samples.put(&table::CONNECTIONS, [], self.open.taken());
         samples.put(&table::CONNECTIONS_LIMIT, [], self.open.most().unwrap_or_default());
         samples.put(&table::BODIES_HELD, [], self.held.taken());
+        samples.put(&table::ANSWERS_HELD, [], self.answers.taken());
     }
 
     /// For operators.
@@ -48,6 +88,12 @@ impl Intake {
             "maxConnections": self.open.most(),
             "bodyBytesHeld": self.held.taken(),
             "maxBodyBytesHeld": self.held.most(),
+            "answerBytesHeld": self.answers.taken(),
+            "maxAnswerBytesHeld": self.answers.most(),
         })
     }
+}
+
+fn untaken(message: &str) -> Fault {
+    Fault::new(Code::Busy, message).hint("read the answers that are on their way, or close their connections").retry_after(1)
 }

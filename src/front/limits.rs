@@ -15,15 +15,21 @@ use crate::{
         uses::Tally,
     },
     call::CallError,
+    config::HttpSettings,
     money::Offered,
     replica::Tallies,
 };
+
+/// Frames that an address may send at once beyond those of its requests, as a multiple of those per second.
+const FRAMES_AT_ONCE: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// The limits of each client address.
 #[derive(Debug)]
 pub struct Limits {
     /// Requests.
     rate: Option<Arc<Rate<IpAddr>>>,
+    /// HTTP/2 frames that belong to no request or answer.
+    frames: Option<Arc<Rate<IpAddr>>>,
     /// Of the processor.
     shares: Arc<Shares>,
     /// Wrong credentials.
@@ -31,18 +37,21 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// So many requests per second and wrong credentials per minute; `None` is no limit.
+    /// The limits that are set, on the host at `base_url`.
     #[must_use]
-    pub fn new(requests: Option<NonZeroU32>, failures: Option<NonZeroU32>, shares: Arc<Shares>) -> Self {
-        let failures = failures.map(|per_minute| Arc::new(Failures::new(per_minute)));
-        Self { rate: requests.map(Rate::new).map(Arc::new), shares, failures }
+    pub fn new(settings: &HttpSettings, shares: Arc<Shares>, base_url: &str) -> Self {
+        let failures = settings.auth_failures.map(|per_minute| Arc::new(Failures::new(per_minute, base_url)));
+        let rate = settings.rate_limit.map(Rate::new).map(Arc::new);
+        let frames = settings.intake.connections.overhead_frames;
+        let frames = frames.map(|frames| Rate::with_burst(frames, frames.saturating_mul(FRAMES_AT_ONCE))).map(Arc::new);
+        Self { rate, frames, shares, failures }
     }
 
     /// What is counted of addresses that may come to other hosts as well.
     #[must_use]
     pub fn tallies(&self) -> Tallies {
         let rate = self.rate.iter().map(|rate| ("address", Arc::clone(rate) as Arc<dyn Tally>));
-        rate.chain(self.failures.iter().map(|failures| ("credentials", failures.tally()))).collect()
+        rate.chain(self.failures.iter().flat_map(|failures| failures.tallies())).collect()
     }
 
     /// Forgets addresses that have been quiet, so that memory stays flat.
@@ -50,10 +59,23 @@ impl Limits {
         if let Some(rate) = &self.rate {
             rate.forget_quiet();
         }
+        if let Some(frames) = &self.frames {
+            frames.forget_quiet();
+        }
         if let Some(failures) = &self.failures {
             failures.forget_quiet();
         }
         self.shares.forget_quiet();
+    }
+
+    /// The counter of HTTP/2 frames that belong to no request or answer, if there is a limit.
+    pub(super) fn frames(&self) -> Option<&Arc<Rate<IpAddr>>> {
+        self.frames.as_ref()
+    }
+
+    /// Charges an address for processor time that its connections took beside its requests.
+    pub(super) fn spend(&self, address: IpAddr, time: Duration) {
+        self.shares.spend(network(address), time);
     }
 
     /// Counts a request of an address.

@@ -1,4 +1,4 @@
-//! What all clients together, and each of them, may have at once of something: connections, bytes of bodies.
+//! Quotas of all clients together and of each address: connections, bytes of bodies and of answers.
 
 use std::{
     collections::HashMap,
@@ -46,6 +46,45 @@ impl Quota {
         self.most
     }
 
+    /// Whether `address` may take so much more.
+    ///
+    /// # Errors
+    ///
+    /// What is full.
+    pub(crate) fn has_room(&self, address: IpAddr, more: usize) -> Result<(), Full> {
+        self.room(&self.all(), &network(address), more)
+    }
+
+    /// Whether `address` has all that it may have, whatever the others have.
+    pub(crate) fn has_all_of_its_share(&self, address: IpAddr) -> Option<usize> {
+        let most = self.most_of_address?;
+        let of_address = self.all().of.get(&network(address)).copied().unwrap_or_default();
+        (of_address >= most).then_some(most)
+    }
+
+    /// Whether more than half of all is taken.
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.most.is_some_and(|most| self.taken() > most / 2)
+    }
+
+    fn room(&self, taken: &Taken, address: &IpAddr, more: usize) -> Result<(), Full> {
+        if let Some(most) = self.most.filter(|most| taken.all.saturating_add(more) > *most) {
+            return Err(Full::All(most));
+        }
+        let of_address = taken.of.get(address).copied().unwrap_or_default();
+        match self.most_of_address.filter(|most| of_address.saturating_add(more) > *most) {
+            Some(most) => Err(Full::Address(most)),
+            None => Ok(()),
+        }
+    }
+
+    fn add(&self, taken: &mut Taken, address: IpAddr, more: usize) {
+        if self.most_of_address.is_some() {
+            *taken.of.entry(address).or_default() += more;
+        }
+        taken.all += more;
+    }
+
     /// How much is taken.
     pub(crate) fn taken(&self) -> usize {
         self.all().all
@@ -72,24 +111,50 @@ impl Share {
     /// What is full; then nothing is taken.
     pub(crate) fn take(&mut self, more: usize) -> Result<(), Full> {
         let mut taken = self.quota.all();
-        if let Some(most) = self.quota.most.filter(|most| taken.all.saturating_add(more) > *most) {
-            return Err(Full::All(most));
-        }
-        if let Some(most) = self.quota.most_of_address {
-            let of_address = taken.of.get(&self.address).copied().unwrap_or_default().saturating_add(more);
-            if of_address > most {
-                return Err(Full::Address(most));
-            }
-            taken.of.insert(self.address, of_address);
-        }
-        taken.all += more;
+        self.quota.room(&taken, &self.address, more)?;
+        self.quota.add(&mut taken, self.address, more);
         self.amount += more;
         Ok(())
+    }
+
+    /// Takes so much more of what there is for all, for one who asks for many and has no part of its own.
+    ///
+    /// # Errors
+    ///
+    /// That all of it is taken; then nothing is.
+    pub(crate) fn take_of_all(&mut self, more: usize) -> Result<(), Full> {
+        let mut taken = self.quota.all();
+        match self.quota.most.filter(|most| taken.all.saturating_add(more) > *most) {
+            Some(most) => Err(Full::All(most)),
+            None => {
+                self.quota.add(&mut taken, self.address, more);
+                self.amount += more;
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes so much more, also where it is more than there is: it is there already.
+    pub(crate) fn take_beyond(&mut self, more: usize) {
+        if more > 0 {
+            self.quota.add(&mut self.quota.all(), self.address, more);
+            self.amount += more;
+        }
+    }
+
+    /// A part of this share, as a share of its own. At most what there is of it.
+    pub(crate) fn split(&mut self, part: usize) -> Self {
+        let amount = part.min(self.amount);
+        self.amount -= amount;
+        Self { quota: Arc::clone(&self.quota), address: self.address, amount }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
+        if self.amount == 0 {
+            return;
+        }
         let mut taken = self.quota.all();
         taken.all -= self.amount;
         if let Some(of_address) = taken.of.get_mut(&self.address) {
@@ -124,6 +189,21 @@ mod tests {
         assert_eq!((quota.taken(), again.take(6)), (4, Ok(())));
         drop((again, other));
         assert_eq!((quota.taken(), quota.all().of.len()), (0, 0), "who has nothing is not remembered");
+    }
+
+    #[test]
+    fn what_is_there_already_counts_beyond_the_bound_and_in_parts() {
+        let quota = Quota::new(Some(10), Some(6));
+        let mut one = share(&quota, ONE);
+        one.take_beyond(12);
+        let (address, other): (IpAddr, IpAddr) = (ONE.parse().unwrap(), OTHER.parse().unwrap());
+        assert_eq!((quota.has_all_of_its_share(address), quota.has_all_of_its_share(other)), (Some(6), None));
+        assert_eq!((quota.has_room(other, 1), quota.is_half_full()), (Err(Full::All(10)), true));
+        let part = one.split(9);
+        drop(one);
+        assert_eq!((quota.taken(), quota.has_room(other, 1), quota.has_room(address, 1)), (9, Ok(()), Err(Full::Address(6))));
+        drop(part);
+        assert_eq!((quota.taken(), quota.has_room(address, 6), quota.all().of.len()), (0, Ok(()), 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The listener: takes connections in as far as there is room, and lets them end when the host does.
 
 mod connection;
+mod frames;
 mod outgoing;
 mod pulse;
 
@@ -47,7 +48,7 @@ const LOGGED: Duration = Duration::from_secs(10);
 /// Serves all fronts on `listener` until the host is told to end, and every connection has.
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
     let acceptor = Acceptor {
-        protocols: Arc::new(Protocols::new(&shared.intake.connections)),
+        protocols: Arc::new(Protocols::new(&shared.intake)),
         refusals: Arc::new(Semaphore::new(REFUSALS)),
         connections: TaskTracker::new(),
     };
@@ -68,8 +69,9 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>, fronts: Fronts) {
         };
         // Small answers must not wait for the client's acknowledgement.
         _ = stream.set_nodelay(true);
+        let trusted = shared.proxies.trusts(peer.ip());
         let mut share = shared.intake.open.share(peer.ip());
-        match share.take(1) {
+        match if trusted { share.take_of_all(1) } else { share.take(1) } {
             Ok(()) => {
                 CONNECTIONS_ACCEPTED.count();
                 acceptor.accept(stream, peer, share, service.clone(), Arc::clone(&shared));
@@ -105,7 +107,7 @@ impl Acceptor {
     fn accept(&self, stream: TcpStream, peer: SocketAddr, share: Share, service: impl connection::Serves, shared: Arc<Shared>) {
         let protocols = Arc::clone(&self.protocols);
         self.connections.spawn(async move {
-            protocols.serve(stream, peer, service, &shared.shutdown).await;
+            protocols.serve(stream, peer, service, &shared).await;
             drop(share);
         });
     }

@@ -2,7 +2,7 @@
 
 use tokio_util::task::TaskTracker;
 
-use super::{caller::Callers, intake::Intake, limits::Limits, shutdown::Shutdown};
+use super::{caller::Callers, forwarded::Proxies, intake::Intake, limits::Limits, shutdown::Shutdown};
 
 /// What every front takes.
 #[derive(Debug)]
@@ -11,8 +11,10 @@ pub struct Shared {
     pub callers: Callers,
     /// Of each client address.
     pub limits: Limits,
-    /// Connections and bodies, within their limits.
+    /// Connections, bodies and answers, within their limits.
     pub intake: Intake,
+    /// Proxies that are trusted to name the client's address.
+    pub proxies: Proxies,
     /// Whether the host has been told to end.
     pub shutdown: Shutdown,
     /// What goes on when whoever asked for it hangs up, such as a change that was begun: waited for when the host ends.

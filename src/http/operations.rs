@@ -86,6 +86,8 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         "stored": stored(&operating).await,
         "disk": operating.disk.usage(),
         "intake": operating.shared.intake.status(),
+        // What an operator should look at.
+        "warnings": operating.shared.proxies.warnings(),
     }))
 }
 

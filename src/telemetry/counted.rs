@@ -204,6 +204,9 @@ pub static RESPONSES: Counts<1, 5> = Counts::new(&table::RESPONSES, [["1xx"], ["
 pub static CONNECTIONS_ACCEPTED: Count = Count(&table::CONNECTIONS_ACCEPTED, AtomicU64::new(0));
 /// Connections that there was no room for.
 pub static CONNECTIONS_REFUSED: Counts<1, 2> = Counts::new(&table::CONNECTIONS_REFUSED, [["all"], ["address"]]);
+/// Connections that the host closed.
+pub static CONNECTIONS_CLOSED: Counts<1, 6> =
+    Counts::new(&table::CONNECTIONS_CLOSED, [["head"], ["idle"], ["unread"], ["reset"], ["frames"], ["held"]]);
 /// Requests of MCP.
 pub static MCP_REQUESTS: Counts<1, 9> = Counts::new(
     &table::MCP_REQUESTS,
@@ -342,6 +345,7 @@ impl Samples {
         REFUSALS.put(&mut samples);
         CONNECTIONS_ACCEPTED.put(&mut samples);
         CONNECTIONS_REFUSED.put(&mut samples);
+        CONNECTIONS_CLOSED.put(&mut samples);
         MCP_REQUESTS.put(&mut samples);
         MCP_CALLS.put(&mut samples);
         PAYMENTS.put(&mut samples);

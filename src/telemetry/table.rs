@@ -66,7 +66,9 @@ table! {
     CONNECTIONS_LIMIT Gauge "tollhouse_connections_limit" [] "connections that may be open at once; 0 is no limit";
     CONNECTIONS_ACCEPTED Counter "tollhouse_connections_accepted_total" [] "connections that were let in";
     CONNECTIONS_REFUSED Counter "tollhouse_connections_refused_total" ["limit"] "connections that there was no room for: of `all`, or of the `address`";
+    CONNECTIONS_CLOSED Counter "tollhouse_connections_closed_total" ["reason"] "connections that the host closed: a `head` that took too long, `idle` ones, answers `unread` for too long, requests `reset` too often, HTTP/2 `frames` beyond requests, `held` answers beyond the memory for them";
     BODIES_HELD Gauge "tollhouse_body_held_bytes" [] "bodies of requests that are in memory";
+    ANSWERS_HELD Gauge "tollhouse_answer_held_bytes" [] "answers in memory that clients have not taken yet";
     MCP_REQUESTS Counter "tollhouse_mcp_requests_total" ["method"] "requests of MCP, by method";
     MCP_CALLS Counter "tollhouse_mcp_calls_total" ["outcome" "fault"] "calls of tools over MCP: `ok`, `tool_error`, `task` where one was begun, `cancelled` where the caller went, else the code";
     PAYMENTS Counter "tollhouse_payments_total" ["state"] "payments that came to a state: `reserved`, then `settled`, `refused` or `released`; `unknown` where nobody said how it ended, and it is asked again";

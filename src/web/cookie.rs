@@ -36,9 +36,18 @@ impl Cookie {
 
     /// The first value that a request shows, and that reads.
     pub(super) fn kept<T: FromStr>(&self, headers: &HeaderMap) -> Option<T> {
+        self.values(headers).next()
+    }
+
+    /// All values that a request shows under this name, and that read: pages of other ports of the same machine can add some.
+    pub(super) fn all<T: FromStr>(&self, headers: &HeaderMap) -> Vec<T> {
+        self.values(headers).collect()
+    }
+
+    fn values<T: FromStr>(&self, headers: &HeaderMap) -> impl Iterator<Item = T> {
         let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
         let pairs = all.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.filter(|(name, _)| *name == self.name).find_map(|(_, token)| token.parse().ok())
+        pairs.filter(|(name, _)| *name == self.name).filter_map(|(_, value)| value.parse().ok())
     }
 
     /// Has the browser keep a value, until it closes or is told otherwise.

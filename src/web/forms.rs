@@ -24,7 +24,7 @@ pub(super) use self::{
     fields::{Fields, body},
     known::{is_once, said},
     places::is_page,
-    posted::{Posted, PostedBySession, PostedToSignIn, genuine},
+    posted::{Posted, PostedBySession, PostedInBrief, PostedToSignIn, genuine},
 };
 use super::{
     page::{Area, Back, Page},

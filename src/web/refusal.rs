@@ -30,14 +30,14 @@ const MOST_BYTES: usize = 64 << 10;
 pub(super) fn wording(services: Services) -> Wording {
     let services = Arc::new(services);
     let told = move |request: &Request| -> Teller {
-        let (services, token) = (Arc::clone(&services), services.cookie.kept(request.headers()));
-        Box::new(move |response| Box::pin(async move { told(&services, token, response).await }))
+        let (services, tokens) = (Arc::clone(&services), services.cookie.all(request.headers()));
+        Box::new(move |response| Box::pin(async move { told(&services, &tokens, response).await }))
     };
     Wording { covers: is_ours, told: Arc::new(told), others_may_read: false }
 }
 
 /// The envelope of an error as a page for who asked. Status and headers stay, but for those of a page.
-async fn told(services: &Arc<Services>, token: Option<Token>, response: Response) -> Response {
+async fn told(services: &Arc<Services>, tokens: &[Token], response: Response) -> Response {
     let code = code_of(&response).map(|code| code.row().name);
     let (head, body) = response.into_parts();
     let envelope = to_bytes(body, MOST_BYTES).await.ok().and_then(|body| serde_json::from_slice::<Value>(&body).ok());
@@ -49,7 +49,7 @@ async fn told(services: &Arc<Services>, token: Option<Token>, response: Response
     let back = head.extensions.get::<Back>().map(|Back(path)| path.as_str());
     let wait = head.headers.get(header::RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.parse().ok());
     let page = Page { status: head.status, unlisted: true, ..Page::new(Area::Elsewhere, heading(&error), view(&error, wait, back)) };
-    let mut response = Visitor::refused_by(services, token).await.show(page).await;
+    let mut response = Visitor::refused_by(services, tokens).await.show(page).await;
     for (name, value) in &head.headers {
         if name != header::CONTENT_LENGTH && !response.headers().contains_key(name) {
             response.headers_mut().insert(name, value.clone());

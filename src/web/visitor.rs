@@ -66,10 +66,7 @@ impl FromRequestParts<Arc<Services>> for Visitor {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, services: &Arc<Services>) -> Result<Self, Fault> {
-        let session = match services.cookie.kept::<Token>(&parts.headers) {
-            Some(token) => services.sessions.open(&token).await?,
-            None => None,
-        };
+        let session = services.sessions.open_any(&services.cookie.all::<Token>(&parts.headers)).await?;
         let (peer, request) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
         // What a form was sent to is no page to come back to.
         let page = matches!(parts.method, Method::GET | Method::HEAD).then(|| parts.uri.path_and_query()).flatten();
@@ -99,12 +96,9 @@ impl Visitor {
         Self { services, peer: None, request: None, session: None, asked: String::new(), manifest: OnceCell::new() }
     }
 
-    /// Who is told why there is no other page for them, with this token in their cookie. It is made whatever their address has had.
-    pub(super) async fn refused_by(services: &Arc<Services>, token: Option<Token>) -> Self {
-        let session = match token {
-            Some(token) => services.sessions.open(&token).await.ok().flatten(),
-            None => None,
-        };
+    /// The visitor of a page of an error, with these tokens in their cookies. It is made whatever limits their address is at.
+    pub(super) async fn refused_by(services: &Arc<Services>, tokens: &[Token]) -> Self {
+        let session = services.sessions.open_any(tokens).await.ok().flatten();
         Self { session, ..Self::nobody(services) }
     }
 

@@ -346,3 +346,40 @@ async fn a_host_without_descriptors_waits_for_some_and_goes_on() {
     drop(many);
     host.get("/health/live").await.is(200);
 }
+
+#[tokio::test]
+async fn a_request_names_one_host() {
+    let host = Host::start().await;
+    for (head, status) in [
+        ("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n", 200),
+        ("GET /health/live HTTP/1.1\r\nhost: localhost\r\nhost: localhost\r\n\r\n", 400),
+        ("GET /health/live HTTP/1.1\r\nhost: localhost\r\nHost: other.example\r\n\r\n", 400),
+        ("GET /health/live HTTP/1.1\r\n\r\n", 400),
+        ("GET /health/live HTTP/1.1\r\nhost:\r\n\r\n", 400),
+        ("GET /health/live HTTP/1.1\r\nhost: me@localhost\r\n\r\n", 400),
+        ("GET /health/live HTTP/1.0\r\n\r\n", 200),
+        ("GET http://localhost/health/live HTTP/1.1\r\nhost: localhost\r\n\r\n", 200),
+    ] {
+        let mut raw = Raw::open(&host).await;
+        raw.send(head).await;
+        let (told, body) = raw.answer().await;
+        assert!(told.starts_with(&format!("http/1.1 {status}")) || told.starts_with(&format!("http/1.0 {status}")), "{head}{told}");
+        assert!(status == 200 || body.contains("\"invalid_request\""), "{head}{body}");
+    }
+    // HPACK: `:method: GET`, `:scheme: http`, `:path`, and `host` where it is given (number 38).
+    let of_http2 = |hosts: &[&str]| {
+        let mut payload = vec![0x82, 0x86, 4, 12];
+        payload.extend(b"/health/live");
+        for host in hosts {
+            payload.extend([0x0f, 23, u8::try_from(host.len()).unwrap()]);
+            payload.extend(host.bytes());
+        }
+        Frame { kind: HEADERS, flags: 5, stream: 1, payload }
+    };
+    for (hosts, status) in [(&["localhost"][..], 0x88), (&[], 0x8c), (&["localhost", "localhost"], 0x8c)] {
+        let mut raw = Raw::open(&host).await;
+        raw.begin_http2(&[]).await;
+        raw.send(of_http2(hosts).bytes()).await;
+        assert_eq!(raw.frame_of(HEADERS).await.unwrap().payload[0], status, "{hosts:?}: 200 is number 8 of HPACK's table, 400 is 12");
+    }
+}

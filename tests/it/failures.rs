@@ -120,3 +120,95 @@ async fn a_host_may_count_no_failures() {
         with(&host, "x-admin-token", "adm_wrong", Method::GET, "/ai/admin/builders").await.fails(401, "unauthorized", "caller");
     }
 }
+
+#[tokio::test]
+async fn a_foreign_token_is_refused_before_it_is_counted_beyond_the_limit() {
+    let host = Host::builder().flag("--auth-failures", 60).start().await;
+    host.publish(&js("free", 0.0, ECHO)).await;
+    let wrong = || with(&host, "authorization", "Bearer x", Method::GET, "/ai/builders/me");
+    let mut refused = 0;
+    for _ in 0..300 {
+        let answer = wrong().await;
+        match answer.status {
+            429 => refused += 1,
+            _ => _ = answer.fails(401, "unauthorized", "caller"),
+        }
+    }
+    assert!(refused > 200, "{refused} of 300 were refused for being too many");
+    let answer = with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await;
+    let wait: u64 = if answer.status == 429 { answer.has("retry-after").parse().unwrap() } else { 0 };
+    assert!(wait <= 2, "what was refused is not held against the address: {wait} s");
+    // Where no credential is wanted the token is none.
+    let free = host.request(Method::POST, "/tools/free").header("authorization", "Bearer x").json(&json!({}));
+    host.send(free).await.is(200);
+}
+
+#[tokio::test]
+async fn what_pages_of_other_origins_show_locks_nobody_else_out() {
+    let host = Host::builder().flag("--auth-failures", 3).start().await;
+    let of_page = async |header: &str, value: &str, origin: &str| {
+        host.send(host.request(Method::GET, "/ai/builders/me").header(header, value).header("origin", origin)).await.status
+    };
+    for (header, value) in [("authorization", "Bearer x"), ("x-builder-key", "bk_wrong"), ("x-admin-token", "wrong")] {
+        for origin in ["https://evil.example", "null"] {
+            of_page(header, value, origin).await;
+        }
+    }
+    assert_eq!(of_page("x-builder-key", "bk_wrong", "https://evil.example").await, 429, "pages have their own limit");
+    with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.is(200);
+    // A page of this host counts as its address.
+    for _ in 0..3 {
+        assert_eq!(of_page("x-builder-key", "bk_wrong", &host.url).await, 401);
+    }
+    with(&host, "x-admin-token", &host.admin, Method::GET, "/ai/admin/builders").await.fails(429, "rate_limited", "caller");
+}
+
+#[tokio::test]
+async fn clients_of_a_trusted_proxy_have_limits_of_their_own() {
+    let host = Host::builder().flag("--auth-failures", 3).flag("--trusted-proxies", "127.0.0.1").start().await;
+    let from = async |client: &str, token: &str| {
+        let request = host.request(Method::GET, "/ai/admin/builders").header("x-admin-token", token);
+        host.send(request.header("x-forwarded-for", client)).await.status
+    };
+    for _ in 0..3 {
+        assert_eq!(from("192.0.2.1", "wrong").await, 401);
+    }
+    assert_eq!(from("192.0.2.1", &host.admin).await, 429);
+    assert_eq!(from("192.0.2.2", &host.admin).await, 200);
+    assert_eq!(from("192.0.2.2, 192.0.2.1", &host.admin).await, 429, "the proxy's word counts, and not the client's");
+    assert_eq!(host.get("/health").await.is(200).json()["warnings"], json!([]));
+}
+
+#[tokio::test]
+async fn clients_of_a_proxy_that_says_so_in_the_standard_header_have_limits_of_their_own() {
+    let host = Host::builder()
+        .flag("--auth-failures", 1)
+        .flag("--trusted-proxies", "127.0.0.0/8")
+        .flag("--forwarded-header", "forwarded")
+        .start()
+        .await;
+    let from = async |client: &str, token: &str| {
+        let request = host.request(Method::GET, "/ai/admin/builders").header("x-admin-token", token);
+        host.send(request.header("forwarded", format!("for={client};proto=https"))).await.status
+    };
+    assert_eq!(from("192.0.2.1", "wrong").await, 401);
+    assert_eq!((from("192.0.2.1", &host.admin).await, from("\"[2001:db8::1]:80\"", &host.admin).await), (429, 200));
+}
+
+#[tokio::test]
+async fn untrusted_proxy_is_reported() {
+    const TOLD: &str = "a proxy passes requests on and is not trusted";
+    let host = Host::start().await;
+    assert_eq!(host.get("/health").await.is(200).json()["warnings"], json!([]));
+    for _ in 0..3 {
+        host.send(host.request(Method::GET, "/health/live").header("x-forwarded-for", "192.0.2.1")).await.is(200);
+    }
+    let warnings = host.get("/health").await.is(200).json()["warnings"].clone();
+    assert_eq!((&warnings[0]["code"], warnings.as_array().unwrap().len()), (&json!("proxy_not_trusted"), 1), "{warnings}");
+    assert!(warnings[0]["remedy"].as_str().unwrap().contains("TOLLHOUSE_TRUSTED_PROXIES"), "{warnings}");
+    assert_eq!(host.log().matches(TOLD).count(), 1, "{}", host.log());
+    let public = Host::builder().flag("--base-url", "https://tools.example").start().await;
+    assert!(public.log().contains("listens on loopback and has a public URL"), "{}", public.log());
+    let told = Host::builder().flag("--trusted-proxies", "here").fails().await;
+    assert!(told.contains("TOLLHOUSE_TRUSTED_PROXIES") && told.contains("`here`"), "{told}");
+}

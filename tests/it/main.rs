@@ -48,6 +48,7 @@ mod gates;
 mod granted;
 mod harness;
 mod hostile;
+mod http2;
 mod jail;
 mod kept;
 mod killed;

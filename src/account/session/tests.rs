@@ -134,3 +134,37 @@ async fn a_link_signs_in_once_within_a_minute_and_is_no_session() {
     later(&clock, 60_000);
     assert!(sessions.redeem(&late).await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn looking_at_a_link_uses_nothing_up() {
+    let (sessions, clock, _) = sessions();
+    let (link, _) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    let session = begin(&sessions, "bk_secret").await;
+    for _ in 0..2 {
+        assert_eq!(sessions.linked(&link).await.unwrap().as_deref(), Some("bld_1"));
+    }
+    let forged = Token { key: session.key.clone(), ..link.clone() };
+    assert_eq!((sessions.linked(&forged).await.unwrap(), sessions.linked(&session).await.unwrap()), (None, None));
+    assert!(sessions.redeem(&link).await.unwrap().is_some());
+    assert_eq!(sessions.linked(&link).await.unwrap(), None);
+    let (late, _) = sessions.link("bld_1", Kind::Builder, "bk_secret").await.unwrap();
+    later(&clock, LINK_MS);
+    assert_eq!(sessions.linked(&late).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn one_token_of_many_opens_its_session() {
+    let (sessions, ..) = sessions();
+    let right = begin(&sessions, "bk_secret").await;
+    let wrong: Vec<_> = (0..40).map(|_| Token::of("bld_1").unwrap()).collect();
+    for before in [0, 1, MOST_TRIED - 1, 40 - MOST_TRIED + 1, 39, 40] {
+        let mut tokens = wrong.clone();
+        tokens.insert(before, right.clone());
+        assert!(sessions.open_any(&tokens).await.unwrap().is_some(), "behind {before}");
+    }
+    let mut hidden = wrong.clone();
+    hidden.insert(20, right.clone());
+    assert!(sessions.open_any(&hidden).await.unwrap().is_none(), "so many are not tried");
+    assert!(sessions.open_any(&wrong[..9]).await.unwrap().is_none() && sessions.open_any(&[]).await.unwrap().is_none());
+    assert!(sessions.open_any(&[right]).await.unwrap().is_some());
+}

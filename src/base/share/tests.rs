@@ -93,6 +93,18 @@ async fn without_a_limit_nobody_waits_or_is_remembered() {
     assert!(shares.now().accounts.is_empty());
 }
 
+#[tokio::test]
+async fn time_outside_of_turns_counts_and_is_waited_for_no_longer_than_a_turn() {
+    let shares = shares(true);
+    takes(&shares, OTHER, millis(1)).await.unwrap();
+    shares.spend(ONE, millis(70));
+    let waited = takes(&shares, ONE, millis(1)).await.unwrap();
+    assert!(waited > millis(150), "a fiftieth above the burst: {waited:?}");
+    (0..1_000).for_each(|_| shares.spend(ONE, millis(100)));
+    assert!(takes(&shares, ONE, millis(1)).await.is_ok(), "it is bounded");
+    assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
+}
+
 /// Something that takes the processor for so long.
 fn computes(time: Duration) {
     let began = thread_time();

@@ -33,6 +33,9 @@ use crate::{
 /// Response headers that a handler may set. Others are dropped: they speak for the host.
 const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];
 
+/// Most bytes of the names and values of these headers together: many clients and proxies read no more than twice that of a whole head.
+const REPLY_HEADER_BYTES: usize = 8 << 10;
+
 /// The media type of an answer in bytes that names none.
 const BYTES: &str = "application/octet-stream";
 
@@ -265,6 +268,13 @@ async fn answer(reply: ToolReply, live: &Live) -> Result<Produced, CallError> {
         return Err(CallError::Stopped(StopReason::OutputSize { limit_bytes: limits.output_bytes }));
     }
     let mut headers = chosen(headers);
+    let header_bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if header_bytes > REPLY_HEADER_BYTES {
+        let largest = headers.iter().max_by_key(|(_, value)| value.len()).map_or("", |(name, _)| name);
+        let why =
+            format!("the headers of an answer have {header_bytes} bytes, most of them in `{largest}`; the limit is {REPLY_HEADER_BYTES}");
+        return Err(CallError::Misbehaved(why));
+    }
     let read = || match body {
         ReplyBody::Raw(_) if bodiless(status) => Produced::check(live, status, headers, Bytes::new(), None),
         ReplyBody::Raw(body) => {

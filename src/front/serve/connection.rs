@@ -6,11 +6,11 @@ use std::{
     convert::Infallible,
     future::{Future, poll_fn},
     io::{self, IoSlice},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use axum::{
@@ -32,13 +32,15 @@ use tokio::{
 use tower::{Service, ServiceExt as _};
 
 use super::{
+    frames::{Allowance, Scanner},
     outgoing::{FRAME_BYTES, Outgoing, WAITS},
-    pulse::{Moment, Overdue, Pulse, look},
+    pulse::{Moment, Pulse, look},
 };
 use crate::{
-    base::{aside::asked_by, behalf},
+    base::{aside::asked_by, behalf, rate::Rate},
     config::ConnectionSettings,
-    front::{network, shutdown::Shutdown},
+    front::{intake::Intake, network, quota::Quota, shared::Shared},
+    telemetry::counted::CONNECTIONS_CLOSED,
 };
 
 /// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
@@ -48,6 +50,12 @@ const CONNECTION_WINDOW: u32 = 256 << 10;
 const RESET_STREAMS: usize = 50;
 /// How often a client of HTTP/2 is asked whether it is there, and how long it may take to say so.
 const PING: Duration = Duration::from_secs(20);
+
+/// Time in which a client takes nothing of an answer while more than half of the memory for answers is taken.
+const STALL_WHEN_FULL: Duration = Duration::from_secs(2);
+
+/// Processor time of a connection that is charged to its address at once.
+const CHARGED: Duration = Duration::from_millis(1);
 
 /// What answers the requests of a connection.
 pub(super) trait Serves:
@@ -61,13 +69,16 @@ impl<S: Service<Request, Response = Response, Error = Infallible, Future: Send +
 pub(super) struct Protocols {
     builder: Builder<Streams>,
     limits: ConnectionSettings,
+    stall: Stall,
     /// How often a connection is looked at.
     look: Option<Duration>,
 }
 
 impl Protocols {
-    pub(super) fn new(limits: &ConnectionSettings) -> Self {
-        let mut builder = Builder::new(Streams { stall: limits.write_stall });
+    pub(super) fn new(intake: &Intake) -> Self {
+        let limits = &intake.connections;
+        let stall = Stall { limit: limits.write_stall, answers: Arc::clone(&intake.answers) };
+        let mut builder = Builder::new(Streams { stall: stall.clone() });
         let head_bytes = limits.head_bytes as usize;
         // Heads have their time by the connection's pulse, which tells them from idleness.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(head_bytes);
@@ -84,28 +95,38 @@ impl Protocols {
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING);
         let look = look(&[limits.head, limits.idle, limits.write_stall]);
-        Self { builder, limits: limits.clone(), look }
+        Self { builder, limits: limits.clone(), stall, look }
     }
 
     /// Answers what comes on `stream` until it ends, breaks a limit, or the host is told to end.
-    pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl Serves, shutdown: &Shutdown) {
+    pub(super) async fn serve(&self, stream: TcpStream, peer: SocketAddr, service: impl Serves, shared: &Arc<Shared>) {
         let pulse = Pulse::new();
-        let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse) });
-        let asked = Arc::clone(&pulse);
+        // The connection of a trusted proxy is that of all its clients.
+        let is_own = !shared.proxies.trusts(peer.ip());
+        let address = is_own.then(|| network(peer.ip()));
+        let meter = address.and_then(|address| Some(Meter::new(address, Arc::clone(shared.limits.frames()?))));
+        let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse), meter });
+        let (asked, of_host) = (Arc::clone(&pulse), Arc::clone(shared));
         let service = service_fn(move |request: Request<Incoming>| {
             let http2 = request.version() == Version::HTTP_2;
             let answering = asked.begin(http2);
             let mut request = request.map(Body::new);
             // A check of this host by itself is whoever's who asked for it.
             let said = request.headers_mut().remove(behalf::HEADER);
-            let address = said.and_then(|said| behalf::heard(said.as_bytes()));
-            let asks = address.map_or(peer, |address| SocketAddr::new(address, peer.port()));
-            request.extensions_mut().insert(ConnectInfo(asks));
+            let asker = said.and_then(|said| behalf::heard(said.as_bytes()));
+            let client = asker.unwrap_or_else(|| of_host.proxies.client(peer.ip(), request.headers()));
+            request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, peer.port())));
+            let answers = &of_host.intake.answers;
+            if is_own && answers.has_room(client, 1).is_err() {
+                asked.answers_are_full();
+            }
+            let share = answers.share(client);
             let answer = service.clone().oneshot(request);
-            let answer = async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2))) };
-            asked_by(network(asks.ip()), answer)
+            let answer = async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2, share))) };
+            asked_by(network(client), answer)
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
+        let shutdown = &shared.shutdown;
         let mut ending = pin!(shutdown.begins());
         let mut watch = ShutdownWatch::Unregistered;
         let mut looks = self.look.map(|look| {
@@ -113,13 +134,24 @@ impl Protocols {
             looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             looks
         });
+        let mut spent = Duration::ZERO;
         let over = poll_fn(|cx| {
+            pulse.begin_turn();
             loop {
-                if connection.as_mut().poll(cx).is_ready() {
-                    return Poll::Ready(None);
+                let began = Instant::now();
+                let polled = connection.as_mut().poll(cx);
+                // Requests of HTTP/1 are answered in here, and are charged by their turns.
+                if let (Some(address), true) = (address, pulse.is_http2()) {
+                    spent += began.elapsed();
+                    if spent >= CHARGED {
+                        shared.limits.spend(address, std::mem::take(&mut spent));
+                    }
                 }
-                if pulse.restless() {
-                    return Poll::Ready(Some(Overdue::TakenBack));
+                if let Some(exceeded) = pulse.exceeded() {
+                    return Poll::Ready(Some(exceeded));
+                }
+                if polled.is_ready() {
+                    return Poll::Ready(None);
                 }
                 // Asked once, it wakes this task; asking it again takes a lock that all connections share.
                 if watch == ShutdownWatch::Unregistered || watch == ShutdownWatch::Waiting && shutdown.begun() {
@@ -132,12 +164,13 @@ impl Protocols {
                 }
                 let Some(looks) = &mut looks else { return Poll::Pending };
                 ready!(looks.poll_tick(cx));
-                if let Some(overdue) = pulse.overdue(&self.limits) {
+                if let Some(overdue) = pulse.overdue(&self.limits, self.stall.now()) {
                     return Poll::Ready(Some(overdue));
                 }
             }
         });
         if let Some(why) = over.await {
+            CONNECTIONS_CLOSED.count([why.label()]);
             tracing::debug!(%peer, ?why, "a connection was closed");
         }
     }
@@ -162,34 +195,70 @@ enum ShutdownWatch {
 /// what waits for room in the client's window asks nobody for more.
 #[derive(Debug, Clone)]
 struct Streams {
-    stall: Option<Duration>,
+    stall: Stall,
+}
+
+/// How long a client may take nothing of an answer: less where many do, so that they do not keep the memory for answers from others.
+#[derive(Debug, Clone)]
+struct Stall {
+    limit: Option<Duration>,
+    answers: Arc<Quota>,
+}
+
+impl Stall {
+    fn now(&self) -> Option<Duration> {
+        let limit = self.limit?;
+        Some(if self.answers.is_half_full() { limit.min(STALL_WHEN_FULL) } else { limit })
+    }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Executor<F> for Streams {
     fn execute(&self, stream: F) {
-        let Some(stall) = self.stall else {
+        let Some(limit) = self.stall.limit else {
             tokio::spawn(stream);
             return;
         };
+        let stall = self.stall.clone();
         let waits = Arc::new(Moment::default());
         tokio::spawn(WAITS.scope(Arc::clone(&waits), async move {
             tokio::select! {
                 biased;
                 _ = stream => {}
-                () = beyond(&waits, stall) => tracing::debug!("a stream was reset: its client takes nothing of the answer"),
+                () = stalled(&waits, &stall, limit) => tracing::debug!("a stream was reset: its client takes nothing of the answer"),
             }
         }));
     }
 }
 
-/// Ends when `moment` is so long ago.
-async fn beyond(moment: &Moment, limit: Duration) {
+/// Ends when a client has taken nothing since `waits` for as long as it may.
+async fn stalled(waits: &Moment, stall: &Stall, limit: Duration) {
     let Some(look) = look(&[Some(limit)]) else { return };
     loop {
         tokio::time::sleep(look).await;
-        if moment.beyond(Some(limit)) {
+        if waits.beyond(stall.now()) {
             return;
         }
+    }
+}
+
+/// Counts the frames of a connection.
+struct Meter {
+    scanner: Scanner,
+    allowance: Allowance,
+    address: IpAddr,
+    of_addresses: Arc<Rate<IpAddr>>,
+}
+
+impl Meter {
+    fn new(address: IpAddr, of_addresses: Arc<Rate<IpAddr>>) -> Self {
+        Self { scanner: Scanner::new(), allowance: Allowance::new(Instant::now()), address, of_addresses }
+    }
+
+    /// Charges the connection for bytes that have arrived; returns their frames of overhead, or `None` when it is out of allowance.
+    fn pay(&mut self, bytes: &[u8], pulse: &Pulse) -> Option<u32> {
+        let cost = self.scanner.cost(bytes);
+        let paid = cost == 0 || self.allowance.pay(cost, pulse.earned(), self.address, &self.of_addresses, Instant::now());
+        paid.then_some(cost)
     }
 }
 
@@ -197,6 +266,7 @@ async fn beyond(moment: &Moment, limit: Duration) {
 struct Watched {
     stream: TcpStream,
     pulse: Arc<Pulse>,
+    meter: Option<Meter>,
 }
 
 impl Watched {
@@ -211,11 +281,25 @@ impl Watched {
 
 impl AsyncRead for Watched {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.pulse.heard();
+        let this = &mut *self;
+        if this.pulse.is_turn_over() {
+            // Its next turn comes after those of the others.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        let bytes = &buffer.filled()[before..];
+        if bytes.is_empty() {
+            return read;
+        }
+        this.pulse.heard();
+        let frames = this.meter.as_mut().map_or(Some(0), |meter| meter.pay(bytes, &this.pulse));
+        let Some(frames) = frames else {
+            this.pulse.flood();
+            return Poll::Ready(Err(io::Error::other("too many frames that belong to no request")));
+        };
+        this.pulse.read(bytes.len(), frames);
         read
     }
 }

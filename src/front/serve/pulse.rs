@@ -3,16 +3,25 @@
 use std::{
     sync::{
         Arc, LazyLock,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
+use super::frames;
 use crate::config::ConnectionSettings;
 
 /// Requests that a client may take back on one connection beyond those that were answered: HTTP/2 lets it ask for
 /// another one at once, however many are being cleared away.
 const TAKEN_BACK: usize = 100;
+
+/// Answers that a connection may leave untaken while the memory for answers is full.
+const UNTAKEN: usize = 8;
+
+/// Bytes and frames of overhead that a connection may read before other tasks of its thread have their turn. A frame takes about a
+/// microsecond.
+const TURN_BYTES: usize = 64 << 10;
+const TURN_FRAMES: u32 = 256;
 
 /// Looks at a connection within its shortest limit.
 const LOOKS: u32 = 4;
@@ -82,15 +91,48 @@ pub(super) struct Pulse {
     head: Moment,
     /// Since when the client takes nothing of what is to be sent.
     blocked: Moment,
+    /// Answers that are made and that the client has not taken whole.
+    untaken: AtomicUsize,
+    /// The client leaves too many answers untaken.
+    hoards: AtomicBool,
+    /// Frames of HTTP/2 that go with the requests and answers so far.
+    earned: AtomicU64,
+    /// More frames came than those, and than the allowances.
+    flooded: AtomicBool,
+    /// Bytes and frames of overhead that were read since the connection had its turn.
+    turn_bytes: AtomicUsize,
+    turn_frames: AtomicU32,
 }
 
 /// Why a connection is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overdue {
+    /// A head that takes too long.
     Head,
+    /// No request.
     Idle,
+    /// An answer of which nothing is taken.
     Unread,
+    /// Requests that were reset.
     TakenBack,
+    /// Frames that belong to no request or answer.
+    Frames,
+    /// Answers that are left untaken while the memory for them is full.
+    Held,
+}
+
+impl Overdue {
+    /// As metrics have it.
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Idle => "idle",
+            Self::Unread => "unread",
+            Self::TakenBack => "reset",
+            Self::Frames => "frames",
+            Self::Held => "held",
+        }
+    }
 }
 
 impl Pulse {
@@ -106,7 +148,51 @@ impl Pulse {
         self.asked.store(true, Relaxed);
         self.http2.store(http2, Relaxed);
         self.head.clear();
-        Answering { pulse: Arc::clone(self), to_its_end: false }
+        self.earn(frames::PER_REQUEST);
+        Answering { pulse: Arc::clone(self), to_its_end: false, untaken: false }
+    }
+
+    fn earn(&self, frames: u64) {
+        self.earned.fetch_add(frames, Relaxed);
+    }
+
+    /// Frames of HTTP/2 that go with the requests and answers so far.
+    pub(super) fn earned(&self) -> u64 {
+        self.earned.load(Relaxed)
+    }
+
+    /// Notes that more frames came than the connection and its address may send.
+    pub(super) fn flood(&self) {
+        self.flooded.store(true, Relaxed);
+    }
+
+    /// Whether requests come over HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.http2.load(Relaxed)
+    }
+
+    /// Begins a turn of the connection at its thread.
+    pub(super) fn begin_turn(&self) {
+        self.turn_bytes.store(0, Relaxed);
+        self.turn_frames.store(0, Relaxed);
+    }
+
+    /// Counts bytes that were read in this turn, and the frames of overhead among them.
+    pub(super) fn read(&self, bytes: usize, frames: u32) {
+        self.turn_bytes.fetch_add(bytes, Relaxed);
+        self.turn_frames.fetch_add(frames, Relaxed);
+    }
+
+    /// True when other tasks must have their turn before more is read.
+    pub(super) fn is_turn_over(&self) -> bool {
+        self.turn_bytes.load(Relaxed) >= TURN_BYTES || self.turn_frames.load(Relaxed) >= TURN_FRAMES
+    }
+
+    /// The memory for answers is full: the connection is closed if it leaves many of them untaken.
+    pub(super) fn answers_are_full(&self) {
+        if self.untaken.load(Relaxed) >= UNTAKEN {
+            self.hoards.store(true, Relaxed);
+        }
     }
 
     /// Bytes have come: of a head, when nothing is being answered.
@@ -126,14 +212,20 @@ impl Pulse {
         self.blocked.set_once();
     }
 
-    /// The client asks for more than it lets be answered.
-    pub(super) fn restless(&self) -> bool {
-        self.taken_back.load(Relaxed) > self.answered.load(Relaxed).saturating_add(TAKEN_BACK)
+    /// Why the connection is to be closed at once, if it is.
+    pub(super) fn exceeded(&self) -> Option<Overdue> {
+        if self.taken_back.load(Relaxed) > self.answered.load(Relaxed).saturating_add(TAKEN_BACK) {
+            return Some(Overdue::TakenBack);
+        }
+        if self.flooded.load(Relaxed) {
+            return Some(Overdue::Frames);
+        }
+        self.hoards.load(Relaxed).then_some(Overdue::Held)
     }
 
-    /// Why the connection is to be closed, if it is.
-    pub(super) fn overdue(&self, limits: &ConnectionSettings) -> Option<Overdue> {
-        if self.blocked.beyond(limits.write_stall) {
+    /// Why the connection is to be closed, if it is; `stall` is how long its client may take nothing of an answer.
+    pub(super) fn overdue(&self, limits: &ConnectionSettings, stall: Option<Duration>) -> Option<Overdue> {
+        if self.blocked.beyond(stall) {
             return Some(Overdue::Unread);
         }
         if self.answering.load(Relaxed) > 0 {
@@ -160,9 +252,21 @@ impl Pulse {
 pub(super) struct Answering {
     pulse: Arc<Pulse>,
     to_its_end: bool,
+    untaken: bool,
 }
 
 impl Answering {
+    /// The answer is made, and waits for its client.
+    pub(super) fn made(&mut self) {
+        self.untaken = true;
+        self.pulse.untaken.fetch_add(1, Relaxed);
+    }
+
+    /// So many bytes of the answer are handed over.
+    pub(super) fn sends(&self, bytes: usize) {
+        self.pulse.earn(frames::earned_by(bytes));
+    }
+
     /// The whole answer is on its way.
     pub(super) fn end(&mut self) {
         self.to_its_end = true;
@@ -173,6 +277,9 @@ impl Drop for Answering {
     fn drop(&mut self) {
         let count = if self.to_its_end { &self.pulse.answered } else { &self.pulse.taken_back };
         count.fetch_add(1, Relaxed);
+        if self.untaken {
+            self.pulse.untaken.fetch_sub(1, Relaxed);
+        }
         if self.pulse.answering.fetch_sub(1, Relaxed) == 1 {
             self.pulse.quiet.set();
         }

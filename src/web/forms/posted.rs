@@ -54,6 +54,9 @@ pub(in crate::web) struct PostedBySession(pub(in crate::web) Posted);
 /// What somebody signs in by, which may carry on any form that was sent before.
 pub(in crate::web) type PostedToSignIn = Posted<SIGN_IN_BYTES, SIGN_IN_FIELDS>;
 
+/// The same where it carries on no more than somebody has typed in a few fields.
+pub(in crate::web) type PostedInBrief = Posted<{ body::SMALL_BODY_BYTES }, MOST_FIELDS>;
+
 impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Posted<MOST, FIELDS> {
     type Rejection = Response;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::{
-    extract::{RawQuery, State},
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse as _, Redirect, Response},
+    extract::{FromRequest as _, FromRequestParts as _, RawQuery, Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
 
@@ -19,7 +19,7 @@ use crate::{
     front::{Code, Fault},
     money::CREDIT_PREFIX,
     web::{
-        forms::{self, Posted, PostedToSignIn, Sent},
+        forms::{self, Posted, PostedInBrief, PostedToSignIn, Sent},
         page::{Area, Page},
         parts::{form, sign_in::sign_in as sign_in_form, time::span},
         services::Services,
@@ -40,15 +40,20 @@ pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) ->
     }
 }
 
-/// What a link leads to: it signs nobody in before they say so, since addresses are looked at by more than people.
+/// The page of a sign-in link, which signs in only by its button, since programs open addresses too. It names the account only where the
+/// link is one of this host's and still works.
 async fn by_link(visitor: &Visitor, link: &str) -> Response {
-    let token = link.parse::<Token>().ok();
-    let owner = token.as_ref().map(Token::account);
+    let owner = match link.parse::<Token>() {
+        Ok(token) => visitor.services.sessions.linked(&token).await.ok().flatten(),
+        Err(()) => None,
+    };
     let main = html! {
         p.lead {
-            "Whoever made this link signs you in by it: once, within a minute of making it. "
-            @if let Some(session) = visitor.session() { "You are signed in as " code { (session.owner) } ", which ends by that. " }
-            @if let Some(owner) = owner { "You are " code { (owner) } " then." }
+            @match owner {
+                Some(owner) => { "This link signs you in as " code { (owner) } ": once, within a minute of making it. " }
+                None => { "This link signs nobody in: it is mistyped, it was used, or it is older than a minute. Ask for another one. " }
+            }
+            @if let Some(session) = visitor.session() { "You are signed in as " code { (session.owner) } ". Signing in by a link ends that session." }
         }
         form.form method="post" action="/dashboard/session" {
             (form::token(visitor))
@@ -60,22 +65,36 @@ async fn by_link(visitor: &Visitor, link: &str) -> Response {
 }
 
 /// `POST /dashboard/session`: begins one for who shows a credential, and leads to where they wanted to go.
-pub(in crate::web) async fn sign_in(
-    State(services): State<Arc<Services>>,
-    asked: HeaderMap,
-    posted: PostedToSignIn,
-) -> Result<Response, Refused> {
+pub(in crate::web) async fn sign_in(State(services): State<Arc<Services>>, request: Request) -> Result<Response, Response> {
+    let (mut parts, body) = request.into_parts();
+    let visitor = Visitor::from_request_parts(&mut parts, &services).await.map_err(IntoResponse::into_response)?;
+    let browser = parts.headers.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default().to_owned();
+    let request = Request::from_parts(parts, body);
+    // Before the form is read, which may be as long as an upload.
+    if let Err(often) = visitor.may_show_credential() {
+        return too_often(&visitor, &often, PostedInBrief::from_request(request, &services).await.ok()).await;
+    }
+    let posted = PostedToSignIn::from_request(request, &services).await?;
+    begin(&services, posted, &browser).await.map_err(IntoResponse::into_response)
+}
+
+/// Refuses to look at a credential now. The page carries a short form on; a longer one is sent again by reloading the page.
+async fn too_often(visitor: &Visitor, often: &Fault, posted: Option<PostedInBrief>) -> Result<Response, Response> {
+    let wait = often.retry_after_secs().unwrap_or_default();
+    let why = format!("Too many wrong credentials came from your address: the next one is looked at in {}.", span(wait));
+    let again =
+        || posted.as_ref().map(|Posted { fields, .. }| carried(fields.get("to").unwrap_or_default(), Sent::carried(fields).as_ref()));
+    let carried = visitor.made(again).await.map_err(IntoResponse::into_response)?.unwrap_or_default();
+    let mut response = shown(visitor, &carried, Some((often.code().row().status, &why))).await;
+    response.headers_mut().insert(header::RETRY_AFTER, wait.into());
+    Ok(response)
+}
+
+async fn begin(services: &Services, posted: PostedToSignIn, browser: &str) -> Result<Response, Refused> {
     let Posted { visitor, fields, .. } = posted;
     let sent = Sent::carried(&fields);
     let to = fields.get("to").unwrap_or_default();
     let again = || carried(to, sent.as_ref());
-    if let Err(often) = visitor.may_show_credential() {
-        let wait = often.retry_after_secs().unwrap_or_default();
-        let why = format!("Too many wrong credentials came from your address: the next one is looked at in {}.", span(wait));
-        let mut response = shown(&visitor, &visitor.made(again).await?, Some((often.code().row().status, &why))).await;
-        response.headers_mut().insert(header::RETRY_AFTER, wait.into());
-        return Ok(response);
-    }
     let link = match fields.get("link").map(str::parse::<Token>) {
         Some(Ok(link)) => services.sessions.redeem(&link).await.map_err(Fault::from)?,
         Some(Err(())) | None => None,
@@ -89,7 +108,6 @@ pub(in crate::web) async fn sign_in(
     if let Some(before) = visitor.session() {
         services.sessions.end(&before.owner, &before.name).await.map_err(Fault::from)?;
     }
-    let browser = asked.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default();
     let token = services.sessions.begin(&owner, kind, shown_credential, browser).await.map_err(Fault::from)?;
     let to = if forms::is_page(to) { to } else { shell::home(kind) };
     let mut response = match (sent, services.sessions.open(&token).await.map_err(Fault::from)?) {

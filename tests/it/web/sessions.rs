@@ -360,3 +360,50 @@ async fn a_link_signs_one_browser_in() {
     let (_, token) = other["url"].as_str().unwrap().split_once("link=").unwrap();
     Browser { host: &host, cookie: Some(format!("{name}={token}")) }.get("/dashboard/account").await.is(303);
 }
+
+/// A token that reads as one of the admin's sessions or links, and is none.
+fn forged(owner: &str, n: usize) -> String {
+    format!("{owner}.{:A<22}.{}A", n, "B".repeat(42))
+}
+
+#[tokio::test]
+async fn page_of_a_link_names_an_account_only_if_the_link_works() {
+    let host = Host::start().await;
+    let browser = Browser::new(&host);
+    for link in [forged("link_admin", 100), forged("admin", 100), "link_admin".to_owned(), String::new()] {
+        let page = text(&browser.page(&format!("/dashboard/sign-in?link={link}")).await);
+        assert!(page.contains("signs nobody in") && !page.contains("signs you in as"), "{link}: {page}");
+    }
+    let made = host.manage(Method::POST, "/ai/builders/sign-in-links", &json!({})).await.is(200).json();
+    let path = made["url"].as_str().unwrap().strip_prefix(&host.url).unwrap().to_owned();
+    for _ in 0..2 {
+        assert!(text(&browser.page(&path).await).contains("signs you in as admin"), "looking does not use it");
+    }
+    let page = browser.page(&path).await;
+    assert_eq!(browser.submit(&form(&page, "/dashboard/session"), &[]).await.is(303).has("location"), "/dashboard/admin");
+    assert!(text(&browser.page(&path).await).contains("signs nobody in"), "it was used");
+}
+
+#[tokio::test]
+async fn cookies_of_other_ports_sign_nobody_out() {
+    let host = Host::start().await;
+    let mut browser = Browser::signed_in(&host, &host.admin).await;
+    let right = browser.cookie.take().unwrap();
+    let (name, _) = right.split_once('=').unwrap();
+    let others: Vec<_> = (100..500).map(|n| format!("{name}={}", forged("admin", n))).collect();
+    for cookie in [format!("{}; {right}", others.join("; ")), format!("{right}; {}", others.join("; "))] {
+        browser.cookie = Some(cookie);
+        assert!(text(&browser.page("/dashboard/account").await).contains("admin of this host"));
+    }
+}
+
+#[tokio::test]
+async fn long_form_of_an_address_that_guesses_is_not_carried_on() {
+    let host = Host::builder().flag("--auth-failures", 1).start().await;
+    let browser = Browser::new(&host);
+    let long = "<".repeat(3 << 20);
+    let fields = [("credential", "wrong"), ("again", "/dashboard/new"), ("sent:text:/title", &*long)];
+    assert!(browser.post("/dashboard/session", &fields).await.is(401).body.len() > long.len());
+    let answer = browser.post("/dashboard/session", &fields).await.is(429);
+    assert!(answer.body.len() < 64 << 10 && answer.header("retry-after").is_some(), "{} bytes", answer.body.len());
+}

@@ -54,6 +54,18 @@ impl Request {
     }
 }
 
+/// A connection from another address than all others have, on which nothing is sent yet.
+pub(crate) fn socket_from_elsewhere(address: SocketAddr) -> Result<TcpStream, Failure> {
+    socket_from(ELSEWHERE, address)
+}
+
+fn socket_from(own: Ipv4Addr, address: SocketAddr) -> Result<TcpStream, Failure> {
+    let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    net::bind(&socket, &SocketAddrV4::new(own, 0))?;
+    net::connect(&socket, &address)?;
+    Ok(TcpStream::from(socket))
+}
+
 /// One kept connection.
 pub(crate) struct Client {
     address: SocketAddr,
@@ -75,10 +87,7 @@ impl Client {
 
     /// A connection from this address, one of loopback's, whose answers may take so long.
     pub(crate) fn connect_from(own: Ipv4Addr, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {
-        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        net::bind(&socket, &SocketAddrV4::new(own, 0))?;
-        net::connect(&socket, &address)?;
-        Self::over(TcpStream::from(socket), address, patience)
+        Self::over(socket_from(own, address)?, address, patience)
     }
 
     fn over(stream: TcpStream, address: SocketAddr, patience: Duration) -> Result<Self, Failure> {

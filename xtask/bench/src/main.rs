@@ -19,6 +19,7 @@ mod failure;
 mod fairness;
 mod host;
 mod hostile;
+mod http2;
 mod ledger;
 mod load;
 mod many;

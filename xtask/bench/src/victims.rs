@@ -24,6 +24,7 @@ use crate::{
     Failure, Options,
     client::{Client, Request},
     host::{ADMIN_TOKEN, Host},
+    http2::{self, Flood},
     load::{self, Figures, INPUT},
     mcp, schemas,
 };
@@ -54,6 +55,10 @@ enum Attack {
     Calls(Vec<Request>),
     /// Opens so many connections, sends each these bytes, and then nothing more.
     Holds(usize, Vec<u8>),
+    /// Sends frames that belong to no request over so many connections of HTTP/2.
+    Floods(usize, Flood),
+    /// Asks for this over HTTP/2, as often as an address may, and takes nothing of the answers.
+    Hoards(&'static str),
     /// Does all of these at once.
     Together(Vec<Arc<Attack>>),
 }
@@ -74,7 +79,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     for (what, attack) in attacks(&host)? {
         beside(&host, VICTIM, &what, Arc::new(attack), options.seconds)?;
     }
-    for (what, attack) in over_mcp(&host)? {
+    for (what, attack) in over_http2().into_iter().chain(over_mcp(&host)?) {
         beside(&host, VICTIM, &what, Arc::new(attack), options.seconds)?;
     }
     for (what, attack) in hogs(&host)? {
@@ -90,6 +95,28 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
     for (what, requests) in published {
         beside(&host, VICTIM, &format!("calls of a tool with {what}"), Arc::new(Attack::Asks(requests, PACE)), options.seconds)?;
     }
+    host.stop()?;
+    lock_out(options)
+}
+
+/// How long the right admin token is refused after a burst of wrong bearer tokens of the same address.
+fn lock_out(options: &Options) -> Result<(), Failure> {
+    const WRONG: usize = 3_700;
+    let data = tempfile::tempdir()?;
+    let host = Host::start(options, data.path(), &[])?;
+    let wrong = Request::get("/ai/builders/me").with("authorization", "Bearer x");
+    let right = Request::get("/ai/admin/builders").with("x-admin-token", ADMIN_TOKEN);
+    let began = Instant::now();
+    let (mut client, mut met) = (Client::connect(host.address())?, Met::new());
+    for _ in 0..WRONG {
+        *met.entry(client.ask(&wrong)?).or_default() += 1;
+    }
+    let took = began.elapsed();
+    let status = client.ask(&right)?;
+    let wait = client.header("retry-after").unwrap_or("0");
+    println!(
+        "\n{WRONG} wrong bearer tokens in {took:.1?}, answered {met:?}: the right admin token is answered {status}, retry-after {wait} s"
+    );
     host.stop()
 }
 
@@ -195,6 +222,16 @@ fn attacks(host: &Host) -> Result<Vec<(String, Attack)>, Failure> {
         ("500 half-sent heads".to_owned(), Attack::Holds(500, b"GET /ai/endpoints HTTP/1.1\r\nhost: a\r\nx-slow: ".to_vec())),
         ("500 idle connections".to_owned(), Attack::Holds(500, vec![])),
     ])
+}
+
+/// Attacks over HTTP/2: frames that belong to no request, and answers of which nothing is taken.
+fn over_http2() -> Vec<(String, Attack)> {
+    vec![
+        ("PING ACKs over 1 connection".to_owned(), Attack::Floods(1, Flood::Pongs)),
+        ("PING ACKs over 4 connections".to_owned(), Attack::Floods(4, Flood::Pongs)),
+        ("SETTINGS over 4 connections".to_owned(), Attack::Floods(4, Flood::Settings)),
+        ("long lists that nobody takes".to_owned(), Attack::Hoards("/ai/endpoints?form=older")),
+    ]
 }
 
 /// What MCP alone has: batches, streams that stay, and calls that outlive their request.
@@ -355,6 +392,16 @@ impl Attackers {
                 let (ending, attack) = (Arc::clone(ending), Arc::clone(attack));
                 vec![thread::spawn(move || hold(address, &attack, &ending))]
             }
+            Attack::Floods(count, kind) => (0..count)
+                .map(|_| {
+                    let ending = Arc::clone(ending);
+                    thread::spawn(move || met(http2::flood(address, kind, &ending)))
+                })
+                .collect(),
+            Attack::Hoards(path) => {
+                let ending = Arc::clone(ending);
+                vec![thread::spawn(move || met(http2::hoard(address, path, PACE, &ending)))]
+            }
             Attack::Together(ref attacks) => attacks.iter().flat_map(|attack| Self::threads(address, attack, ending)).collect(),
         }
     }
@@ -369,6 +416,11 @@ impl Attackers {
         }
         met
     }
+}
+
+/// Items sent, as 200, and connections that the host closed, as 0.
+fn met(sent: http2::Sent) -> Met {
+    Met::from([(200, sent.items), (0, sent.closed)])
 }
 
 /// One connection's share of an attack, in time with the others.

@@ -48,6 +48,26 @@ async fn a_handler_answers_with_statuses_that_are_its_own() {
 }
 
 #[tokio::test]
+async fn headers_of_an_answer_have_8_kib_together() {
+    let live = Bench::new().await.tool(0.0).await;
+    let value = |bytes: usize| "x".repeat(bytes);
+    let answered = async |headers: &[(&str, &str)]| answer(reply(200, headers, json("{}")), &live).await;
+    let whole = value(REPLY_HEADER_BYTES - "link".len());
+    answered(&[("link", &whole)]).await.unwrap();
+    answered(&[("link", &whole), ("x-dropped", &whole)]).await.unwrap();
+    let half = value(REPLY_HEADER_BYTES / 2);
+    for beyond in [
+        &[("link", format!("{whole}x"))][..],
+        &[("link", half.clone()), ("content-language", half.clone())],
+        &[("link", half.clone()), ("Link", half)],
+    ] {
+        let beyond: Vec<_> = beyond.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let error = answered(&beyond).await.unwrap_err();
+        assert!(matches!(&error, CallError::Misbehaved(why) if why.contains("the limit is 8192") && why.contains("`link`")), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_may_be_as_long_and_as_deep_as_the_limits_say() {
     let mut live = Live::clone(&*Bench::new().await.tool(0.0).await);
     (live.endpoint.limits.output_bytes, live.endpoint.limits.output_depth) = (8, 2);

@@ -1,0 +1,218 @@
+//! The frames of an HTTP/2 connection, counted before anything else reads them.
+//!
+//! A client that sends `PING`, `SETTINGS`, `WINDOW_UPDATE` or unknown frames makes no request, so no limit of requests binds it, and
+//! each frame costs about a microsecond. Requests and answers earn the frames that go with them (a `WINDOW_UPDATE` for what was
+//! received, for example). Any further frame is overhead: each connection has an allowance for it, then each address has one, and
+//! a connection that is beyond both is closed.
+
+use std::{net::IpAddr, num::NonZeroU32, time::Instant};
+
+use crate::base::rate::Rate;
+
+/// The bytes that every connection of HTTP/2 begins with (RFC 9113, section 3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Length of a frame's head (RFC 9113, section 4.1).
+const HEAD_BYTES: usize = 9;
+
+/// The type of a frame with bytes of a body.
+const DATA: u8 = 0;
+
+/// Least payload of a `DATA` frame that is no overhead: smaller ones cost more to take apart than they carry.
+const LEAST_DATA_BYTES: usize = 64;
+
+/// Bytes of payload that cost as much as a frame.
+const BYTES_PER_FRAME: usize = 4 << 10;
+
+/// Frames that a connection may send beyond those that were earned: at once, and per second.
+const AT_ONCE: f64 = 100.0;
+const PER_SECOND: f64 = 10.0;
+
+/// Most frames that a connection may have earned and not sent yet.
+const MOST_EARNED: f64 = 10_000.0;
+
+/// Frames that a request earns: its head, its settings and priorities, its windows, its reset.
+pub(super) const PER_REQUEST: u64 = 24;
+
+/// Frames that the next bytes of an answer earn: clients acknowledge them one by one, or as often as every 4 KiB on both windows.
+pub(super) fn earned_by(answer_bytes: usize) -> u64 {
+    4 + (answer_bytes as u64).div_ceil(2 << 10)
+}
+
+/// Reads the heads of frames from the bytes of a connection as they arrive, in pieces of any length.
+#[derive(Debug)]
+pub(super) struct Scanner(State);
+
+#[derive(Debug)]
+enum State {
+    /// So many bytes of the preface have arrived.
+    Preface(usize),
+    /// The connection is no HTTP/2.
+    Other,
+    /// So many bytes of a frame's head have arrived.
+    Head([u8; HEAD_BYTES], usize),
+    /// So many bytes of its payload are yet to arrive.
+    Payload(usize),
+}
+
+impl Scanner {
+    pub(super) fn new() -> Self {
+        Self(State::Preface(0))
+    }
+
+    /// Sums up the frames whose heads end in these bytes, in frames of overhead.
+    pub(super) fn cost(&mut self, mut bytes: &[u8]) -> u32 {
+        let mut cost = 0_u32;
+        while !bytes.is_empty() {
+            let read = match &mut self.0 {
+                State::Other => return 0,
+                State::Preface(matched) => {
+                    let read = bytes.len().min(PREFACE.len() - *matched);
+                    if bytes[..read] != PREFACE[*matched..][..read] {
+                        self.0 = State::Other;
+                        return 0;
+                    }
+                    *matched += read;
+                    if *matched == PREFACE.len() {
+                        self.0 = State::Head([0; HEAD_BYTES], 0);
+                    }
+                    read
+                }
+                State::Head(head, filled) => {
+                    let read = bytes.len().min(HEAD_BYTES - *filled);
+                    head[*filled..][..read].copy_from_slice(&bytes[..read]);
+                    *filled += read;
+                    if *filled == HEAD_BYTES {
+                        let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
+                        cost = cost.saturating_add(cost_of(head[3], length));
+                        self.0 = if length == 0 { State::Head([0; HEAD_BYTES], 0) } else { State::Payload(length) };
+                    }
+                    read
+                }
+                State::Payload(left) => {
+                    let read = bytes.len().min(*left);
+                    *left -= read;
+                    if *left == 0 {
+                        self.0 = State::Head([0; HEAD_BYTES], 0);
+                    }
+                    read
+                }
+            };
+            bytes = &bytes[read..];
+        }
+        cost
+    }
+}
+
+fn cost_of(kind: u8, length: usize) -> u32 {
+    if kind == DATA && length >= LEAST_DATA_BYTES {
+        return 0;
+    }
+    u32::try_from(1 + length / BYTES_PER_FRAME).unwrap_or(u32::MAX)
+}
+
+/// The frames that a connection may still send.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    left: f64,
+    at: Instant,
+    /// Of what was earned, as much as is counted in already.
+    earned: u64,
+}
+
+impl Allowance {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { left: AT_ONCE, at: now, earned: 0 }
+    }
+
+    /// Pays for frames that arrived `now`, when so many had been `earned` since the connection began: from the connection's
+    /// allowance, and what is missing there from that of its address. False when both are used up.
+    pub(super) fn pay(&mut self, cost: u32, earned: u64, address: IpAddr, of_addresses: &Rate<IpAddr>, now: Instant) -> bool {
+        let regained = now.saturating_duration_since(self.at).as_secs_f64() * PER_SECOND;
+        // Time gives back what may be sent at once, and no more.
+        self.left = (self.left + regained).min(self.left.max(AT_ONCE));
+        self.left = (self.left + earned.saturating_sub(self.earned) as f64).min(MOST_EARNED);
+        (self.at, self.earned) = (now, earned);
+        let missing = f64::from(cost) - self.left;
+        self.left = (-missing).max(0.0);
+        match NonZeroU32::new(missing.max(0.0).ceil() as u32) {
+            None => true,
+            Some(missing) => of_addresses.take(&address, missing),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+    const PING: u8 = 6;
+
+    fn frame(kind: u8, length: usize) -> Vec<u8> {
+        let mut bytes = u32::try_from(length).unwrap().to_be_bytes()[1..].to_vec();
+        bytes.extend([kind, 0, 0, 0, 0, 1]);
+        bytes.resize(HEAD_BYTES + length, 0);
+        bytes
+    }
+
+    #[test]
+    fn frames_are_counted_however_their_bytes_are_cut() {
+        let frames = [frame(4, 0), frame(PING, 8), frame(DATA, 64), frame(DATA, 0), frame(DATA, 63), frame(0xee, 16 << 10), frame(1, 20)];
+        let bytes = [&PREFACE[..], &frames.concat()].concat();
+        // The large one counts as five.
+        let wanted = 1 + 1 + 1 + 1 + 5 + 1;
+        for size in [1, 2, 8, 9, 10, 24, 1_000, bytes.len()] {
+            let mut scanner = Scanner::new();
+            assert_eq!(bytes.chunks(size).map(|piece| scanner.cost(piece)).sum::<u32>(), wanted, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn http1_has_no_frames() {
+        let mut scanner = Scanner::new();
+        assert_eq!(scanner.cost(b"PRI * HTTP/2.0\r\n\r\nS"), 0);
+        assert_eq!(scanner.cost(&[0; 1_000]), 0);
+        assert_eq!(Scanner::new().cost(b"GET / HTTP/1.1\r\n\r\n\0\0\0\x06\0\0\0\0\0"), 0);
+    }
+
+    /// Gets back one frame a second.
+    fn of_addresses(at_once: u32) -> Rate<IpAddr> {
+        Rate::with_burst(NonZeroU32::MIN, NonZeroU32::new(at_once).unwrap())
+    }
+
+    #[test]
+    fn overhead_is_paid_by_the_connection_and_then_by_its_address() {
+        let (now, addresses) = (Instant::now(), of_addresses(100));
+        let mut one = Allowance::new(now);
+        assert!(one.pay(100, 0, ADDRESS, &addresses, now));
+        assert!(one.pay(100, 0, ADDRESS, &addresses, now), "its address has a hundred at once");
+        assert!(!one.pay(10, 0, ADDRESS, &addresses, now));
+        let mut other = Allowance::new(now);
+        assert!(other.pay(100, 0, ADDRESS, &addresses, now), "another connection of the address has its own");
+        assert!(!other.pay(10, 0, ADDRESS, &addresses, now));
+    }
+
+    #[test]
+    fn what_requests_and_answers_earn_is_free_and_pings_to_keep_alive_are() {
+        let (mut now, addresses) = (Instant::now(), of_addresses(1));
+        let mut download = Allowance::new(now);
+        let mut earned = 0;
+        // 100 MiB, which Go's client acknowledges every 4 KiB, on the stream and on the connection.
+        for _ in 0..6_400 {
+            earned += earned_by(16 << 10);
+            assert!(download.pay(8, earned, ADDRESS, &addresses, now));
+        }
+        let mut idle = Allowance::new(now);
+        for _ in 0..10_000 {
+            now += Duration::from_millis(200);
+            assert!(idle.pay(1, 0, ADDRESS, &addresses, now));
+        }
+        assert!(idle.left <= AT_ONCE, "nothing is saved up by being idle: {}", idle.left);
+        let mut hoards = Allowance::new(now);
+        assert!(hoards.pay(1, u64::MAX, ADDRESS, &addresses, now));
+        assert!(!hoards.pay(20_000, u64::MAX, ADDRESS, &addresses, now));
+    }
+}

