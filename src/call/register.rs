@@ -3,7 +3,7 @@
 //! The builder is written in the commit of the receipt. Their key is in no stored answer: it goes to one of those who wait for
 //! the registration when it ends. Where that was lost, the same payment is given a new key, as long as nobody has used one.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ use crate::{
         id::{CallId, EndpointId, ReceiptId, RequestId},
     },
     money::{
-        Admit, Offered, Quoted, SignedOffers, StoredAnswer, Terms, Way, binding,
+        Admit, Offered, Quoted, Seen, SignedOffers, StoredAnswer, Terms, Way, binding,
         receipt::{self, request_hash},
     },
     store::StoreError,
@@ -52,6 +52,8 @@ pub struct Registration {
     pub quote: Option<String>,
     /// The request, as the audit trail names it.
     pub request: RequestId,
+    /// Whose network asks.
+    pub from: IpAddr,
 }
 
 /// What registration costs, and the words of its challenge.
@@ -66,6 +68,7 @@ pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
     Terms {
         slug: Slug::builder_registration(),
         endpoint_id: ENDPOINT.parse().expect("it has the form of an id"),
+        owner: Owner::Platform,
         version: receipt::bytes_hash(b"builder-registration@1"),
         resource_url: format!("{base_url}/ai/builders/register"),
         description: "Registers a builder, who may publish tools and earn with them.".to_owned(),
@@ -93,7 +96,7 @@ impl Calls {
     }
 
     async fn register_here(&self, registration: Registration) -> Shared {
-        let Registration { terms, name, contact, query, offered, quote, request } = registration;
+        let Registration { terms, name, contact, query, offered, quote, request, from } = registration;
         let applicant = Applicant { name, contact, request };
         let body = json!({ "name": applicant.name, "contact": applicant.contact });
         let body = receipt::canonical(&body);
@@ -114,9 +117,9 @@ impl Calls {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(self.unpaid(terms, Way::Post)));
         }
-        match self.admit(terms, Way::Post, offered, &binding).await? {
+        match self.admit(terms, Way::Post, offered, &binding, from).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
-            Admit::InFlight(payment) => self.join(&payment, 0).await,
+            Admit::InFlight(payment) => self.again(Seen::InFlight(payment), 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();

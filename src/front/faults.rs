@@ -193,6 +193,8 @@ codes! {
     SettlementUnknown "settlement_unknown" BAD_GATEWAY Host Unknown "settlement was not confirmed"
         "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
     Busy "busy" SERVICE_UNAVAILABLE Host No "the host has no room for this now";
+    GasSpent "gas_spent" SERVICE_UNAVAILABLE Host No "settlements have burned as much gas without paying as the host allows in an hour"
+        "pay with developer credit, or on another network, or ask again later";
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE Host No "the store is away";
     SecretsUnavailable "secrets_unavailable" SERVICE_UNAVAILABLE Host No
         "a secret of the tool cannot be opened; its host has to see to that";

@@ -83,6 +83,7 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         "facilitator": operating.gate.facilitator_status(),
         "facilitators": operating.gate.facilitator_statuses(),
         "openSettlements": operating.gate.open_intents(),
+        "unpaid": operating.gate.unpaid(),
         "stored": stored(&operating).await,
         "disk": operating.disk.usage(),
         "intake": operating.shared.intake.status(),

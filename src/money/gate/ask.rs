@@ -112,6 +112,9 @@ impl Gate {
             true => asked("resolve", facilitator.resolve(&payment, &begun), SettleOutcome::name).await,
             false => asked("look_up", facilitator.look_up(&payment, &begun), SettleOutcome::name).await,
         };
+        if let Some(burned) = facilitator.take_burned(id).filter(|_| !matches!(outcome, SettleOutcome::Settled(_))) {
+            self.count_burned(&payment, burned);
+        }
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;
         if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {

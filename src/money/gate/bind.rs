@@ -40,13 +40,13 @@ impl Gate {
 
     /// Binds the payment to the request: of many that arrive together, one.
     pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
-        let Reservation { id, digest, request, tail, means, running } = reservation;
+        let Reservation { id, digest, request, tail, means, held } = reservation;
         let record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
             Ok(None) => {
                 PAYMENTS_RESERVED.count(["reserved"]);
-                Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, running }))
+                Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, held: Some(held) }))
             }
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {

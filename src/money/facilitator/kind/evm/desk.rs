@@ -46,6 +46,7 @@ enum Ask {
     Send(B256, oneshot::Sender<Ended>),
     GiveBack(B256),
     Mind(u64, B256),
+    Fees(oneshot::Sender<Result<Fees, String>>),
 }
 
 /// What comes back from the node.
@@ -128,6 +129,14 @@ impl Desk {
         ended.await.unwrap_or(Ended::Lost)
     }
 
+    /// What a transaction that is signed now pays for gas.
+    pub(super) async fn fees(&self) -> Result<Fees, String> {
+        let (reply, fees) = oneshot::channel();
+        let gone = || "the signer has ended".to_owned();
+        self.0.send(Ask::Fees(reply)).await.map_err(|_| gone())?;
+        fees.await.map_err(|_| gone())?
+    }
+
     /// Gives back the nonce of what was signed and is not to be sent.
     pub(super) fn give_back(&self, hash: B256) {
         // Where the queue is full its nonce is taken back in a minute.
@@ -169,6 +178,7 @@ impl Clerk {
                 Err(waiter) => _ = waiter.send(Ended::Unsent("it was signed too long ago".to_owned())),
             },
             Ask::GiveBack(hash) => self.flights.give_back(hash),
+            Ask::Fees(reply) => _ = reply.send(self.fees().await),
             Ask::Mind(nonce, hash) => {
                 if let Err(error) = self.mind(nonce, hash).await {
                     tracing::warn!(nonce, error, "a transaction of before could not be looked after");
