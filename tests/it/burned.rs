@@ -12,6 +12,7 @@ use crate::harness::{
 
 const FUNDS: u64 = 1_000_000;
 const WALLET: &str = "0x1234567890123456789012345678901234567890";
+const OTHER_WALLET: &str = "0x2234567890123456789012345678901234567890";
 
 /// Counts its runs.
 const COUNTER: &str = "let runs = 0; export default () => ({ run: ++runs });";
@@ -45,10 +46,10 @@ async fn wallet_that_goes_by_the_price_of_gas_is_refused_before_the_work() {
 #[tokio::test]
 async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound() {
     let chain = Chain::start().await;
-    let host = evm(&chain).flag("--payer-reverts", 2).flag("--burned-gas", 100_000).start().await;
+    let host = evm(&chain).flag("--payer-reverts", 2).flag("--burned-gas", 240_000).start().await;
     host.publish(&js("counter", 0.01, COUNTER)).await;
     let payer = Payer::of(CHAIN_PAYER_KEY);
-    for funded in [WALLET, &payer.address] {
+    for funded in [WALLET, OTHER_WALLET, &payer.address] {
         chain.mint(funded, FUNDS).await;
     }
     let challenge = host.challenge("counter").await;
@@ -76,11 +77,14 @@ async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound()
     let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await;
     assert!(refused.has("ratelimit").contains("reverted-settlements"), "{refused:?}");
     refused.fails(429, "rate_limited", "caller");
-    // Of everybody, on this network.
-    let refused = host.call_paid("counter", &json!({}), &payer.pay(&challenge)).await;
+    // Of all contracts, which leave half of it to payers with a key.
+    chain.etch(OTHER_WALLET, "GenerousWallet").await;
+    let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(OTHER_WALLET, &challenge)).await;
     let wait: u64 = refused.has("retry-after").parse().unwrap();
     assert!((3_000..=4_000).contains(&wait), "{wait}");
     refused.fails(503, "gas_spent", "host");
     let credit = host.mint(1.0).await;
     assert_eq!(host.call_credit("counter", &json!({}), &credit).await.is(200).json()["run"], 3);
+    chain.rpc("evm_setAutomine", json!([true])).await;
+    assert_eq!(host.call_paid("counter", &json!({}), &payer.pay(&challenge)).await.is(200).json()["run"], 4);
 }
