@@ -383,7 +383,7 @@ impl App {
 
 fn payment_config(settings: &Settings) -> PaymentConfig {
     let accepted = settings.money.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
-    PaymentConfig { accepted, failed_runs: settings.http.failed_runs }
+    PaymentConfig { accepted, failed_runs: settings.http.failed_runs, gas: settings.money.gas }
 }
 
 fn facilitators(

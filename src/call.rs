@@ -34,6 +34,7 @@ mod write_behind;
 
 use std::{
     fmt,
+    net::IpAddr,
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
@@ -67,7 +68,7 @@ pub use self::{
 use self::{
     done::Shared,
     history::Charge,
-    in_flight::InFlight,
+    in_flight::{InFlight, JoinEnd},
     new_call::{NewCall, Why},
     run::{Produced, Tally, Task},
 };
@@ -81,7 +82,7 @@ use crate::{
     },
     capability::Till,
     catalog::{Catalog, Live},
-    money::{Admission, Admit, Gate, Offered, Quotes, Refusal, SettleError, Terms, Way, receipt, sale::FeeBps},
+    money::{Admission, Admit, Gate, Offered, Quotes, Refusal, Request, SettleError, Terms, Way, receipt, sale::FeeBps},
     replica::Replica,
     store::StoreError,
     telemetry::{self, Stage, enter},
@@ -245,11 +246,14 @@ impl Calls {
         self.replica.clock_is_wrong().map_or(Ok(()), |why| Err(Arc::new(CallError::NotReady(why))))
     }
 
-    async fn perform_here(&self, call: Call, cancel: CancellationToken) -> Shared {
+    async fn perform_here(&self, mut call: Call, cancel: CancellationToken) -> Shared {
         self.takes_calls()?;
         if self.replica.is_shared() {
-            // It was found before that was asked, by a process that may have stood still in between: what is heard by now holds for it.
-            self.find(call.live.endpoint.slug.as_str(), |_| call.by).await.map_err(Arc::new)?;
+            // It was found before that was asked, by a process that may have stood still in between: what is heard by now holds for it,
+            // its price and version too. Another owner may have published under its name meanwhile, and is not who calls.
+            let before = &call.live.endpoint;
+            let by = |owner: &Owner| if *owner == before.owner { call.by } else { CalledBy::Anyone };
+            (call.live, call.by) = self.find(before.slug.as_str(), by).await.map_err(Arc::new)?;
         }
         let quoted = match self.under(&call.live.terms, call.quote.as_deref().filter(|_| call.by == CalledBy::Anyone)) {
             Ok(quoted) => quoted,
@@ -265,6 +269,7 @@ impl Calls {
             by,
             way,
             head,
+            from,
             progress,
             cancel,
             started: self.clock.now(),
@@ -303,16 +308,21 @@ impl Calls {
                 None => self.free(task, parsed.check().map_err(Arc::new)?, hash).await.map_err(Arc::new),
             };
         }
-        match self.admit(&task.quoted.terms, task.way, offered, &binding).await? {
-            Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
-            Admit::InFlight(payment) => self.join(&payment, wall_ms).await,
-            Admit::Run(admission) => {
-                let tracked = self.in_flight.track(admission.id());
-                let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
-                tracked.end(ended.clone());
-                ended
+        let admission = loop {
+            match self.admit(&task.quoted.terms, task.way, offered.clone(), &binding, task.from).await? {
+                Admit::Stored(payment, answer) => return Ok(Done::paid(payment, answer)),
+                Admit::Run(admission) => break admission,
+                Admit::InFlight(payment) => match self.try_join(&payment, wall_ms).await {
+                    JoinEnd::Shared(ended) => return ended,
+                    // Its caller canceled it before this one came.
+                    JoinEnd::Abandoned => {}
+                },
             }
-        }
+        };
+        let tracked = self.in_flight.track(admission.id());
+        let ended = self.paid(task, parsed, hash, admission).await.map_err(Arc::new);
+        tracked.end(ended.clone());
+        ended
     }
 
     async fn free(&self, mut task: NewCall, input: input::Parsed, hash: String) -> Result<Done, CallError> {
@@ -396,8 +406,9 @@ impl Calls {
         CallError::unsettled(error, |reason| self.gate.challenge(terms, way, reason))
     }
 
-    async fn admit(&self, terms: &Terms, way: Way, offered: Offered, binding: &str) -> Result<Admit, Arc<CallError>> {
-        self.gate.admit(terms, offered, binding).await.map_err(|refusal| Arc::new(self.refused(terms, way, refusal)))
+    async fn admit(&self, terms: &Terms, way: Way, offered: Offered, binding: &str, from: IpAddr) -> Result<Admit, Arc<CallError>> {
+        let request = Request { binding, from: Some(from) };
+        self.gate.admit(terms, offered, request).await.map_err(|refusal| Arc::new(self.refused(terms, way, refusal)))
     }
 
     /// Records an error of a call whose handler ran, or was to run. It was not to where the input does not fit.

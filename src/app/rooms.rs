@@ -109,7 +109,7 @@ pub(super) struct Rooms {
 impl Rooms {
     /// Has what is counted of callers count at every host of the store.
     pub(super) fn exchange(&self, limits: &Limits) {
-        let tallies = limits.tallies().into_iter().chain(self.mcp.tallies());
+        let tallies = limits.tallies().into_iter().chain(self.mcp.tallies()).chain(self.gate.tallies());
         self.replica.exchange(self.clock.clone(), tallies.collect());
     }
 }

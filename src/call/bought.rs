@@ -5,7 +5,11 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use tollhouse_protocol::limits::Limits;
 
-use super::{Call, CallError, Calls, Done, Input, UnderWay, done::Shared, in_flight::patience};
+use super::{
+    Call, CallError, Calls, Done, Input, UnderWay,
+    done::Shared,
+    in_flight::{JoinEnd, patience},
+};
 use crate::money::{Offered, PaymentId, Refusal, Seen};
 
 /// A request for a tool that takes no calls now.
@@ -81,7 +85,15 @@ impl Calls {
     }
 
     /// The end of the run that has the payment, of a tool that may run for `wall_ms`.
-    pub(super) async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
+    async fn join(&self, payment: &PaymentId, wall_ms: u64) -> Shared {
+        match self.try_join(payment, wall_ms).await {
+            JoinEnd::Shared(ended) => ended,
+            JoinEnd::Abandoned => Err(Arc::new(CallError::Joined(payment.clone()))),
+        }
+    }
+
+    /// The same, where a run that was stopped can be begun again.
+    pub(super) async fn try_join(&self, payment: &PaymentId, wall_ms: u64) -> JoinEnd {
         self.in_flight.join(&self.gate, payment, patience(wall_ms)).await
     }
 }

@@ -62,6 +62,8 @@ pub enum CallError {
     OverShare(#[from] OverShare),
     #[error(transparent)]
     Slowed(Slowed),
+    #[error("{}", Refusal::GasSpent { wait: *retry_after })]
+    GasSpent { retry_after: Duration },
     #[error("{}", Refusal::CreditFrozen)]
     CreditFrozen,
     #[error(transparent)]
@@ -142,6 +144,7 @@ impl CallError {
             }
             Refusal::Misnamed => Self::PaymentMisnamed,
             Refusal::Slowed(slowed) => Self::Slowed(slowed),
+            Refusal::GasSpent { wait } => Self::GasSpent { retry_after: wait },
             Refusal::CreditFrozen => Self::CreditFrozen,
             Refusal::OverBudget(over) => Self::OverBudget(over),
             Refusal::NoPayment | Refusal::CreditUnknown | Refusal::CreditRevoked | Refusal::InsufficientCredit { .. } => {

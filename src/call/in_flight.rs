@@ -33,55 +33,87 @@ const JOIN_POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::fr
 /// Told once how the call ended.
 type End = watch::Sender<Option<Shared>>;
 
+/// A call that others may join.
+#[derive(Debug, Clone)]
+pub(super) struct Joinable {
+    pub(super) end: End,
+    /// Nobody waits for it any more, and it is being stopped: who comes now waits until that is done, and begins again.
+    is_abandoned: bool,
+}
+
+/// What came of joining a call.
+#[derive(Debug)]
+pub(super) enum JoinEnd {
+    /// It ended, and this is its end.
+    Shared(Shared),
+    /// It was stopped for its own caller, and its payment released: the same payment can buy a run of its own.
+    Abandoned,
+}
+
 /// The payments whose calls are under way in this process.
 #[derive(Default)]
-pub(super) struct InFlight(Mutex<HashMap<PaymentId, End>>);
+pub(super) struct InFlight(Mutex<HashMap<PaymentId, Joinable>>);
 
 impl InFlight {
     /// Lets others join the call that has `payment`, until what this answers is dropped.
     pub(super) fn track(&self, payment: &PaymentId) -> Tracked<'_> {
         let end = End::new(None);
-        self.calls().insert(payment.clone(), end.clone());
+        self.calls().insert(payment.clone(), Joinable { end: end.clone(), is_abandoned: false });
         Tracked { in_flight: self, payment: payment.clone(), end }
     }
 
     /// Waits for the call that has the payment, and shares its end: here for as long as it takes, on another replica for as
     /// long as there is `patience`.
-    pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> Shared {
+    pub(super) async fn join(&self, gate: &Gate, payment: &PaymentId, patience: Duration) -> JoinEnd {
         enter(Stage::Join);
         let (began, (mut poll, longest)) = (Instant::now(), JOIN_POLL);
+        let failed = |error| JoinEnd::Shared(Err(Arc::new(error)));
         loop {
-            let joined = self.calls().get(payment).map(End::subscribe);
+            // Under the lock: a call that is abandoned was not joined before.
+            let joined = self.calls().get(payment).map(|call| (call.end.subscribe(), call.is_abandoned));
             // A call whose task ended without an end: the record says what became of the payment.
-            if let Some(mut joined) = joined
+            if let Some((mut joined, is_abandoned)) = joined
                 && let Ok(ended) = joined.wait_for(Option::is_some).await
             {
-                return ended.clone().unwrap_or_else(|| Err(Arc::new(CallError::Internal)));
+                // It may have come to its end after all.
+                return match ended.clone() {
+                    Some(Err(error)) if is_abandoned && matches!(*error, CallError::Cancelled) => JoinEnd::Abandoned,
+                    Some(ended) => JoinEnd::Shared(ended),
+                    None => failed(CallError::Internal),
+                };
             }
-            match gate.ended(payment).await.map_err(|error| Arc::new(error.into()))? {
-                Ended::Answer(answer) => return Ok(Done::paid(payment.clone(), answer)),
-                Ended::Lost => return Err(Arc::new(CallError::AnswerLost(payment.clone()))),
-                Ended::Without => return Err(Arc::new(CallError::Joined(payment.clone()))),
-                Ended::Open => return Err(Arc::new(CallError::SettlementUnknown(payment.clone()))),
-                Ended::NotYet => {}
+            match gate.ended(payment).await {
+                Ok(Ended::Answer(answer)) => return JoinEnd::Shared(Ok(Done::paid(payment.clone(), answer))),
+                Ok(Ended::Lost) => return failed(CallError::AnswerLost(payment.clone())),
+                Ok(Ended::Without) => return failed(CallError::Joined(payment.clone())),
+                Ok(Ended::Open) => return failed(CallError::SettlementUnknown(payment.clone())),
+                Ok(Ended::NotYet) => {}
+                Err(error) => return failed(error.into()),
             }
             if began.elapsed() > patience {
-                return Err(Arc::new(CallError::Joined(payment.clone())));
+                return failed(CallError::Joined(payment.clone()));
             }
             tokio::time::sleep(poll).await;
             poll = longest.min(poll * 2);
         }
     }
 
-    /// Returns once nobody who joined waits for the call any more.
+    /// Returns once nobody who joined waits for the call any more, and nobody can join it.
     pub(super) async fn left(&self, payment: &PaymentId) {
-        let call = self.calls().get(payment).cloned();
-        if let Some(call) = call {
-            call.closed().await;
+        loop {
+            let end = match self.calls().get_mut(payment) {
+                Some(call) if call.end.receiver_count() > 0 => call.end.clone(),
+                Some(call) => {
+                    call.is_abandoned = true;
+                    return;
+                }
+                None => return,
+            };
+            end.closed().await;
         }
     }
 
-    pub(super) fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, End>> {
+    pub(super) fn calls(&self) -> MutexGuard<'_, HashMap<PaymentId, Joinable>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -104,7 +136,7 @@ impl Drop for Tracked<'_> {
     fn drop(&mut self) {
         let mut calls = self.in_flight.calls();
         // Released, the payment may have been admitted again, and its next call tracked.
-        if calls.get(&self.payment).is_some_and(|call| call.same_channel(&self.end)) {
+        if calls.get(&self.payment).is_some_and(|call| call.end.same_channel(&self.end)) {
             calls.remove(&self.payment);
         }
     }

@@ -1,6 +1,7 @@
 //! What belongs to a call from its start to its receipt, and what it leaves when it has ended.
 
 use std::{
+    net::IpAddr,
     sync::{Arc, OnceLock},
     time::Instant,
 };
@@ -36,6 +37,8 @@ pub(super) struct NewCall {
     pub(super) by: CalledBy,
     pub(super) way: Way,
     pub(super) head: RequestHead,
+    /// Whose network asks.
+    pub(super) from: IpAddr,
     pub(super) progress: Option<mpsc::Sender<Progress>>,
     pub(super) cancel: CancellationToken,
     pub(super) started: Timestamp,

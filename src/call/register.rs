@@ -4,7 +4,7 @@
 //! [derived](crate::account::first_key), for the request that registered, and for those that show the payment again with what only its payer
 //! knows, as long as nobody has used it.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ use crate::{
         id::{CallId, EndpointId, ReceiptId, RequestId},
     },
     money::{
-        Admit, Offered, Quoted, SignedOffers, StoredAnswer, Terms, Way, binding,
+        Admit, Offered, Quoted, Seen, SignedOffers, StoredAnswer, Terms, Way, binding,
         receipt::{self, request_hash},
     },
     store::StoreError,
@@ -49,6 +49,8 @@ pub struct Registration {
     pub quote: Option<String>,
     /// The request, as the audit trail names it.
     pub request: RequestId,
+    /// Whose network asks.
+    pub from: IpAddr,
 }
 
 /// What registration costs, and the words of its challenge.
@@ -63,6 +65,7 @@ pub fn registration_terms(price: MicroUsd, base_url: &str) -> Terms {
     Terms {
         slug: Slug::builder_registration(),
         endpoint_id: ENDPOINT.parse().expect("it has the form of an id"),
+        owner: Owner::Platform,
         version: receipt::bytes_hash(b"builder-registration@1"),
         resource_url: format!("{base_url}/ai/builders/register"),
         description: "Registers a builder, who may publish tools and earn with them.".to_owned(),
@@ -91,7 +94,7 @@ impl Calls {
 
     async fn register_here(&self, registration: Registration) -> Shared {
         self.takes_calls()?;
-        let Registration { terms, name, contact, query, offered, quote, request } = registration;
+        let Registration { terms, name, contact, query, offered, quote, request, from } = registration;
         let applicant = Applicant { name, contact, request };
         let body = json!({ "name": applicant.name, "contact": applicant.contact });
         let body = receipt::canonical(&body);
@@ -112,9 +115,9 @@ impl Calls {
         if matches!(offered, Offered::Nothing) {
             return Err(Arc::new(self.unpaid(terms, Way::Post)));
         }
-        match self.admit(terms, Way::Post, offered, &binding).await? {
+        match self.admit(terms, Way::Post, offered, &binding, from).await? {
             Admit::Stored(payment, answer) => Ok(Done::paid(payment, answer)),
-            Admit::InFlight(payment) => self.join(&payment, 0).await,
+            Admit::InFlight(payment) => self.again(Seen::InFlight(payment), 0).await,
             Admit::Run(admission) => {
                 let tracked = self.in_flight.track(admission.id());
                 let payment = admission.id().clone();

@@ -3,6 +3,7 @@
 mod asked;
 mod joined;
 mod left;
+mod meanwhile;
 mod quoted;
 
 use std::{collections::BTreeMap, net::IpAddr, sync::Mutex};
@@ -141,8 +142,12 @@ pub(super) struct Bench {
 
 impl Bench {
     pub(super) async fn new() -> Self {
+        Self::over(MemoryStore::new()).await
+    }
+
+    async fn over(store: MemoryStore) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (store, clock) = (Arc::new(FaultyStore::new(MemoryStore::new())), Clock::fixed(NOW));
+        let (store, clock) = (Arc::new(FaultyStore::new(store)), Clock::fixed(NOW));
         let any: Arc<dyn Store> = Arc::clone(&store) as _;
         let events = Arc::new(Events::new(Arc::clone(&any), clock.clone(), EventSettings::default()));
         let sales = Sales::new(Arc::clone(&any));

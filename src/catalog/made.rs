@@ -57,6 +57,7 @@ impl Catalog {
         let terms = Arc::new(Terms {
             slug: endpoint.slug.clone(),
             endpoint_id: endpoint.id.clone(),
+            owner: endpoint.owner.clone(),
             version: endpoint.version.clone(),
             resource_url: format!("{}/tools/{}", self.base_url, endpoint.slug),
             description: endpoint.description.clone(),

@@ -60,10 +60,13 @@ pub struct HttpFlags {
     /// Wrong credentials per minute of one client address, before all of its are refused for a while; 0 is no limit [default: 60]
     #[arg(long, env = "TOLLHOUSE_AUTH_FAILURES")]
     pub auth_failures: Option<u32>,
-    /// Runs of one payer per minute that nobody pays for, since they fail, before further ones are told 429; 0 is no limit [default: 30]
+    /// Runs of one payer per minute that nobody pays for, those under way among them, before further runs get 429; 0 is no limit [default: 30]
     #[arg(long, env = "TOLLHOUSE_PAYER_FAILURES")]
     pub payer_failures: Option<u32>,
-    /// The same of one tool, of all payers together: beyond, those who made some of them are told 429; 0 is no limit [default: 300]
+    /// The same from one client address, of all payers together; 0 is no limit [default: 60, and none when listening on loopback]
+    #[arg(long, env = "TOLLHOUSE_ADDRESS_FAILURES")]
+    pub address_failures: Option<u32>,
+    /// The same of one tool, by x402 payers who have not paid for that tool within an hour; 0 is no limit [default: 100]
     #[arg(long, env = "TOLLHOUSE_TOOL_FAILURES")]
     pub tool_failures: Option<u32>,
     /// Checks and dry runs of one builder at once, or of all admins [default: 4]
@@ -230,7 +233,7 @@ impl HttpFlags {
             rate_limit: NonZeroU32::new(self.rate_limit.unwrap_or(if one_address { 0 } else { 100 })),
             address_cpu_percent: NonZeroU8::new(self.address_cpu_percent.unwrap_or(ADDRESS_CPU_PERCENT)),
             auth_failures: NonZeroU32::new(self.auth_failures.unwrap_or(AUTH_FAILURES)),
-            failed_runs: self.failed_runs(),
+            failed_runs: self.failed_runs(listen),
             dry_runs: self.dry_runs.unwrap_or(4).max(1),
             asking: self.address_asking.unwrap_or(4).max(1),
             progress: Duration::from_millis(self.progress_ms.unwrap_or(5_000).max(1)),
@@ -249,10 +252,14 @@ impl HttpFlags {
         Ok(ProxySettings { trusted, header: self.forwarded_header.unwrap_or_default() })
     }
 
-    fn failed_runs(&self) -> FailedRuns {
+    fn failed_runs(&self, listen: IpAddr) -> FailedRuns {
         let of = |given: Option<u32>, most| given.map_or(most, NonZeroU32::new);
-        let FailedRuns { of_payer, of_tool } = FailedRuns::default();
-        FailedRuns { of_payer: of(self.payer_failures, of_payer), of_tool: of(self.tool_failures, of_tool) }
+        let FailedRuns { of_payer, of_address, of_tool } = FailedRuns::default();
+        FailedRuns {
+            of_payer: of(self.payer_failures, of_payer),
+            of_address: of(self.address_failures, of_address.filter(|_| !listen.is_loopback())),
+            of_tool: of(self.tool_failures, of_tool),
+        }
     }
 
     fn intake(&self, one_address: bool) -> IntakeSettings {

@@ -1,12 +1,17 @@
 //! Who verifies and settles payments, where they go, and what the host keeps.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    net::SocketAddr,
+    num::{NonZeroU32, NonZeroU64},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::ValueEnum as _;
 
 use super::{error::SettingsError, layered::flags, secret::Hidden};
 use crate::money::{
-    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, Network,
+    Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
@@ -84,6 +89,18 @@ pub struct MoneyFlags {
     /// File that has the key of the account that pays the gas
     #[arg(long, env = "TOLLHOUSE_GAS_KEY_FILE")]
     pub gas_key_file: Option<PathBuf>,
+    /// Gas per hour that settlements of one payer may burn without paying, for `evm`; 0 is no limit [default: 3000000]
+    #[arg(long, env = "TOLLHOUSE_PAYER_BURNED_GAS")]
+    pub payer_burned_gas: Option<u64>,
+    /// The same for the tools of one builder; 0 is no limit [default: 15000000]
+    #[arg(long, env = "TOLLHOUSE_BUILDER_BURNED_GAS")]
+    pub builder_burned_gas: Option<u64>,
+    /// The same of all settlements, beyond which no payment is taken that the host has to settle itself; 0 is no limit [default: 60000000]
+    #[arg(long, env = "TOLLHOUSE_BURNED_GAS")]
+    pub burned_gas: Option<u64>,
+    /// Settlements of one payer that may be reverted in an hour, for `evm`; 0 is no limit [default: 5]
+    #[arg(long, env = "TOLLHOUSE_PAYER_REVERTS")]
+    pub payer_reverts: Option<u32>,
     /// Let the simulated facilitator serve an address other than loopback
     #[arg(long, env = "TOLLHOUSE_ALLOW_SIMULATED_PUBLIC", num_args = 0..=1, default_missing_value = "true")]
     pub allow_simulated_public: Option<bool>,
@@ -114,6 +131,8 @@ pub struct MoneySettings {
     pub access: FacilitatorAccess,
     /// What pays the gas, for `evm`.
     pub gas_key: Option<Hidden>,
+    /// How much gas settlements may burn that do not pay.
+    pub gas: GasLimits,
     /// How offers and receipts in challenges and settlements are signed.
     pub offer_format: OfferFormat,
     /// What the host keeps of each sale.
@@ -183,8 +202,17 @@ impl MoneyFlags {
         if fee > WHOLE_BPS {
             return Err(SettingsError::Fee(fee));
         }
+        let defaults = GasLimits::default();
+        let gas = |given: Option<u64>, most| given.map_or(most, NonZeroU64::new);
+        let gas = GasLimits {
+            of_payer: gas(self.payer_burned_gas, defaults.of_payer),
+            of_builder: gas(self.builder_burned_gas, defaults.of_builder),
+            of_all: gas(self.burned_gas, defaults.of_all),
+            reverts: self.payer_reverts.map_or(defaults.reverts, NonZeroU32::new),
+        };
         Ok(MoneySettings {
             networks,
+            gas,
             access,
             gas_key,
             offer_format: self.offer_format.unwrap_or_default(),

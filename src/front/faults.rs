@@ -195,6 +195,8 @@ codes! {
     SettlementUnknown "settlement_unknown" BAD_GATEWAY Host Unknown "settlement was not confirmed"
         "ask GET /ai/payments/{paymentId} what became of it; do not pay again before it says so";
     Busy "busy" SERVICE_UNAVAILABLE Host No "the host has no room for this now";
+    GasSpent "gas_spent" SERVICE_UNAVAILABLE Host No "settlements have burned as much gas without paying as the host allows in an hour"
+        "pay with developer credit, or on another network, or ask again later";
     StoreUnavailable "store_unavailable" SERVICE_UNAVAILABLE Host No "the store is away";
     NotReady "not_ready" SERVICE_UNAVAILABLE Host No "the host takes no calls at the moment"
         "ask another host, or again in a moment; `/health/ready` says what is wrong";

@@ -30,7 +30,7 @@ use crate::{
     },
     call::{CallError, Registration},
     event::{Events, Kind},
-    front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, offered, quote},
+    front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, network, offered, quote},
     money::{Offered, Way, sale::Detail},
     store::Batch,
     tool::{EndpointState, Mismatch, Owner},
@@ -93,8 +93,16 @@ async fn register(
     let request_id = request.extensions().get::<RequestId>().cloned().unwrap_or_else(RequestId::generate);
     let query = request.uri().query().map(str::to_owned);
     let Body(Applicant { name, contact }) = Body::<_, SMALL_BODY_BYTES>::from_request(request, &http).await?;
-    let registration =
-        Registration { terms: Arc::clone(&accounts.registration), name, contact, query, offered, quote, request: request_id.clone() };
+    let registration = Registration {
+        terms: Arc::clone(&accounts.registration),
+        name,
+        contact,
+        query,
+        offered,
+        quote,
+        request: request_id.clone(),
+        from: network(peer.ip()),
+    };
     let done = accounts.calls.register(registration).await.map_err(|error| match &*error {
         CallError::Input(mismatch) => unfit(mismatch),
         other => other.into(),

@@ -83,6 +83,7 @@ async fn health(State(operating): State<Arc<Operating>>) -> Json<Value> {
         "openSettlements": operating.gate.open_intents(),
         // Null while the store is away.
         "reorganizedSettlements": reorganized.ok().and_then(Result::ok),
+        "unpaid": operating.gate.unpaid(),
         "stored": stored(&operating).await,
         "disk": operating.disk.usage(),
         "intake": operating.shared.intake.status(),

@@ -44,6 +44,7 @@ pub(super) const OF_PAYMENTS: &[Code] = &[
     Code::QuoteExpired,
     Code::QuoteInvalid,
     Code::FacilitatorUnavailable,
+    Code::GasSpent,
     Code::SettlementUnknown,
     Code::AnswerLost,
     Code::AnswerExpired,

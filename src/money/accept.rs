@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{
-    Asset, Facilitator, Facilitators, FailedRuns, Network, Terms, WireVersion,
+    Asset, Facilitator, Facilitators, FailedRuns, GasLimits, Network, Terms, WireVersion,
     network::{Family, NETWORKS},
     terms::SETTLE_MARGIN,
 };
@@ -61,6 +61,8 @@ pub struct PaymentConfig {
     pub accepted: Vec<Accepted>,
     /// How often runs may fail that nobody pays for.
     pub failed_runs: FailedRuns,
+    /// How much gas settlements may burn that do not pay.
+    pub gas: GasLimits,
 }
 
 impl Accepted {
@@ -159,7 +161,7 @@ impl PaymentConfig {
     ///
     /// As [`Accepted::new`].
     pub fn for_network(network: &str, pay_to: &str) -> Result<Self, ConfigError> {
-        Ok(Self { accepted: vec![Accepted::new(network, None, pay_to)?], failed_runs: FailedRuns::default() })
+        Ok(Self { accepted: vec![Accepted::new(network, None, pay_to)?], failed_runs: FailedRuns::default(), gas: GasLimits::default() })
     }
 
     /// The entries of `accepts` for `terms`: what the tool takes of what the host does, as far as it can be settled. Of networks that the

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use self::view::ChainView;
-use super::{Begun, Network, Payment, Settlement, settlement::SettlementKind};
+use super::{Begun, BurnedGas, Network, Payment, PaymentId, Settlement, settlement::SettlementKind};
 
 /// What a facilitator says of a payment before the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +80,16 @@ pub(super) const PLAYS: &str = "simulated";
 pub trait Facilitator: Send + Sync + 'static {
     /// Whether the payment would settle now.
     async fn verify(&self, payment: &Payment) -> Verdict;
+
+    /// What the payer of a payment has of its token, in the token's smallest unit; `None` where nobody tells.
+    async fn balance(&self, _payment: &Payment) -> Option<u128> {
+        None
+    }
+
+    /// What reverted transactions for a payment have burned that was not asked for before.
+    fn take_burned(&self, _payment: &PaymentId) -> Option<BurnedGas> {
+        None
+    }
 
     /// Readies what will move the money, and names it for the intent, which is on disk before it is sent.
     ///

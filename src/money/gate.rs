@@ -1,5 +1,6 @@
 //! Admitting: what a payment is, whom it lets in, and the record that says so.
 
+mod admit;
 mod agrees;
 pub(super) mod answer;
 mod ask;
@@ -7,19 +8,23 @@ mod asked;
 mod bind;
 mod claims;
 mod elsewhere;
+mod funds;
+pub(super) mod gas;
+mod recent;
 mod reconcile;
 pub(super) mod record;
 mod recovery;
 mod retry;
 mod settle;
-pub(super) mod slow;
+pub(super) mod slowed;
+pub(super) mod throttle;
 mod watch;
 
 use std::{
     collections::HashMap,
     fmt,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -30,27 +35,23 @@ pub use self::{
 };
 use super::{
     Accepted, Challenge, CredentialObserver, Credit, CreditOffer, Credits, Facilitators, Finisher, Offered, Payment, PaymentConfig,
-    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Verdict, Way, WireVersion,
+    PaymentId, PaymentState, Refusal, State, StoredAnswer, Terms, Way, WireVersion,
     credit::Hold,
     gate::{
-        asked::asked,
         claims::{Claim, Claims},
+        funds::{PurseHold, Purses},
+        gas::{GasHold, GasMeter},
         record::{Record, Tail},
         retry::{Lanes, Retry},
-        slow::{Running, Slow},
+        throttle::{Place, Running, Throttle},
     },
-    offered::checked_key,
     receipt::Kind,
-    terms::SETTLE_MARGIN,
     x402::{extensions, offer::Shown, wire::Question},
 };
 use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::RequestId,
-    },
+    base::clock::{Clock, Timestamp},
     objects::Objects,
-    replica::Replica,
+    replica::{Replica, Tallies},
     store::{Entry, Row, Store, StoreError, Table, schema},
     tool::MicroUsd,
 };
@@ -67,12 +68,33 @@ fn open_intent(id: &PaymentId, record: &Record) -> Option<Entry> {
     matches!(record.state, State::Reserved | State::Settling).then(|| schema::OPEN_INTENTS.entry(id, &()))
 }
 
-/// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients
-/// sign for the minutes that the terms ask for.
-const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Unpaid runs within a minute, and open settlements, at which operators are warned.
+const MANY_UNPAID: u64 = 100;
+const MANY_OPEN: usize = 100;
 
-/// How long an idempotency key of a credit names the same call, from its first use.
-const KEY_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Locks for requests with the same payment. Others share one by chance.
+const TWIN_LOCKS: usize = 1_024;
+
+/// A request that is to be paid for.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// What a payment is bound to: see [`binding`](super::binding()).
+    pub binding: &'a str,
+    /// Whose network asks; `None` where nobody knows.
+    pub from: Option<IpAddr>,
+}
+
+impl<'a> From<&'a str> for Request<'a> {
+    fn from(binding: &'a str) -> Self {
+        Self { binding, from: None }
+    }
+}
+
+impl<'a> From<&'a String> for Request<'a> {
+    fn from(binding: &'a String) -> Self {
+        Self { binding, from: None }
+    }
+}
 
 /// What a payment admits its caller to.
 #[must_use]
@@ -113,9 +135,24 @@ pub struct Admission {
     /// reserve.
     reserved: bool,
     means: Means,
-    running: Running,
+    /// Gone once it is known how the run ended.
+    held: Option<Held>,
     /// `None` where nothing is reserved.
     _claim: Option<Claim>,
+}
+
+/// What a run under way holds of limits.
+struct Held {
+    place: Place,
+    purse: Option<PurseHold>,
+    gas: Option<GasHold>,
+}
+
+/// A run whose settlement is not known to have ended, as its failure was counted.
+struct OpenRun {
+    running: Running,
+    /// The money may still move, or gas be burned.
+    _held: (Option<PurseHold>, Option<GasHold>),
 }
 
 /// What a reservation is made of.
@@ -125,7 +162,7 @@ struct Reservation<'a> {
     request: &'a str,
     tail: Tail,
     means: Means,
-    running: Running,
+    held: Held,
 }
 
 /// What is paid with.
@@ -146,8 +183,16 @@ pub struct Gate {
     credits: Arc<Credits>,
     /// Where large answers are.
     objects: Arc<Objects>,
-    /// Whose runs fail.
-    slow: Slow,
+    /// Limits on runs that nobody pays for.
+    throttle: Arc<Throttle>,
+    /// Of payers' balances, what runs under way hold.
+    purses: Arc<Purses>,
+    /// Gas of settlements that did not pay.
+    gas: Arc<GasMeter>,
+    /// The runs of settlements that are open here.
+    open_runs: Mutex<HashMap<PaymentId, OpenRun>>,
+    /// Held while a payment is bound: requests with the same one are judged one after the other.
+    twins: Box<[tokio::sync::Mutex<()>]>,
     /// Settlements that this replica has open: when to ask again, and how often it has asked.
     open: Mutex<HashMap<PaymentId, Retry>>,
     lanes: Lanes,
@@ -176,7 +221,7 @@ impl Gate {
         objects: Arc<Objects>,
     ) -> Arc<Self> {
         let credits = Credits::new(Arc::clone(&store), clock.clone());
-        let slow = Slow::new(config.failed_runs);
+        let (throttle, gas) = (Throttle::new(config.failed_runs), GasMeter::new(config.gas));
         let facilitators = facilitators.into();
         Arc::new(Self {
             store,
@@ -187,7 +232,11 @@ impl Gate {
             replica,
             credits,
             objects,
-            slow,
+            throttle,
+            purses: Arc::default(),
+            gas,
+            open_runs: Mutex::default(),
+            twins: (0..TWIN_LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             open: Mutex::default(),
             lanes: Lanes::default(),
             claims: Claims::default(),
@@ -261,20 +310,6 @@ impl Gate {
         self.facilitators.statuses()
     }
 
-    /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding()). What was seen before is
-    /// looked up before today's terms are matched: they may be others than those that it was paid under.
-    ///
-    /// # Errors
-    ///
-    /// Why it does not admit a call. Nothing was taken.
-    pub async fn admit(self: &Arc<Self>, terms: &Terms, offered: Offered, request: &str) -> Result<Admit, Refusal> {
-        match offered {
-            Offered::Nothing => Err(Refusal::NoPayment),
-            Offered::X402 { version, header } => self.admit_x402(terms, version, &header, request).await,
-            Offered::Credit(offer) => self.admit_credit(terms, offer, request).await,
-        }
-    }
-
     /// What is offered has bought already, or is buying: for a request that nobody could pay for today. `None` where it is
     /// unspent, or can be shown once.
     ///
@@ -294,91 +329,6 @@ impl Gate {
             Some((id, digest)) => self.seen(&id, &digest, request).await,
             None => Ok(None),
         }
-    }
-
-    async fn admit_x402(self: &Arc<Self>, terms: &Terms, version: WireVersion, header: &str, request: &str) -> Result<Admit, Refusal> {
-        let shown = Shown::decode(version, header)?;
-        let known = shown.known();
-        if let Some((id, digest)) = &known
-            && let Some(seen) = self.seen(id, digest, request).await?
-        {
-            return Ok(seen.into());
-        }
-        let payment = shown.matching(terms, self.accepts(terms, version))?;
-        let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment does not read")) };
-        let showable_until_ms = self.valid_until(&payment, terms)?;
-        let payer = payment.payer();
-        let running = Running { payer: payer.clone(), tool: terms.slug.clone() };
-        self.slow.check(&running)?;
-        match asked("verify", self.facilitators.of(payment.asset.network).verify(&payment), Verdict::name).await {
-            Verdict::Valid => {}
-            Verdict::Invalid { reason, message } => {
-                // It may have been spent by a twin that was faster than the facilitator.
-                return match self.seen(&id, &digest, request).await? {
-                    Some(seen) => Ok(seen.into()),
-                    None => Err(Refusal::Invalid { message: with_flaw(message, &reason, &payment), reason }),
-                };
-            }
-            Verdict::Unavailable(why) => {
-                tracing::warn!(payment.id = %id, why, "the facilitator could not verify a payment");
-                return Err(Refusal::FacilitatorUnavailable(why));
-            }
-        }
-        let tail = Tail::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
-        let means = Means::X402(Box::new(payment));
-        self.reserve(Reservation { id, digest, request, tail, means, running }).await
-    }
-
-    /// Until when an authorisation can be shown, in milliseconds since 1970. An expired one is refused whatever the
-    /// facilitator says: the record that it is spent may be gone.
-    /// What ends before it can be settled is refused before the work.
-    fn valid_until(&self, payment: &Payment, terms: &Terms) -> Result<u64, Refusal> {
-        let now = self.clock.now().0;
-        let most = u64::try_from(MAX_VALIDITY.as_millis()).unwrap_or(u64::MAX);
-        let Some(until) = payment.valid_before_secs() else { return Ok(now.saturating_add(most)) };
-        let until = until.saturating_mul(1_000);
-        let refused = |message: String| Refusal::invalid("invalid_exact_evm_payload_authorization_valid_before", message);
-        match until.checked_sub(now) {
-            None | Some(0) => Err(refused("the authorization has expired".to_owned())),
-            Some(left) if left > most => {
-                let days = MAX_VALIDITY.as_secs() / (24 * 60 * 60);
-                Err(refused(format!("`validBefore` is more than {days} days ahead; sign for the `maxTimeoutSeconds` that are asked for")))
-            }
-            Some(left) if Duration::from_millis(left) < terms.wall + SETTLE_MARGIN => {
-                Err(Refusal::TooShort { left: Duration::from_millis(left), wall: terms.wall, margin: SETTLE_MARGIN })
-            }
-            Some(_) => Ok(until),
-        }
-    }
-
-    async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &str) -> Result<Admit, Refusal> {
-        let credit = self.find_credit(&offer.token, offer.observer.as_deref()).await?.ok_or(Refusal::CreditUnknown)?;
-        let key = offer.idempotency_key.map(checked_key).transpose().map_err(|message| Refusal::invalid("invalid_payload", message))?;
-        let known = key.map(|key| credit_known(&credit, &key));
-        // A repeated call need not be affordable again.
-        if let Some((id, digest)) = &known
-            && let Some(seen) = self.seen(id, digest, request).await?
-        {
-            return Ok(seen.into());
-        }
-        if credit.revoked.is_some() {
-            return Err(Refusal::CreditRevoked);
-        }
-        if credit.budgets.in_force().frozen {
-            return Err(Refusal::CreditFrozen);
-        }
-        let running = Running { payer: credit.id.to_string(), tool: terms.slug.clone() };
-        self.slow.check(&running)?;
-        let means = Means::Credit(self.credits.hold(&credit, terms.price, &terms.slug).await?);
-        let Some((id, digest)) = known else {
-            // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
-            let (id, _) = credit_known(&credit, RequestId::generate().as_str());
-            let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
-            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, running, _claim: None }));
-        };
-        let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
-        let tail = Tail::new(self.clock.now().plus_millis(kept).0, None);
-        self.reserve(Reservation { id, digest, request, tail, means, running }).await
     }
 
     /// The credit with this token; `observer` is told where there is none.
@@ -401,7 +351,29 @@ impl Gate {
 
     /// Forgets payers and tools that have been quiet, so that memory stays flat.
     pub fn forget_quiet(&self) {
-        self.slow.forget_quiet();
+        self.throttle.forget_quiet();
+        self.gas.forget_quiet();
+        // Of a settlement that another host has taken over nobody hears here.
+        let open = self.retries();
+        self.open_runs().retain(|id, _| open.contains_key(id));
+    }
+
+    /// What is counted of payers and tools, for the other hosts of the store.
+    #[must_use]
+    pub fn tallies(&self) -> Tallies {
+        self.throttle.tallies().into()
+    }
+
+    /// Runs that nobody paid for, and gas that was burned, for operators.
+    #[must_use]
+    pub fn unpaid(&self) -> Value {
+        let (runs, open) = (self.throttle.unpaid(), self.open_intents());
+        let warnings = [
+            (runs >= MANY_UNPAID).then(|| format!("{runs} runs of the last minute were not paid for")),
+            (open >= MANY_OPEN).then(|| format!("{open} settlements are open: nobody has said yet how they ended")),
+            self.gas.is_high().then(|| "settlements have burned more than half of the gas that they may burn in an hour".to_owned()),
+        ];
+        json!({ "runsLastMinute": runs, "gas": self.gas.status(), "warnings": warnings.into_iter().flatten().collect::<Vec<_>>() })
     }
 
     /// Settlements whose end is not known.
@@ -419,6 +391,16 @@ impl Gate {
 
     fn orphans(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Record>> {
         self.orphans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Balances of which something is held.
+    #[cfg(test)]
+    pub(super) fn purses_held(&self) -> usize {
+        self.purses.len()
+    }
+
+    fn open_runs(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, OpenRun>> {
+        self.open_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn retries(&self) -> std::sync::MutexGuard<'_, HashMap<PaymentId, Retry>> {
@@ -465,8 +447,10 @@ impl Admission {
     }
 
     /// Gives the reservation back after a run that is not paid for.
-    pub async fn fail(self) {
-        self.gate.slow.failed(&self.running);
+    pub async fn fail(mut self) {
+        if let Some(held) = self.held.take() {
+            held.place.failed("failed");
+        }
         self.release().await;
     }
 
@@ -493,13 +477,5 @@ impl Drop for Admission {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move { gate.give_back(&id, &record).await });
         }
-    }
-}
-
-/// Why a payment was refused, with what no token takes of the form of its signature where that is the reason.
-fn with_flaw(message: String, reason: &str, payment: &Payment) -> String {
-    match payment.signed.flaw_of_form().filter(|_| reason.ends_with("signature")) {
-        Some(flaw) => format!("{message}: {flaw}"),
-        None => message,
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     credit::OverBudget,
-    gate::{record::SettlementNotice, slow::Slowed},
+    gate::{record::SettlementNotice, slowed::Slowed},
 };
 use crate::{base::id::PaymentId, store::StoreError, tool::MicroUsd};
 
@@ -27,6 +27,9 @@ pub enum Refusal {
     TooShort { left: Duration, wall: Duration, margin: Duration },
     #[error(transparent)]
     Slowed(#[from] Slowed),
+    /// Of all payers together.
+    #[error("settlements have burned as much gas without paying as the host allows in an hour")]
+    GasSpent { wait: Duration },
     #[error("this payment was made for another request")]
     Reused,
     /// Others change its record faster than this request can.

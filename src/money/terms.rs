@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     base::id::EndpointId,
-    tool::{MicroUsd, Slug},
+    tool::{MicroUsd, Owner, Slug},
 };
 
 /// Longest description in a challenge, in characters: facilitators refuse longer ones.
@@ -27,6 +27,8 @@ pub struct Terms {
     pub slug: Slug,
     /// The endpoint behind the slug.
     pub endpoint_id: EndpointId,
+    /// Whose tool it is.
+    pub owner: Owner,
     /// Version that runs.
     pub version: String,
     /// Absolute URL of the tool: what a payment is bound to.

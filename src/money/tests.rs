@@ -24,6 +24,7 @@ mod replicas;
 mod routes;
 mod sales;
 mod simulated;
+mod unpaid;
 mod upto;
 mod wire;
 
@@ -174,6 +175,7 @@ pub(in crate::money) fn terms() -> Terms {
     Terms {
         slug: "sum-up".parse().unwrap(),
         endpoint_id: "ep_01J00000000000000000000000".parse().unwrap(),
+        owner: Owner::Platform,
         version: "v".repeat(64),
         resource_url: "https://tools.example/tools/sum-up".to_owned(),
         description: "Adds numbers".to_owned(),
@@ -278,6 +280,10 @@ impl Facilitator for Moody {
         self.inner.verify(payment).await
     }
 
+    async fn balance(&self, payment: &Payment) -> Option<u128> {
+        self.inner.balance(payment).await
+    }
+
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         self.settled.fetch_add(1, Ordering::SeqCst);
         self.moodily(self.inner.settle(payment, begun)).await
@@ -338,7 +344,7 @@ impl Bench {
     fn over(store: Arc<dyn Store>) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
         let signer = Arc::new(Signer::open(folder.path()).unwrap());
-        Self::assemble(store, Clock::fixed(NOW), signer, folder)
+        Self::assemble(config(), store, Clock::fixed(NOW), signer, folder)
     }
 
     /// What a restart makes of the store: nothing in memory is left, no destructor of a call has run.
@@ -347,21 +353,14 @@ impl Bench {
     }
 
     fn restarted_over(&self, store: Arc<dyn Store>) -> Self {
-        Self::assemble(store, self.clock.clone(), Arc::clone(&self.signer), Arc::clone(&self._folder))
+        Self::assemble(config(), store, self.clock.clone(), Arc::clone(&self.signer), Arc::clone(&self._folder))
     }
 
-    fn assemble(store: Arc<dyn Store>, clock: Clock, signer: Arc<Signer>, folder: Arc<tempfile::TempDir>) -> Self {
-        let ledger = Arc::new(Ledger::new(Arc::clone(&store), config().first().asset));
+    fn assemble(config: PaymentConfig, store: Arc<dyn Store>, clock: Clock, signer: Arc<Signer>, folder: Arc<tempfile::TempDir>) -> Self {
+        let ledger = Arc::new(Ledger::new(Arc::clone(&store), config.first().asset));
         let inner = SimulatedFacilitator::new(Arc::clone(&ledger), clock.clone());
-        let (verified, settled) = (AtomicUsize::default(), AtomicUsize::default());
-        let facilitator = Arc::new(Moody {
-            inner,
-            mood: Mutex::new(Mood::Honest),
-            verified,
-            settled,
-            identity: Mutex::new("moody"),
-            deaf: Mutex::default(),
-        });
+        let (verified, settled, mood) = (AtomicUsize::default(), AtomicUsize::default(), Mutex::new(Mood::Honest));
+        let facilitator = Arc::new(Moody { inner, mood, verified, settled, identity: Mutex::new("moody"), deaf: Mutex::default() });
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), EventSettings::default()));
         let replica = Replica::new(Arc::clone(&store));
         let finisher = ReceiptFinisher::new(Arc::clone(&signer), true, events, Sales::new(Arc::clone(&store)));
@@ -369,7 +368,7 @@ impl Bench {
         let bucket = Bucket::at(&Place::Folder(folder.path().join("objects"))).unwrap();
         let objects = Objects::new(Arc::clone(&store), clock.clone(), Arc::new(bucket));
         let (others, apart) = (Arc::clone(&replica), Arc::clone(&objects));
-        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config(), finisher, others, apart);
+        let gate = Gate::new(Arc::clone(&store), Arc::clone(&facilitator), clock.clone(), config, finisher, others, apart);
         Self { store, clock, ledger, facilitator, signer, replica, gate, objects, _folder: folder }
     }
 

@@ -183,7 +183,12 @@ pub struct Count(&'static Metric, AtomicU64);
 impl Count {
     /// One more.
     pub fn count(&self) {
-        self.1.fetch_add(1, Relaxed);
+        self.add(1);
+    }
+
+    /// So many more.
+    pub fn add(&self, more: u64) {
+        self.1.fetch_add(more, Relaxed);
     }
 
     fn put(&self, samples: &mut Samples) {
@@ -224,6 +229,13 @@ pub static MCP_REQUESTS: Counts<1, 9> = Counts::new(
 );
 /// Payments that came to a state.
 pub static PAYMENTS: Counts<1, 5> = Counts::new(&table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"]]);
+/// Runs that nobody paid for.
+pub static UNPAID_RUNS: Counts<1, 3> = Counts::new(&table::UNPAID_RUNS, [["failed"], ["refused"], ["unknown"]]);
+/// Runs that did not begin because of a limit on unpaid runs.
+pub static SLOWED_RUNS: Counts<1, 6> =
+    Counts::new(&table::SLOWED_RUNS, [["payer"], ["address"], ["tool"], ["unproven"], ["balance"], ["gas"]]);
+/// Gas of settlements that were reverted.
+pub static BURNED_GAS: Count = Count(&table::BURNED_GAS, AtomicU64::new(0));
 /// Questions to facilitators.
 pub static FACILITATOR: Counts<2, 15> = Counts::new(
     &table::FACILITATOR_REQUESTS,
@@ -284,7 +296,7 @@ pub static REMOVED: Counts<1, 10> = Counts::new(
     ],
 );
 /// Turns of jobs.
-pub static JOBS: Jobs<14> = Jobs::new([
+pub static JOBS: Jobs<15> = Jobs::new([
     "audit",
     "call-metrics",
     "calls",
@@ -349,6 +361,9 @@ impl Samples {
         MCP_REQUESTS.put(&mut samples);
         MCP_CALLS.put(&mut samples);
         PAYMENTS.put(&mut samples);
+        UNPAID_RUNS.put(&mut samples);
+        SLOWED_RUNS.put(&mut samples);
+        BURNED_GAS.put(&mut samples);
         FACILITATOR.put(&mut samples);
         FACILITATOR_SECONDS.put(&mut samples);
         COMMITS.put(&mut samples);

@@ -13,6 +13,7 @@
 
 mod apart;
 mod approvals;
+mod attacks;
 mod audit;
 mod backups;
 mod bearer;
@@ -20,6 +21,7 @@ mod bound;
 mod browsers;
 mod buckets;
 mod builders;
+mod burned;
 mod calls;
 mod catalog;
 mod chain;

@@ -1,7 +1,7 @@
 //! Calls that share a payment, and calls that are waited for.
 
 use super::*;
-use crate::money::Admit;
+use crate::money::{Admit, CreditOffer};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -52,10 +52,12 @@ async fn a_call_of_another_replica_is_waited_for_while_there_is_patience() {
     let (in_flight, payment) = (InFlight::default(), admission.id().clone());
     let began = Instant::now();
     let ended = tokio::time::timeout(LONG, in_flight.join(&bench.gate, &payment, Duration::from_millis(250))).await.unwrap();
+    let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(joined)) if *joined == payment), "{ended:?}");
     assert!(began.elapsed() >= Duration::from_millis(250), "{:?}", began.elapsed());
     let join = in_flight.join(&bench.gate, &payment, LONG);
     let (ended, ()) = tokio::time::timeout(LONG, async { tokio::join!(join, admission.release()) }).await.unwrap();
+    let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "it ended without an answer: {ended:?}");
     assert_eq!((in_flight::patience(0), in_flight::patience(10_000)), (Duration::from_secs(90), Duration::from_secs(100)));
 }
@@ -71,8 +73,78 @@ async fn a_short_call_of_another_replica_is_waited_for_about_as_long_as_it_takes
         admission.release().await;
     };
     let (ended, ()) = tokio::join!(in_flight.join(&bench.gate, &payment, LONG), ends);
+    let ended = shared(ended);
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::Joined(_))), "{ended:?}");
     assert!(began.elapsed() < Duration::from_millis(40), "{:?}", began.elapsed());
+}
+
+fn shared(ended: JoinEnd) -> Shared {
+    match ended {
+        JoinEnd::Shared(ended) => ended,
+        JoinEnd::Abandoned => panic!("it was abandoned"),
+    }
+}
+
+/// Who came after the last one had left, and before the payment was released, was told that somebody else had canceled the call.
+#[tokio::test]
+async fn caller_that_comes_while_a_canceled_call_ends_gets_a_run_of_its_own() {
+    let bench = Bench::new().await;
+    let live = bench.tool(0.01).await;
+    let Ok(Admit::Run(admission)) = bench.gate.admit(&live.terms, pays(1), "a request").await else { panic!("not admitted") };
+    let (in_flight, payment) = (InFlight::default(), admission.id().clone());
+    let tracked = in_flight.track(&payment);
+    // Nobody has joined, so it is stopped.
+    tokio::time::timeout(LONG, in_flight.left(&payment)).await.unwrap();
+    let late = in_flight.join(&bench.gate, &payment, LONG);
+    let ends = async {
+        tokio::task::yield_now().await;
+        admission.fail().await;
+        tracked.end(Err(Arc::new(CallError::Cancelled)));
+    };
+    let (late, ()) = tokio::time::timeout(LONG, async { tokio::join!(late, ends) }).await.unwrap();
+    assert!(matches!(late, JoinEnd::Abandoned), "{late:?}");
+    assert!(matches!(bench.gate.admit(&live.terms, pays(1), "a request").await, Ok(Admit::Run(_))));
+}
+
+/// A call that comes to its end although nobody waits for it is shared as any other.
+#[tokio::test]
+async fn end_of_a_call_that_settled_all_the_same_is_shared() {
+    let bench = Bench::new().await;
+    let in_flight = InFlight::default();
+    let payment = PaymentId::of(&["a", "test"]);
+    let tracked = in_flight.track(&payment);
+    tokio::time::timeout(LONG, in_flight.left(&payment)).await.unwrap();
+    let ends = async {
+        tokio::task::yield_now().await;
+        tracked.end(Err(Arc::new(CallError::SettlementUnknown(payment.clone()))));
+    };
+    let (late, ()) = tokio::join!(in_flight.join(&bench.gate, &payment, LONG), ends);
+    assert!(matches!(shared(late).as_ref().map_err(|error| &**error), Err(CallError::SettlementUnknown(_))));
+}
+
+/// About a third of them were told that a credit of 0.01 USD does not pay for a call of 0.01 USD.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn identical_calls_with_one_key_share_one_run_that_takes_all_of_the_credit() {
+    let bench = Arc::new(Bench::new().await);
+    let live = bench.tool(0.01).await;
+    for round in 0..40 {
+        let token = bench.gate.credits().mint(MicroUsd(10_000), "a test", None).await.unwrap().token.unwrap();
+        let calls: Vec<_> = (0..12)
+            .map(|_| {
+                let credit = CreditOffer { token: token.clone(), idempotency_key: Some(format!("round-{round}")), observer: None };
+                let (bench, live) = (Arc::clone(&bench), Arc::clone(&live));
+                tokio::spawn(async move { bench.perform(&live, Offered::Credit(credit)).await })
+            })
+            .collect();
+        let mut receipts = vec![];
+        for call in calls {
+            let done = call.await.unwrap();
+            receipts.push(done.unwrap_or_else(|error| panic!("round {round}: {error}")).answer.receipt_id.clone());
+        }
+        receipts.dedup();
+        assert_eq!(receipts.len(), 1, "round {round}");
+    }
+    assert_eq!(bench.records(&live).await.len(), 40);
 }
 
 #[tokio::test]
@@ -80,7 +152,7 @@ async fn a_call_that_its_caller_takes_back_goes_on_for_who_joined_it() {
     let in_flight = InFlight::default();
     let payment = PaymentId::of(&["a", "test"]);
     let tracked = in_flight.track(&payment);
-    let joined = in_flight.calls().get(&payment).map(tokio::sync::watch::Sender::subscribe).unwrap();
+    let joined = in_flight.calls().get(&payment).map(|call| call.end.subscribe()).unwrap();
     let left = in_flight.left(&payment);
     tokio::pin!(left);
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut left).await.is_err(), "somebody waits for it");

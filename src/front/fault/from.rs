@@ -15,7 +15,7 @@ use crate::{
     capability::secret::SecretError,
     catalog::{PublishError, Reading},
     front::Code,
-    money::{CreditError, LedgerError, QuoteRefusal, RouteError, Slowed, payout::PayoutError, refund::RefundError},
+    money::{CreditError, LedgerError, QuoteRefusal, RouteError, payout::PayoutError, refund::RefundError},
     store::StoreError,
     tool::{Mismatch, finding::Finding},
 };
@@ -57,6 +57,7 @@ impl Code {
             CallError::CreditFrozen => Code::CreditFrozen,
             CallError::OverBudget(_) => Code::BudgetExceeded,
             CallError::Busy { .. } | CallError::Held { .. } | CallError::NoSandbox => Code::Busy,
+            CallError::GasSpent { .. } => Code::GasSpent,
             CallError::Threw(_) | CallError::Misbehaved(_) => Code::HandlerFailed,
             CallError::Output(_) | CallError::Unreadable(_) => Code::InvalidOutput,
             CallError::Stopped(reason) => Self::of_stop(reason),
@@ -96,10 +97,12 @@ impl From<&CallError> for Fault {
                 .with("paymentId", json!(payment)),
             CallError::AnswerLost(payment) | CallError::AnswerExpired(payment) => fault.with("paymentId", json!(payment)),
             CallError::Busy { retry_after } | CallError::Held { retry_after } => fault.retry_after(retry_after.as_secs().max(1)),
-            CallError::StoppedTooOften { retry_after } => fault.retry_after(whole_seconds(*retry_after)),
+            CallError::StoppedTooOften { retry_after } | CallError::GasSpent { retry_after } => {
+                fault.retry_after(whole_seconds(*retry_after))
+            }
             CallError::OverShare(over) => fault.retry_after(over.seconds),
             CallError::Slowed(slowed) => {
-                let policy = Policy { name: "failed-runs", most: slowed.most, window_secs: Slowed::WINDOW.as_secs() };
+                let policy = Policy { name: slowed.bound.policy(), most: slowed.most, window_secs: slowed.window.as_secs() };
                 Self::rate_limited(policy, whole_seconds(slowed.wait), error.to_string())
             }
             CallError::OverBudget(over) => fault.with("budget", json!(over)),

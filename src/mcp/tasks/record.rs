@@ -92,7 +92,7 @@ impl Answer {
         let Self { status, headers, body, receipt_id, success } = self;
         let body = STANDARD.decode(body).ok()?.into();
         let answer = StoredAnswer { status, headers, body, receipt_id, settlement: None };
-        Some(Done { answer: Arc::new(answer), payment: None, success, key: None })
+        Some(Done { answer: Arc::new(answer), payment: None, success, first: false })
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn restarted(payment: Option<&PaymentId>) -> JsonObject {
 
 /// What a payment has bought.
 pub(super) fn paid(payment: &PaymentId, answer: StoredAnswer) -> Done {
-    Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true, key: None }
+    Done { answer: Arc::new(answer), payment: Some(payment.clone()), success: true, first: false }
 }
 
 /// Who asks for a task is of the newest revision. Challenges came before the task.

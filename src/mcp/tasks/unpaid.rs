@@ -155,7 +155,7 @@ pub(super) fn bytes_of(done: &Done) -> usize {
 
 /// A call's end as it is kept in memory: what it answered, and nothing of what was made on the way.
 pub(super) fn in_memory(done: &Done) -> Done {
-    Done { answer: Arc::clone(&done.answer), payment: None, success: done.success, key: None }
+    Done { answer: Arc::clone(&done.answer), payment: None, success: done.success, first: false }
 }
 
 #[cfg(test)]

@@ -128,6 +128,9 @@ impl Gate {
             SettleOutcome::Lost(why) => self.settle_again(id, record, &payment, why).await,
             outcome => outcome,
         };
+        if let Some(burned) = facilitator.take_burned(id).filter(|_| !matches!(outcome, SettleOutcome::Settled(_))) {
+            self.count_burned(&payment, burned);
+        }
         let often = self.retries().get(id).is_some_and(Retry::is_old);
         let concluded = self.conclude(id, outcome, None).await;
         if often && matches!(concluded, Ok(_) | Err(SettleError::Refused { .. })) {

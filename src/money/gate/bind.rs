@@ -42,7 +42,7 @@ impl Gate {
 
     /// Binds the payment to the request: of many that arrive together, one.
     pub(super) async fn reserve(self: &Arc<Self>, reservation: Reservation<'_>) -> Result<Admit, Refusal> {
-        let Reservation { id, digest, request, tail, means, running } = reservation;
+        let Reservation { id, digest, request, tail, means, held } = reservation;
         let record = Record::reserved(request, digest, tail, self.clock.now()).held_by(self.replica.id());
         let claim = Some(self.claims.claim(&record));
         match update(&*self.store, Durability::Buffered, |tx| bind(tx, &id, &record)).await {
@@ -55,7 +55,7 @@ impl Gate {
                     record: Box::new(record),
                     reserved: true,
                     means,
-                    running,
+                    held: Some(held),
                     _claim: claim,
                 }))
             }

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    Admission, Gate, Means, PAYMENTS,
+    Admission, Gate, Held, Means, OpenRun, PAYMENTS,
     answer::{self, Bought},
     asked::asked,
     elsewhere,
+    gas::{BurnedGas, Burner},
     retry::Retry,
 };
 use crate::{
@@ -36,29 +37,71 @@ impl Gate {
     /// [`SettleError`]; the answer must be withheld.
     pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         enter(Stage::Settle);
-        let running = admission.running.clone();
+        let (id, mut held) = (admission.id.clone(), admission.held.take());
         let settled = match &admission.means {
-            Means::X402(_) => {
-                let (payment, id, begun) = self.intend(&mut admission, &answer, draft).await?;
-                if self.replica.is_fenced() {
-                    // Another replica may have taken it up meanwhile, and ask.
-                    self.ask_later(&id);
-                    return Err(SettleError::Unknown { payment: id });
+            Means::X402(payment) => {
+                let network = payment.asset.network;
+                let settled = self.settle_x402(&mut admission, answer, draft).await;
+                let burned = self.facilitators.of(network).take_burned(&id).filter(|_| settled.is_err());
+                if let (Some(burned), Some(held)) = (burned, &mut held) {
+                    self.gas.burned(&(&held.place.running).into(), burned);
+                    held.gas = None;
                 }
-                enter(Stage::Settle);
-                let settling = self.facilitators.of(payment.asset.network).settle(&payment, &begun);
-                let outcome = asked("settle", settling, SettleOutcome::name).await;
-                enter(Stage::Commit);
-                self.conclude(&id, outcome, Some(answer)).await
+                settled
             }
             Means::Credit(_) => self.debit(admission, answer, draft).await,
         };
-        match &settled {
-            Ok(_) => self.slow.paid(running),
-            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED => self.slow.failed(&running),
-            Err(_) => {}
+        if let Some(held) = held {
+            self.count(id, held, &settled);
         }
         settled
+    }
+
+    async fn settle_x402(&self, admission: &mut Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
+        let (payment, id, begun) = self.intend(admission, &answer, draft).await?;
+        if self.replica.is_fenced() {
+            // Another replica may have taken it up meanwhile, and ask.
+            self.ask_later(&id);
+            return Err(SettleError::Unknown { payment: id });
+        }
+        enter(Stage::Settle);
+        let settling = self.facilitators.of(payment.asset.network).settle(&payment, &begun);
+        let outcome = asked("settle", settling, SettleOutcome::name).await;
+        enter(Stage::Commit);
+        self.conclude(&id, outcome, Some(answer)).await
+    }
+
+    /// Counts how a run ended: paid for, or not. One whose end is not known counts as unpaid until it is found to be paid, and the
+    /// payer's balance is held until then.
+    fn count(&self, id: PaymentId, held: Held, settled: &Result<StoredAnswer, SettleError>) {
+        let Held { place, purse, gas } = held;
+        match settled {
+            Ok(_) => place.paid(),
+            Err(SettleError::Refused { reason, .. }) if reason != NOT_SERVED => place.failed("refused"),
+            Err(SettleError::Unknown { .. }) => {
+                let running = place.running.clone();
+                place.failed("unknown");
+                self.open_runs().insert(id, OpenRun { running, _held: (purse, gas) });
+            }
+            Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
+        }
+    }
+
+    /// Counts how a run ended whose settlement was open.
+    fn count_late(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
+        let open = self.open_runs().remove(id);
+        let Some(OpenRun { running, .. }) = open else { return };
+        match ended {
+            Ok(_) => self.throttle.settled_late(&running),
+            Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => self.throttle.excuse(&running),
+            Err(_) => {}
+        }
+    }
+
+    /// Counts the gas that a settlement has burned which is looked up.
+    pub(super) fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
+        let running = self.open_runs().get(&payment.id()).map(|open| Burner::from(&open.running));
+        self.gas.burned(&running.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), burned);
     }
 
     /// Writes the intent. From here on only [`Gate::conclude`] ends the payment.
@@ -159,7 +202,10 @@ impl Gate {
             outcome
         });
         match &concluded {
-            Ok(_) | Err(SettleError::Refused { .. }) => _ = self.retries().remove(id),
+            Ok(_) | Err(SettleError::Refused { .. }) => {
+                self.retries().remove(id);
+                self.count_late(id, &concluded);
+            }
             Err(error) => {
                 tracing::warn!(payment.id = %id, %error, "a settlement is open");
                 if answered {

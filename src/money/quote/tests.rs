@@ -12,6 +12,7 @@ fn terms(price: u64) -> Arc<Terms> {
     Arc::new(Terms {
         slug: "some-tool".parse().unwrap(),
         endpoint_id: "ep_01M815SNBRFK5W9N9KTE3F3SM8".parse().unwrap(),
+        owner: crate::tool::Owner::Platform,
         version: String::new(),
         resource_url: "https://tools.example/tools/some-tool".to_owned(),
         description: String::new(),

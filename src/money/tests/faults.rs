@@ -219,7 +219,8 @@ fn whichever_write_fails_on_disk_a_payment_settles_once() {
             };
             let keys = Arc::new(tempfile::tempdir().unwrap());
             let signer = Arc::new(Signer::open(keys.path()).unwrap());
-            let over = |store: Arc<dyn Store>| Bench::assemble(store, Clock::fixed(NOW), Arc::clone(&signer), Arc::clone(&keys));
+            let over =
+                |store: Arc<dyn Store>| Bench::assemble(super::config(), store, Clock::fixed(NOW), Arc::clone(&signer), Arc::clone(&keys));
             phase(Box::pin(async {
                 let store = Arc::new(FaultyStore::new(open()));
                 let bench = over(Arc::clone(&store) as _);

@@ -9,6 +9,18 @@ const SWEEP: Duration = Duration::from_secs(5);
 const MINUTE: Duration = Duration::from_secs(60);
 
 impl Bench {
+    /// A gate over an empty store that lets every run begin, and payers 1 to 3 with money.
+    pub(super) async fn unlimited() -> Self {
+        let none = FailedRuns { of_payer: None, of_address: None, of_tool: None };
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let signer = Arc::new(Signer::open(folder.path()).unwrap());
+        let config = PaymentConfig { failed_runs: none, ..config() };
+        let bench = Self::assemble(config, Arc::new(MemoryStore::new()), Clock::fixed(NOW), signer, folder);
+        assert!(bench.replica.may_write(RECEIPTS_SHORT).await.unwrap());
+        bench.fund().await;
+        bench
+    }
+
     /// Payments whose settlement is open, by these nonces of each payer's.
     async fn leave_open(&self, nonces: std::ops::Range<u64>) -> Vec<PaymentId> {
         self.facilitator.feel(Mood::Unsure);
@@ -46,7 +58,7 @@ impl Bench {
 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_answers_for_holds_up_no_other_settlement() {
-    let bench = Bench::new().await;
+    let bench = Bench::unlimited().await;
     let deaf = bench.leave_open(0..70).await;
     *bench.facilitator.deaf.lock().unwrap() = deaf.clone();
     bench.facilitator.feel(Mood::Honest);
@@ -63,7 +75,7 @@ async fn what_nobody_answers_for_holds_up_no_other_settlement() {
 
 #[tokio::test(start_paused = true)]
 async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
-    let bench = Bench::new().await;
+    let bench = Bench::unlimited().await;
     let mut open = vec![];
     // Begun one after the other, they are asked about at different times.
     for nonces in 0..10 {
@@ -81,7 +93,7 @@ async fn once_a_facilitator_answers_again_all_that_waits_is_settled() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_asked_about_often_is_asked_about_rarely() {
-    let bench = Bench::new().await;
+    let bench = Bench::unlimited().await;
     let open = bench.leave_open(0..1).await;
     assert_eq!(bench.ask_for(10 * MINUTE, async || false).await, None);
     bench.facilitator.feel(Mood::Honest);
@@ -91,7 +103,7 @@ async fn what_was_asked_about_often_is_asked_about_rarely() {
 
 #[tokio::test(start_paused = true)]
 async fn a_question_that_was_dropped_is_asked_again() {
-    let bench = Bench::new().await;
+    let bench = Bench::unlimited().await;
     let open = bench.leave_open(0..1).await;
     bench.facilitator.feel(Mood::Honest);
     *bench.facilitator.deaf.lock().unwrap() = open.clone();

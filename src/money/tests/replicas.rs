@@ -24,7 +24,7 @@ impl Bench {
     /// A replica of this store, that has its lease.
     async fn replica_of(store: Arc<dyn Store>, clock: Clock) -> Self {
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        let bench = Self::assemble(store, clock, Arc::new(Signer::open(folder.path()).unwrap()), folder);
+        let bench = Self::assemble(config(), store, clock, Arc::new(Signer::open(folder.path()).unwrap()), folder);
         bench.renew().await;
         bench
     }

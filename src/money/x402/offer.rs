@@ -19,7 +19,7 @@ use super::{
     svm::Transaction,
 };
 use crate::{
-    money::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion},
+    money::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion, gate::gas::TriedGas},
     tool::MicroUsd,
 };
 
@@ -43,6 +43,8 @@ pub struct Payment {
     pub client_id: Option<String>,
     /// Whether the payer's key signed it, once that was looked at: settling asks again what verifying did.
     by_key: OnceLock<bool>,
+    /// The most gas that its transaction may use, once it was tried.
+    tried_gas: OnceLock<u64>,
 }
 
 /// A payment as it was shown: not held against any terms yet.
@@ -272,7 +274,7 @@ impl Payment {
 
     fn of(version: WireVersion, payload: Value, requirements: Value, client_id: Option<String>, exact: Exact) -> Self {
         let Exact { signed, asset } = exact;
-        Self { version, payload, requirements, signed, asset, client_id, by_key: OnceLock::new() }
+        Self { version, payload, requirements, signed, asset, client_id, by_key: OnceLock::new(), tried_gas: OnceLock::new() }
     }
 
     /// Whether the payer's key signed `transfer`, which is this payment's, and `signature` with it.
@@ -283,6 +285,17 @@ impl Payment {
     /// The same of a permit, which is this payment's.
     pub(in crate::money) fn permitted_by_key(&self, permit: &Permit, signature: &str) -> bool {
         *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
+    }
+
+    /// Remembers the most gas that the payment's transaction may use by a trial, and answers what the first trial has found.
+    pub(in crate::money) fn note_tried_gas(&self, limit: u64) -> u64 {
+        *self.tried_gas.get_or_init(|| limit)
+    }
+
+    /// What its transaction needs of gas; `None` where it was not tried.
+    pub(in crate::money) fn tried_gas(&self) -> Option<TriedGas> {
+        let limit = *self.tried_gas.get()?;
+        Some(TriedGas { limit, by_contract: self.by_key.get() == Some(&false) })
     }
 
     /// Who pays, in lower case where the network does not mind.

@@ -1,6 +1,6 @@
 //! What the token says that it did: its events, and what may be read from them.
 
-use alloy_primitives::{Address, B256, Bytes, U64, U256, b256};
+use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, b256};
 use serde::Deserialize;
 
 use crate::money::{Asset, x402::eip3009::Transfer};
@@ -38,6 +38,11 @@ pub(in crate::money) struct Receipt {
     #[serde(default)]
     pub(in crate::money) block_hash: Option<B256>,
     pub(in crate::money) logs: Vec<Log>,
+    /// Gas that it used, and what a unit of that cost.
+    #[serde(default)]
+    pub(in crate::money) gas_used: U64,
+    #[serde(default)]
+    pub(in crate::money) effective_gas_price: U128,
 }
 
 impl Log {

@@ -3,6 +3,7 @@
 //! A judgement is final, so it rests on what proves itself only: the state is asked of the very block whose time is read, which a node
 //! that lags has not, and whoever prunes finds no event for a nonce that is spent. Then the settlement stays open.
 
+use alloy_primitives::Address;
 use alloy_sol_types::{SolCall as _, sol};
 use serde_json::json;
 
@@ -16,13 +17,19 @@ use crate::{
     money::{
         Asset, Begun, Payment, SettleOutcome,
         facilitator::{PLAYS, reason::Told, settlement},
-        x402::{eip3009::Transfer, permit2::Permit},
+        x402::{
+            eip3009::Transfer,
+            permit2::{PERMIT2, Permit},
+        },
     },
 };
 
 sol! {
     /// Of EIP-3009: whether a nonce is spent.
     function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
+    /// Of ERC-20: what an account has, and what of it somebody else may move.
+    function balanceOf(address account) external view returns (uint256);
+    function allowance(address owner, address spender) external view returns (uint256);
 }
 
 /// How much earlier than its intent a nonce may have been spent, in seconds: clocks differ, and a handler runs between.
@@ -90,6 +97,25 @@ impl Node {
             Some(PLAYS) => SettleOutcome::Unknown(format!("`{PLAYS}` moves its money on no chain")),
             _ => self.judge(payment, begun.at).await,
         }
+    }
+
+    /// What the payer has of a payment's token, by the newest block, as far as it can be moved: a permit moves what Permit2 is allowed to.
+    /// `None` where the node does not say.
+    pub(in crate::money) async fn balance(&self, payment: &Payment) -> Option<u128> {
+        let account: Address = payment.signed.sender().parse().ok()?;
+        let balance = self.amount(payment.asset, balanceOfCall { account }.abi_encode());
+        if payment.permit().is_none() {
+            return balance.await;
+        }
+        let allowance = self.amount(payment.asset, allowanceCall { owner: account, spender: PERMIT2 }.abi_encode());
+        let (balance, allowance) = tokio::join!(balance, allowance);
+        Some(balance?.min(allowance?))
+    }
+
+    /// An amount that a token tells, if it does.
+    async fn amount(&self, asset: &Asset, question: Vec<u8>) -> Option<u128> {
+        let answer = self.call(asset.address, &question, At::Latest).await.ok()?;
+        balanceOfCall::abi_decode_returns_validate(&answer).ok().map(|amount| amount.saturating_to())
     }
 
     /// Whether the nonce of a payment is spent, or about to be: by the newest block.

@@ -15,7 +15,7 @@ mod transaction;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use alloy_primitives::{Address, B256, Bytes, U64, U256};
+use alloy_primitives::{Address, B256, Bytes, U64, U128, U256};
 use alloy_sol_types::SolCall as _;
 use async_trait::async_trait;
 use k256::ecdsa::SigningKey;
@@ -35,7 +35,7 @@ use self::{
 use crate::{
     base::clock::Clock,
     money::{
-        Asset, Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Unprepared, Verdict,
+        Asset, Begun, BurnedGas, ConfigError, Facilitator, Network, Payment, PaymentId, SettleOutcome, Unprepared, Verdict,
         facilitator::{
             chain::{
                 events::Receipt,
@@ -123,9 +123,12 @@ impl EvmFacilitator {
         }
     }
 
-    /// Runs a call on the node, and answers the gas that it needs.
+    /// Runs a call on the node, and answers the gas that it needs. Sender and fees are those of its transaction: a payer's contract could
+    /// tell the one from the other by `tx.gasprice`, and do in the transaction what it did not do here.
     async fn tried(&self, to: Address, data: &Bytes) -> Result<u64, RpcError> {
-        let call = json!({ "from": self.signer, "to": to, "data": data });
+        let fees = self.desk.fees().await.map_err(RpcError::Unsent)?;
+        let (most, tip) = (U128::from(fees.most), U128::from(fees.tip));
+        let call = json!({ "from": self.signer, "to": to, "data": data, "maxFeePerGas": most, "maxPriorityFeePerGas": tip });
         let gas: U64 = self.node.ask("eth_estimateGas", json!([call])).await?;
         Ok(gas.to())
     }
@@ -168,7 +171,12 @@ impl EvmFacilitator {
             Err(error) if error.reverted() => return Err(invalid(self.diagnosis(order, payment).await)),
             Err(error) => return Err(Verdict::Unavailable(error.to_string())),
         };
-        Ok(Call { to, data, gas: gas + gas / 2 })
+        // By half more than it needs. The first trial is before the work, and what it finds counts against limits: no later one raises it.
+        let limit = payment.note_tried_gas(gas + gas / 2);
+        if gas > limit {
+            return Err(invalid(Told::of(order.codes().simulation)));
+        }
+        Ok(Call { to, data, gas: limit.min(gas + gas / 2) })
     }
 
     async fn verified(&self, payment: &Payment) -> Result<(), Verdict> {
@@ -208,6 +216,9 @@ impl EvmFacilitator {
         let Ok(order) = Order::of(payment) else {
             return SettleOutcome::Unknown("the authorization does not read".to_owned());
         };
+        if receipt.status != U64::ONE {
+            self.gas.reverted(payment.id(), receipt);
+        }
         if order.made_by(receipt, payment.asset) {
             let settled = |receipt: &Receipt| {
                 SettleOutcome::Settled(settlement(payment, receipt.transaction_hash.to_string()).seen_in(receipt, false))
@@ -271,6 +282,14 @@ impl Facilitator for EvmFacilitator {
             return Verdict::Unavailable(format!("the node is not of {}", payment.asset.network.caip2));
         }
         self.verified(payment).await.err().unwrap_or(Verdict::Valid)
+    }
+
+    async fn balance(&self, payment: &Payment) -> Option<u128> {
+        self.node.balance(payment).await
+    }
+
+    fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
+        self.gas.take_burned(payment)
     }
 
     async fn prepare(&self, payment: &Payment) -> Result<Option<String>, Unprepared> {

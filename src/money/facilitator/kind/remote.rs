@@ -184,6 +184,10 @@ impl Facilitator for HttpFacilitator {
         verdict(self.ask("/verify", payment, self.patience.verify).await)
     }
 
+    async fn balance(&self, payment: &Payment) -> Option<u128> {
+        self.judge_of(payment)?.balance(payment).await
+    }
+
     async fn settle(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         let mut tries = Tries::beginning(Instant::now(), self.patience.again, self.patience.settle);
         let (mut waits, mut heard) = (iter::once(Duration::ZERO).chain(WAITS.build()), false);

@@ -85,6 +85,11 @@ impl Facilitator for SimulatedFacilitator {
         }
     }
 
+    async fn balance(&self, payment: &Payment) -> Option<u128> {
+        let balance = self.ledger.balance_of(payment.asset, payment.signed.sender()).await.ok()?;
+        Some(payment.asset.atomic(balance))
+    }
+
     async fn settle(&self, payment: &Payment, _begun: &Begun) -> SettleOutcome {
         let refused = |reason: &str, message: String| SettleOutcome::Refused { reason: reason.to_owned(), message };
         let transfer = match self.check(payment) {

@@ -65,6 +65,9 @@ fn needs(reviews: &Value, packets: &Value, health: &Value) -> Vec<Need> {
         let words = format!("{} whose end is not known yet", counted(open, "settlement", "settlements"));
         need(words, "/dashboard/admin/runtime", "Look");
     }
+    for warning in entries(&health["unpaid"], "warnings").iter().filter_map(Value::as_str) {
+        need(warning.to_owned(), "/dashboard/admin/runtime", "Look");
+    }
     let sandbox = &health["sandbox"];
     if sandbox["startsFail"].is_string() {
         need("no worker can be started: no handler runs".to_owned(), "/dashboard/admin/runtime", "Look");

@@ -52,6 +52,7 @@ enum Ask {
     GiveBack(B256),
     Mind(u64, B256),
     Has(B256, oneshot::Sender<bool>),
+    Fees(oneshot::Sender<Result<Fees, String>>),
 }
 
 /// What comes back from the node.
@@ -143,6 +144,14 @@ impl Desk {
         ended.await.unwrap_or(Ended::Lost)
     }
 
+    /// What a transaction that is signed now pays for gas.
+    pub(super) async fn fees(&self) -> Result<Fees, String> {
+        let (reply, fees) = oneshot::channel();
+        let gone = || "the signer has ended".to_owned();
+        self.0.send(Ask::Fees(reply)).await.map_err(|_| gone())?;
+        fees.await.map_err(|_| gone())?
+    }
+
     /// Gives back the nonce of what was signed and is not to be sent.
     pub(super) fn give_back(&self, hash: B256) {
         // Where the queue is full its nonce is taken back in a minute.
@@ -192,6 +201,7 @@ impl Clerk {
             Ask::GiveBack(hash) => self.flights.give_back(hash),
             // Whoever asked may have given up.
             Ask::Has(hash, reply) => _ = reply.send(self.flights.has(hash)),
+            Ask::Fees(reply) => _ = reply.send(self.fees().await),
             Ask::Mind(nonce, hash) => {
                 if let Err(error) = self.mind(nonce, hash).await {
                     tracing::warn!(nonce, error, "a transaction of before could not be looked after");

@@ -1,15 +1,22 @@
 //! What the signer has left to pay gas with.
 
 use std::{
+    collections::{HashMap, VecDeque},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
-use alloy_primitives::{Address, U128, U256};
+use alloy_primitives::{Address, B256, U128, U256};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::money::facilitator::chain::node::{Node, RpcError};
+use crate::money::{
+    BurnedGas, PaymentId,
+    facilitator::chain::{
+        events::Receipt,
+        node::{Node, RpcError},
+    },
+};
 
 /// Gas of a transfer, as the balance is reckoned by: what the dollar tokens need at most.
 const TRANSFER_GAS: u64 = 110_000;
@@ -21,6 +28,9 @@ pub(super) const MOST_GAS: u64 = 1_000_000;
 const PAUSE: Duration = Duration::from_secs(60);
 const EMPTY_PAUSE: Duration = Duration::from_secs(5);
 
+/// Reverted transactions that are remembered.
+const MOST_COUNTED: usize = 4_096;
+
 /// Settlements left at which the operator is warned.
 const FEW: u64 = 1_000;
 
@@ -30,6 +40,16 @@ pub(super) struct Gas {
     signer: Address,
     seen: Mutex<Option<Seen>>,
     again: Notify,
+    burned: Mutex<Burned>,
+}
+
+/// What reverted transactions have burned.
+#[derive(Debug, Default)]
+struct Burned {
+    /// The reverted transactions that were counted last: each is looked up until its block will stay.
+    counted: VecDeque<B256>,
+    /// What was not taken yet.
+    of: HashMap<PaymentId, BurnedGas>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,7 +69,7 @@ impl Seen {
 impl Gas {
     /// Watches the balance of `signer`, for as long as somebody wants to know it.
     pub(super) fn watch(node: Arc<Node>, signer: Address) -> Arc<Self> {
-        let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new() });
+        let gas = Arc::new(Self { signer, seen: Mutex::default(), again: Notify::new(), burned: Mutex::default() });
         tokio::spawn(watch(Arc::downgrade(&gas), node));
         gas
     }
@@ -65,6 +85,28 @@ impl Gas {
             Some(seen) if seen.settlements == 0 => Err(format!("`{}` has too little to pay gas with", self.signer)),
             _ => Ok(()),
         }
+    }
+
+    /// Counts what a reverted transaction has burned, once.
+    pub(super) fn reverted(&self, payment: PaymentId, receipt: &Receipt) {
+        let mut burned = self.burned.lock().unwrap_or_else(PoisonError::into_inner);
+        if burned.counted.contains(&receipt.transaction_hash) {
+            return;
+        }
+        if burned.counted.len() >= MOST_COUNTED {
+            burned.counted.pop_front();
+        }
+        burned.counted.push_back(receipt.transaction_hash);
+        let gas: u64 = receipt.gas_used.to();
+        let wei = u128::from(gas).saturating_mul(receipt.effective_gas_price.to());
+        if burned.of.len() < MOST_COUNTED {
+            burned.of.insert(payment, BurnedGas { gas, wei });
+        }
+    }
+
+    /// What was burned for a payment, and not taken before.
+    pub(super) fn take_burned(&self, payment: &PaymentId) -> Option<BurnedGas> {
+        self.burned.lock().unwrap_or_else(PoisonError::into_inner).of.remove(payment)
     }
 
     /// For operators.

@@ -1,0 +1,51 @@
+//! What has changed between the moment a front finds a tool and the moment its call begins, on hosts that share a store.
+
+use super::*;
+use crate::{
+    replica::Followed,
+    store::{Change, StoreError},
+};
+
+struct Nothing;
+
+#[async_trait]
+impl Followed for Nothing {
+    async fn heed(&self, _changes: &[Change]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn reload(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A bench that may have neighbours, and is in touch with its store.
+async fn shared() -> Bench {
+    let bench = Bench::over(MemoryStore::shared(Clock::fixed(NOW))).await;
+    bench.calls.replica.follow(Arc::new(Nothing)).await.unwrap();
+    bench
+}
+
+/// The price and version that the front had found ran.
+#[tokio::test]
+async fn call_runs_under_the_price_and_version_that_are_in_force_when_it_begins() {
+    let bench = shared().await;
+    let before = bench.tool(0.01).await;
+    let now = bench.repriced(0.05).await;
+    let done = bench.perform(&before, pays(1)).await.unwrap();
+    let receipt = bench.receipts.find(&done.answer.receipt_id).await.unwrap().unwrap();
+    assert_eq!((&receipt["priceUsd"], &receipt["version"]), (&json!(0.05), &json!(now.endpoint.version)));
+}
+
+/// The name may be another owner's by now.
+#[tokio::test]
+async fn owner_of_a_deleted_tool_does_not_call_its_successor_for_nothing() {
+    let bench = shared().await;
+    let before = bench.tool(0.01).await;
+    bench.catalog.delete("some-tool", None, By::Admin).await.unwrap();
+    let another = Bench { owner: Owner::Builder(BuilderId::generate()), ..bench };
+    another.tool(0.01).await;
+    let owners = Call { by: CalledBy::Owner, ..another.call(&before, Offered::Nothing) };
+    let ended = another.calls.perform(owners).await;
+    assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::PaymentRequired(_))), "{ended:?}");
+}

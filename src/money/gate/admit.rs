@@ -1,0 +1,218 @@
+//! Whether what is offered admits a call.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Admission, Admit, Gate, Held, Means, Request, Reservation,
+    asked::asked,
+    credit_known,
+    gas::GasRefusal,
+    record::{Record, Tail},
+    slowed::Slowed,
+    throttle::{Funds, Running},
+};
+use crate::{
+    base::id::RequestId,
+    money::{
+        Credit, CreditOffer, Offered, Payment, PaymentId, Refusal, Terms, Verdict, WireVersion, offered::checked_key, terms::SETTLE_MARGIN,
+        x402::offer::Shown,
+    },
+    telemetry::counted::SLOWED_RUNS,
+};
+
+/// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients
+/// sign for the minutes that the terms ask for.
+const MAX_VALIDITY: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How long a balance is waited for, beside the verification of a payment.
+const BALANCE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long an idempotency key of a credit names the same call, from its first use.
+const KEY_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+impl Gate {
+    /// Verifies what is offered and reserves it for the request with this [`binding`](super::binding()). What was seen before is
+    /// looked up before today's terms are matched: they may be others than those that it was paid under.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not admit a call. Nothing was taken.
+    pub async fn admit(self: &Arc<Self>, terms: &Terms, offered: Offered, request: impl Into<Request<'_>>) -> Result<Admit, Refusal> {
+        let request = &request.into();
+        match offered {
+            Offered::Nothing => Err(Refusal::NoPayment),
+            Offered::X402 { version, header } => self.admit_x402(terms, version, &header, request).await,
+            Offered::Credit(offer) => self.admit_credit(terms, offer, request).await,
+        }
+    }
+
+    async fn admit_x402(
+        self: &Arc<Self>,
+        terms: &Terms,
+        version: WireVersion,
+        header: &str,
+        request: &Request<'_>,
+    ) -> Result<Admit, Refusal> {
+        let shown = Shown::decode(version, header)?;
+        let known = shown.known();
+        if let Some((id, digest)) = &known
+            && let Some(seen) = self.seen(id, digest, request.binding).await?
+        {
+            return Ok(seen.into());
+        }
+        let payment = shown.matching(terms, self.accepts(terms, version))?;
+        let Some((id, digest)) = known else { return Err(Refusal::invalid("invalid_payload", "the payment does not read")) };
+        let showable_until_ms = self.valid_until(&payment, terms)?;
+        let payer = payment.payer();
+        let mut running = Running {
+            payer: payer.clone(),
+            tool: terms.slug.clone(),
+            builder: terms.owner.share().to_owned(),
+            from: request.from,
+            funds: Funds::Balance,
+        };
+        // The payer may be anybody still: no place is taken before the payment is verified.
+        if let Err(slowed) = self.throttle.check(&running) {
+            let _alone = self.twin(&id).await;
+            return self.seen_or(&id, &digest, request, slowed_by(slowed)).await;
+        }
+        let facilitator = self.facilitators.of(payment.asset.network);
+        let balance = tokio::time::timeout(BALANCE_PATIENCE, facilitator.balance(&payment));
+        let (verdict, balance) = tokio::join!(asked("verify", facilitator.verify(&payment), Verdict::name), balance);
+        match verdict {
+            Verdict::Valid => {}
+            Verdict::Invalid { reason, message } => {
+                // It may have been spent by a twin that was faster than the facilitator.
+                let message = with_flaw(message, &reason, &payment);
+                return self.seen_or(&id, &digest, request, Refusal::Invalid { reason, message }).await;
+            }
+            Verdict::Unavailable(why) => {
+                tracing::warn!(payment.id = %id, why, "the facilitator could not verify a payment");
+                return Err(Refusal::FacilitatorUnavailable(why));
+            }
+        }
+        let balance = balance.ok().flatten();
+        if balance.is_none() {
+            running.funds = Funds::Untold;
+        }
+        let tail = Tail::new(showable_until_ms, payment.client_id.as_deref().map(|name| (payer.as_str(), name)));
+        let _alone = self.twin(&id).await;
+        let held = match self.hold(running, &payment, balance) {
+            Ok(held) => held,
+            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+        };
+        let means = Means::X402(Box::new(payment));
+        self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+    }
+
+    /// Takes of all limits what a run with this payment needs.
+    fn hold(&self, running: Running, payment: &Payment, balance: Option<u128>) -> Result<Held, Refusal> {
+        let tried = payment.tried_gas();
+        let gas = tried.map(|tried| self.gas.hold((&running).into(), tried)).transpose().map_err(|refused| match refused {
+            GasRefusal::Slowed(slowed) => slowed_by(slowed),
+            GasRefusal::Spent { wait } => {
+                SLOWED_RUNS.count(["gas"]);
+                Refusal::GasSpent { wait }
+            }
+        })?;
+        let place = self.throttle.begin(running).map_err(slowed_by)?;
+        let purse = balance.map(|balance| self.purses.hold(payment, balance)).transpose().map_err(slowed_by)?;
+        Ok(Held { place, purse, gas })
+    }
+
+    /// The refusal of a payment, unless it has bought, or is buying, what is asked for: by a request that came at the same time.
+    async fn seen_or(&self, id: &PaymentId, digest: &str, request: &Request<'_>, refusal: Refusal) -> Result<Admit, Refusal> {
+        match self.seen(id, digest, request.binding).await? {
+            Some(seen) => Ok(seen.into()),
+            None => Err(refusal),
+        }
+    }
+
+    /// Waits until no other request with this payment is being bound. Nobody is asked but the store while it is held.
+    async fn twin(&self, id: &PaymentId) -> tokio::sync::MutexGuard<'_, ()> {
+        let place = id.to_string().bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % self.twins.len();
+        self.twins[place].lock().await
+    }
+
+    /// Until when an authorisation can be shown, in milliseconds since 1970. An expired one is refused whatever the
+    /// facilitator says: the record that it is spent may be gone.
+    /// What ends before it can be settled is refused before the work.
+    fn valid_until(&self, payment: &Payment, terms: &Terms) -> Result<u64, Refusal> {
+        let now = self.clock.now().0;
+        let most = u64::try_from(MAX_VALIDITY.as_millis()).unwrap_or(u64::MAX);
+        let Some(until) = payment.valid_before_secs() else { return Ok(now.saturating_add(most)) };
+        let until = until.saturating_mul(1_000);
+        let refused = |message: String| Refusal::invalid("invalid_exact_evm_payload_authorization_valid_before", message);
+        match until.checked_sub(now) {
+            None | Some(0) => Err(refused("the authorization has expired".to_owned())),
+            Some(left) if left > most => {
+                let days = MAX_VALIDITY.as_secs() / (24 * 60 * 60);
+                Err(refused(format!("`validBefore` is more than {days} days ahead; sign for the `maxTimeoutSeconds` that are asked for")))
+            }
+            Some(left) if Duration::from_millis(left) < terms.wall + SETTLE_MARGIN => {
+                Err(Refusal::TooShort { left: Duration::from_millis(left), wall: terms.wall, margin: SETTLE_MARGIN })
+            }
+            Some(_) => Ok(until),
+        }
+    }
+
+    async fn admit_credit(self: &Arc<Self>, terms: &Terms, offer: CreditOffer, request: &Request<'_>) -> Result<Admit, Refusal> {
+        let credit = self.find_credit(&offer.token, offer.observer.as_deref()).await?.ok_or(Refusal::CreditUnknown)?;
+        let key = offer.idempotency_key.map(checked_key).transpose().map_err(|message| Refusal::invalid("invalid_payload", message))?;
+        let known = key.map(|key| credit_known(&credit, &key));
+        let Some((id, digest)) = known else {
+            let (means, held) = self.hold_credit(&credit, terms, request).await?;
+            // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
+            let (id, _) = credit_known(&credit, RequestId::generate().as_str());
+            let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
+            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, held: Some(held), _claim: None }));
+        };
+        // A repeated call need not be affordable again, nor one that comes at the same time: whoever is first holds what both need.
+        if let Some(seen) = self.seen(&id, &digest, request.binding).await? {
+            return Ok(seen.into());
+        }
+        let _alone = self.twin(&id).await;
+        let (means, held) = match self.hold_credit(&credit, terms, request).await {
+            Ok(held) => held,
+            Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
+        };
+        let kept = u64::try_from(KEY_KEPT.as_millis()).unwrap_or(u64::MAX);
+        let tail = Tail::new(self.clock.now().plus_millis(kept).0, None);
+        self.reserve(Reservation { id, digest, request: request.binding, tail, means, held }).await
+    }
+
+    /// Takes of a credit, and of the limits on runs, what a call needs.
+    async fn hold_credit(&self, credit: &Credit, terms: &Terms, request: &Request<'_>) -> Result<(Means, Held), Refusal> {
+        if credit.revoked.is_some() {
+            return Err(Refusal::CreditRevoked);
+        }
+        if credit.budgets.in_force().frozen {
+            return Err(Refusal::CreditFrozen);
+        }
+        let running = Running {
+            payer: credit.id.to_string(),
+            tool: terms.slug.clone(),
+            builder: terms.owner.share().to_owned(),
+            from: request.from,
+            funds: Funds::Credit,
+        };
+        self.throttle.check(&running).map_err(slowed_by)?;
+        let means = Means::Credit(self.credits.hold(credit, terms.price, &terms.slug).await?);
+        let place = self.throttle.begin(running).map_err(slowed_by)?;
+        Ok((means, Held { place, purse: None, gas: None }))
+    }
+}
+
+/// The refusal of a run that a limit stands in the way of.
+fn slowed_by(slowed: Slowed) -> Refusal {
+    SLOWED_RUNS.count([slowed.bound.metric()]);
+    slowed.into()
+}
+
+/// Adds to a refusal what is wrong with the form of the signature, where that is the reason.
+fn with_flaw(message: String, reason: &str, payment: &Payment) -> String {
+    match payment.signed.flaw_of_form().filter(|_| reason.ends_with("signature")) {
+        Some(flaw) => format!("{message}: {flaw}"),
+        None => message,
+    }
+}

@@ -1,0 +1,134 @@
+//! Counts of the last minute or hour.
+
+use std::time::Duration;
+
+/// Slots of a count. One more than the window has, so that an event counts until the whole window is over.
+const SLOTS: u64 = 12;
+
+/// How much happened within a window, in slots of a twelfth of it. An event counts for at least one window and at most a slot longer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Recent {
+    slots: [u64; SLOTS as usize + 1],
+    /// The slot of the last event.
+    newest: u64,
+}
+
+/// The length of a window, and where in it the time is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moment {
+    slot: u64,
+    /// Since the slot began.
+    into: Duration,
+    length: Duration,
+}
+
+impl Moment {
+    /// The moment `elapsed` after the start of the process, in windows of this length.
+    pub(super) fn new(elapsed: Duration, window: Duration) -> Self {
+        let length = window / u32::try_from(SLOTS).unwrap_or(u32::MAX);
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let slot = millis(elapsed) / millis(length).max(1);
+        Self { slot, into: Duration::from_millis(millis(elapsed) % millis(length).max(1)), length }
+    }
+}
+
+impl Recent {
+    /// Counts `more`.
+    pub(super) fn add(&mut self, more: u64, now: Moment) {
+        self.forget_old(now);
+        self.newest = now.slot;
+        let slot = &mut self.slots[Self::place(now.slot)];
+        *slot = slot.saturating_add(more);
+    }
+
+    /// What counts now.
+    pub(super) fn total(&self, now: Moment) -> u64 {
+        self.slots_in_force(now).map(|slot| self.slots[Self::place(slot)]).fold(0, u64::saturating_add)
+    }
+
+    /// Takes one away, the oldest. False where there is none.
+    pub(super) fn forgive(&mut self, now: Moment) -> bool {
+        self.forget_old(now);
+        let oldest = self.oldest(now);
+        if let Some(slot) = oldest {
+            self.slots[Self::place(slot)] -= 1;
+        }
+        oldest.is_some()
+    }
+
+    /// How long until the oldest event counts no more.
+    pub(super) fn wait(&self, now: Moment) -> Option<Duration> {
+        let oldest = self.oldest(now)?;
+        let slots = u32::try_from((oldest + SLOTS + 1).saturating_sub(now.slot)).unwrap_or(u32::MAX);
+        Some((now.length * slots).saturating_sub(now.into))
+    }
+
+    fn oldest(&self, now: Moment) -> Option<u64> {
+        self.slots_in_force(now).find(|slot| self.slots[Self::place(*slot)] > 0)
+    }
+
+    /// The slots that count, oldest first. Those behind the last event were not used since.
+    fn slots_in_force(&self, now: Moment) -> impl Iterator<Item = u64> + use<> {
+        let first = now.slot.saturating_sub(SLOTS).max(self.newest.saturating_sub(SLOTS));
+        first..=self.newest
+    }
+
+    /// Clears slots that count no more, so that they can be used again.
+    fn forget_old(&mut self, now: Moment) {
+        for slot in self.newest + 1..=now.slot.min(self.newest + SLOTS + 1) {
+            self.slots[Self::place(slot)] = 0;
+        }
+        self.newest = self.newest.max(now.slot);
+    }
+
+    fn place(slot: u64) -> usize {
+        usize::try_from(slot % (SLOTS + 1)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    fn at(secs: u64) -> Moment {
+        Moment::new(Duration::from_secs(secs), MINUTE)
+    }
+
+    #[test]
+    fn event_counts_for_a_minute_and_at_most_five_seconds_more() {
+        let mut recent = Recent::default();
+        recent.add(2, at(103));
+        for (secs, total) in [(103, 2), (163, 2), (164, 2), (165, 0), (10_000, 0)] {
+            assert_eq!(recent.total(at(secs)), total, "{secs}");
+        }
+        assert_eq!(recent.wait(at(103)), Some(Duration::from_secs(62)));
+        assert_eq!(recent.wait(at(164)), Some(Duration::from_secs(1)));
+        assert_eq!(recent.wait(at(165)), None);
+    }
+
+    #[test]
+    fn forgiving_takes_the_oldest_event_and_never_more_than_there_are() {
+        let mut recent = Recent::default();
+        recent.add(1, at(0));
+        recent.add(1, at(30));
+        assert!(recent.forgive(at(40)));
+        assert_eq!((recent.total(at(40)), recent.wait(at(40))), (1, Some(Duration::from_secs(55))));
+        assert!(recent.forgive(at(40)));
+        assert!(!recent.forgive(at(40)));
+        assert_eq!((recent.total(at(40)), recent.wait(at(40))), (0, None));
+    }
+
+    #[test]
+    fn slots_are_used_again_after_a_window() {
+        let mut recent = Recent::default();
+        for secs in 0..1_000 {
+            recent.add(1, at(secs));
+            let counted = recent.total(at(secs));
+            assert!(counted >= (secs + 1).min(60) && counted <= 65, "{secs}: {counted}");
+        }
+        recent.add(1, at(100_000));
+        assert_eq!(recent.total(at(100_000)), 1);
+    }
+}

@@ -1,0 +1,73 @@
+//! Limits in the way of a run.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use crate::tool::Slug;
+
+/// A limit that a run has reached.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{bound}")]
+pub struct Slowed {
+    /// The limit.
+    pub bound: Bound,
+    /// Its value.
+    pub most: NonZeroU32,
+    /// The time that it is for.
+    pub window: Duration,
+    /// Time until a run can begin.
+    pub wait: Duration,
+}
+
+/// A limit on runs that nobody pays for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Bound {
+    /// Runs of one payer.
+    #[error("too many of your runs in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    Payer,
+    /// Runs that were asked for from one address.
+    #[error("too many runs from your address in the last minute were not paid for, or are still under way; each paid run makes up for one")]
+    Address,
+    /// Runs of one tool.
+    #[error("too many runs of `{0}` in the last minute were not paid for; payers who have paid for it before are served")]
+    Tool(Slug),
+    /// Runs at once of a payer who has not paid yet, and whose balance is not known.
+    #[error("a payer who has not paid here yet can have few runs under way at once; wait until one ends")]
+    Unproven,
+    /// What a payer has.
+    #[error("your balance does not cover this call beside those of yours that are under way; wait until they end")]
+    Balance,
+    /// Gas of settlements that one payer's runs have burned.
+    #[error("your settlements have burned too much gas in the last hour without paying")]
+    PayerGas,
+    /// Gas of settlements that runs of one builder's tools have burned.
+    #[error("settlements of this builder's tools have burned too much gas in the last hour without paying")]
+    OwnerGas,
+    /// Settlements of one payer that were reverted.
+    #[error("too many settlements of yours were reverted in the last hour")]
+    Reverts,
+}
+
+impl Bound {
+    /// What the limit is called in `RateLimit` headers.
+    #[must_use]
+    pub fn policy(&self) -> &'static str {
+        match self {
+            Self::Payer | Self::Address | Self::Tool(_) => "failed-runs",
+            Self::Unproven | Self::Balance => "runs-under-way",
+            Self::PayerGas | Self::OwnerGas => "burned-gas",
+            Self::Reverts => "reverted-settlements",
+        }
+    }
+
+    /// What the limit is counted as.
+    pub(in crate::money) fn metric(&self) -> &'static str {
+        match self {
+            Self::Payer => "payer",
+            Self::Address => "address",
+            Self::Tool(_) => "tool",
+            Self::Unproven => "unproven",
+            Self::Balance => "balance",
+            Self::PayerGas | Self::OwnerGas | Self::Reverts => "gas",
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What is remembered of payers, addresses and tools.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use crate::money::gate::recent::{Moment, Recent};
+
+/// The time for which an unpaid run counts.
+pub(super) const WINDOW: Duration = Duration::from_secs(60);
+
+/// Paid runs that allow their payer, and the address that it calls from, one more run under way.
+const PAID_FOR_ONE_MORE: u32 = 10;
+
+/// Runs under way that can be allowed in that way, as a multiple of the limit. A developer credit has them from the start: its
+/// balance cannot be moved away while its calls run, so only a tool that fails leaves its runs unpaid.
+const MOST_MORE: u32 = 10;
+
+/// After how long it is worth asking again where only runs under way are in the way.
+pub(super) const SOON: Duration = Duration::from_secs(1);
+
+/// How long the runs that somebody paid for are remembered, from the last one on.
+const HISTORY_KEPT: Duration = Duration::from_secs(60 * 60);
+
+/// Most paid runs that count for a customer.
+const MOST_PAID: u32 = 1_000;
+
+/// What is known of a payer's money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::money::gate) enum Funds {
+    /// A developer credit, of which the price is held.
+    Credit,
+    /// A balance on a network, of which the price is held on this host.
+    Balance,
+    /// Nothing.
+    Untold,
+}
+
+/// The time of a question.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    pub(super) at: Moment,
+    /// Since the start of the process.
+    pub(super) elapsed: Duration,
+}
+
+impl Now {
+    /// So long after the start of the process.
+    pub(super) fn new(elapsed: Duration) -> Self {
+        Self { at: Moment::new(elapsed, WINDOW), elapsed }
+    }
+}
+
+/// The runs of a payer, or from an address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Account {
+    pub(super) failed: Recent,
+    pub(super) under_way: u32,
+    /// Runs beyond the limit that were earned by paying.
+    more: u32,
+    /// The most of these.
+    most_more: u32,
+    /// Paid runs since the last one that earned one more.
+    paid: u32,
+    pub(super) has_paid: bool,
+    last: Duration,
+}
+
+impl Account {
+    pub(super) fn new(limit: Option<NonZeroU32>, funds: Funds, now: Now) -> Self {
+        let most_more = limit.map_or(0, NonZeroU32::get).saturating_mul(MOST_MORE);
+        let more = if funds == Funds::Credit { most_more } else { 0 };
+        Self { failed: Recent::default(), under_way: 0, more, most_more, paid: 0, has_paid: false, last: now.elapsed }
+    }
+
+    /// Whether one more run may begin, or how long until it may.
+    pub(super) fn admit(&self, limit: NonZeroU32, now: Now) -> Result<(), Duration> {
+        let (failed, limit) = (self.failed.total(now.at), u64::from(limit.get()));
+        if failed >= limit {
+            return Err(self.failed.wait(now.at).unwrap_or(SOON));
+        }
+        match failed + u64::from(self.under_way) < limit + u64::from(self.more) {
+            true => Ok(()),
+            false => Err(SOON),
+        }
+    }
+
+    /// Whether it has no unpaid run, nor one that may become one.
+    pub(super) fn is_clean(&self, now: Now) -> bool {
+        self.under_way == 0 && self.failed.total(now.at) == 0
+    }
+
+    pub(super) fn begin(&mut self, now: Now) {
+        (self.under_way, self.last) = (self.under_way + 1, now.elapsed);
+    }
+
+    pub(super) fn fail(&mut self, now: Now) {
+        self.more = self.more.saturating_sub(1);
+        self.failed.add(1, now.at);
+    }
+
+    pub(super) fn pay(&mut self, now: Now) {
+        (self.has_paid, self.last) = (true, now.elapsed);
+        if self.failed.forgive(now.at) {
+            return;
+        }
+        self.paid += 1;
+        if self.paid >= PAID_FOR_ONE_MORE {
+            (self.paid, self.more) = (0, (self.more + 1).min(self.most_more));
+        }
+    }
+
+    /// Whether nothing of it matters any more.
+    pub(super) fn is_quiet(&self, now: Now) -> bool {
+        self.is_clean(now) && now.elapsed.saturating_sub(self.last) > HISTORY_KEPT
+    }
+
+    /// What speaks against forgetting it.
+    pub(super) fn weight(&self, now: Now) -> (u32, u64, Duration) {
+        (self.under_way, self.failed.total(now.at), self.last)
+    }
+}
+
+/// The runs of a tool by x402 payers who have not paid for it before.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ToolAccount {
+    pub(super) failed: Recent,
+    pub(super) under_way: u32,
+}
+
+impl ToolAccount {
+    pub(super) fn admit(&self, places: u32, now: Now) -> Result<(), Duration> {
+        let failed = self.failed.total(now.at);
+        match failed + u64::from(self.under_way) < u64::from(places) {
+            true => Ok(()),
+            false => Err(self.failed.wait(now.at).filter(|_| failed >= u64::from(places)).unwrap_or(SOON)),
+        }
+    }
+}
+
+/// A payer's history with a tool.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Customer {
+    /// Paid runs, less the unpaid ones.
+    pub(super) paid: u32,
+    /// Runs under way that rest on these.
+    pub(super) under_way: u32,
+    pub(super) last: Duration,
+}
+
+impl Customer {
+    /// Whether it has paid more often than its runs under way could fail.
+    pub(super) fn is_trusted(&self) -> bool {
+        self.paid > self.under_way
+    }
+
+    pub(super) fn pay(&mut self, now: Now) {
+        (self.paid, self.last) = ((self.paid + 1).min(MOST_PAID), now.elapsed);
+    }
+
+    pub(super) fn is_quiet(&self, now: Now) -> bool {
+        self.under_way == 0 && now.elapsed.saturating_sub(self.last) > HISTORY_KEPT
+    }
+}

@@ -1,0 +1,228 @@
+//! Runs begin and end in every order; the time is the test's.
+
+use std::time::Duration;
+
+use tokio::time::advance;
+
+use super::*;
+
+fn throttle(of_payer: u32, of_address: u32, of_tool: u32) -> Arc<Throttle> {
+    let some = NonZeroU32::new;
+    Throttle::new(FailedRuns { of_payer: some(of_payer), of_address: some(of_address), of_tool: some(of_tool) })
+}
+
+fn running(payer: &str, tool: &str) -> Running {
+    Running { payer: payer.to_owned(), tool: tool.parse().unwrap(), builder: "b".to_owned(), from: None, funds: Funds::Balance }
+}
+
+fn from(payer: &str, tool: &str, address: u8) -> Running {
+    Running { from: Some([192, 0, 2, address].into()), ..running(payer, tool) }
+}
+
+fn fail(throttle: &Arc<Throttle>, running: Running) {
+    throttle.begin(running).unwrap().failed("failed");
+}
+
+fn pay(throttle: &Arc<Throttle>, running: Running) {
+    throttle.begin(running).unwrap().paid();
+}
+
+/// The limit that a run has reached.
+fn bound(throttle: &Arc<Throttle>, running: &Running) -> Option<Bound> {
+    let checked = throttle.check(running).err().map(|slowed| slowed.bound);
+    assert_eq!(throttle.begin(running.clone()).err().map(|slowed| slowed.bound), checked, "both say the same");
+    checked
+}
+
+#[tokio::test(start_paused = true)]
+async fn unpaid_runs_of_a_payer_are_limited_across_tools_for_a_minute() {
+    let throttle = throttle(3, 0, 0);
+    for tool in ["one", "two", "three"] {
+        fail(&throttle, running("a", tool));
+    }
+    let slowed = throttle.check(&running("a", "four")).unwrap_err();
+    assert_eq!((slowed.bound, slowed.most.get(), slowed.window), (Bound::Payer, 3, WINDOW));
+    assert!(slowed.wait >= WINDOW && slowed.wait <= WINDOW + WINDOW / 12, "{:?}", slowed.wait);
+    assert_eq!(bound(&throttle, &running("b", "one")), None);
+    advance(slowed.wait).await;
+    assert_eq!(bound(&throttle, &running("a", "four")), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_under_way_count_until_they_end() {
+    let throttle = throttle(3, 0, 0);
+    let mut places: Vec<_> = (0..3).map(|_| throttle.begin(running("a", "one")).unwrap()).collect();
+    let slowed = throttle.check(&running("a", "one")).unwrap_err();
+    assert_eq!((slowed.bound, slowed.wait), (Bound::Payer, Duration::from_secs(1)));
+    drop(places.pop());
+    assert_eq!(bound(&throttle, &running("a", "one")), None, "one of them was no run");
+    places.pop().unwrap().paid();
+    places.pop().unwrap().failed("failed");
+    let places: Vec<_> = (0..2).map(|_| throttle.begin(running("a", "one")).unwrap()).collect();
+    assert_eq!(bound(&throttle, &running("a", "one")), Some(Bound::Payer), "two are under way, and one has failed");
+    drop(places);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_paid_run_forgives_one_failed_run() {
+    let throttle = throttle(30, 0, 0);
+    // Where every paid run had forgiven all, this went on without end.
+    let mut unpaid = 0;
+    for _ in 0..100 {
+        while throttle.check(&running("a", "one")).is_ok() && unpaid < 1_000 {
+            fail(&throttle, running("a", "one"));
+            unpaid += 1;
+        }
+        throttle.settled_late(&running("a", "one"));
+    }
+    assert_eq!(unpaid, 30 + 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_minute_has_more_unpaid_runs_of_a_payer_than_the_limit() {
+    let (throttle, mut failed) = (throttle(30, 0, 0), vec![]);
+    for tick in 0..1_000_u64 {
+        if let Ok(place) = throttle.begin(running("a", "one")) {
+            place.failed("failed");
+            failed.push(tick);
+        }
+        advance(Duration::from_millis(500)).await;
+    }
+    for (first, tick) in failed.iter().enumerate() {
+        let within = failed[first..].iter().filter(|other| *other - tick < 120).count();
+        assert!(within <= 30, "{within} from {tick} on");
+    }
+    assert!(failed.len() > 30 * 6, "{} in eight minutes", failed.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_paid_runs_allow_one_more_run_at_once_and_a_failed_one_takes_it_back() {
+    let throttle = throttle(2, 0, 0);
+    let at_once = || {
+        let places: Vec<_> = std::iter::from_fn(|| throttle.begin(running("a", "one")).ok()).take(100).collect();
+        places.len()
+    };
+    assert_eq!(at_once(), 2);
+    (0..20).for_each(|_| pay(&throttle, running("a", "one")));
+    assert_eq!(at_once(), 4);
+    (0..1_000).for_each(|_| pay(&throttle, running("a", "one")));
+    assert_eq!(at_once(), 2 + 20, "as many as there are at most");
+    fail(&throttle, running("a", "one"));
+    assert_eq!(at_once(), 2 + 19 - 1);
+    fail(&throttle, running("a", "one"));
+    assert_eq!(at_once(), 0, "what failed is limited all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn credit_has_many_runs_at_once_and_fails_no_more_often_than_others() {
+    let throttle = throttle(2, 0, 1);
+    let credit = || Running { funds: Funds::Credit, ..running("crd_a", "one") };
+    let places: Vec<_> = std::iter::from_fn(|| throttle.begin(credit()).ok()).take(100).collect();
+    assert_eq!(places.len(), 2 + 20);
+    drop(places);
+    fail(&throttle, credit());
+    assert_eq!(bound(&throttle, &credit()), None, "the limit of the tool is for others");
+    fail(&throttle, credit());
+    assert_eq!(bound(&throttle, &credit()), Some(Bound::Payer));
+}
+
+#[tokio::test(start_paused = true)]
+async fn payer_without_a_known_balance_has_few_runs_at_once_before_it_has_paid() {
+    let throttle = throttle(30, 0, 0);
+    let untold = || Running { funds: Funds::Untold, ..running("a", "one") };
+    let places: Vec<_> = (0..8).map(|_| throttle.begin(untold()).unwrap()).collect();
+    assert_eq!(bound(&throttle, &untold()), Some(Bound::Unproven));
+    places.into_iter().next().unwrap().paid();
+    let places: Vec<_> = std::iter::from_fn(|| throttle.begin(untold()).ok()).take(100).collect();
+    assert_eq!(places.len(), 30);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fresh_payers_of_one_address_share_its_limit() {
+    let throttle = throttle(30, 4, 0);
+    for payer in ["a", "b", "c", "d"] {
+        fail(&throttle, from(payer, "one", 1));
+    }
+    assert_eq!(bound(&throttle, &from("e", "two", 1)), Some(Bound::Address));
+    assert_eq!(bound(&throttle, &from("e", "two", 2)), None);
+    throttle.settled_late(&from("a", "one", 1));
+    assert_eq!(bound(&throttle, &from("e", "two", 1)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fresh_payers_of_a_tool_share_its_limit_and_its_customers_are_served() {
+    let throttle = throttle(30, 0, 4);
+    pay(&throttle, running("customer", "one"));
+    for payer in ["a", "b", "c"] {
+        fail(&throttle, running(payer, "one"));
+    }
+    let under_way = throttle.begin(running("d", "one")).unwrap();
+    assert_eq!(bound(&throttle, &running("e", "one")), Some(Bound::Tool("one".parse().unwrap())));
+    assert_eq!(bound(&throttle, &running("e", "two")), None, "another tool");
+    assert_eq!(bound(&throttle, &running("customer", "one")), None);
+    under_way.paid();
+    assert_eq!(bound(&throttle, &running("d", "one")), None, "it has paid meanwhile");
+    // Its history covers one run at a time.
+    let own = throttle.begin(running("customer", "one")).unwrap();
+    assert_eq!(bound(&throttle, &running("customer", "one")), None, "the fourth place is free");
+    let _fourth = throttle.begin(running("customer", "one")).unwrap();
+    assert_eq!(bound(&throttle, &running("customer", "one")), Some(Bound::Tool("one".parse().unwrap())));
+    own.failed("failed");
+    assert_eq!(bound(&throttle, &running("customer", "one")), Some(Bound::Tool("one".parse().unwrap())), "and is used up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_a_tools_places_are_for_addresses_without_unpaid_runs() {
+    let throttle = throttle(30, 60, 4);
+    fail(&throttle, from("a", "one", 1));
+    fail(&throttle, from("b", "one", 1));
+    assert_eq!(bound(&throttle, &from("c", "one", 1)), Some(Bound::Tool("one".parse().unwrap())));
+    fail(&throttle, from("d", "one", 2));
+    let _last = throttle.begin(from("e", "one", 3)).unwrap();
+    assert_eq!(bound(&throttle, &from("f", "one", 4)), Some(Bound::Tool("one".parse().unwrap())), "of all there are four");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unpaid_runs_at_one_host_count_at_the_others() {
+    let (one, other) = (throttle(3, 0, 5), throttle(3, 0, 5));
+    let exchange = || {
+        for ((_, told), (_, heard)) in one.tallies().into_iter().zip(other.tallies()) {
+            told.take_used(100).into_iter().for_each(|(name, used)| heard.used_elsewhere(&name, used));
+        }
+    };
+    exchange();
+    (0..3).for_each(|_| fail(&one, running("a", "one")));
+    exchange();
+    assert_eq!(bound(&other, &running("a", "two")), Some(Bound::Payer));
+    (0..2).for_each(|_| fail(&one, running("b", "one")));
+    exchange();
+    exchange();
+    assert_eq!(bound(&other, &running("c", "one")), Some(Bound::Tool("one".parse().unwrap())));
+    assert_eq!(bound(&other, &running("b", "two")), None, "nothing is told twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_limits_nobody_waits() {
+    let throttle = throttle(0, 0, 0);
+    (0..1_000).for_each(|_| fail(&throttle, from("a", "one", 1)));
+    assert_eq!(bound(&throttle, &from("a", "one", 1)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn remembered_payers_addresses_and_tools_are_bounded() {
+    let throttle = throttle(2, 2, 2);
+    ["one", "two"].into_iter().for_each(|tool| fail(&throttle, from("worst", tool, 1)));
+    for n in 0..MAX_KEYS + MAX_KEYS / 4 {
+        let [_, b, c, d] = u32::try_from(n).unwrap().to_be_bytes();
+        fail(&throttle, Running { from: Some([10, b, c, d].into()), ..running(&format!("payer-{n}"), &format!("tool-{n}")) });
+    }
+    {
+        let accounts = throttle.accounts();
+        assert!(accounts.payers.len() <= MAX_KEYS && accounts.addresses.len() <= MAX_KEYS && accounts.tools.len() <= MAX_KEYS);
+    }
+    assert_eq!(bound(&throttle, &running("worst", "other")), Some(Bound::Payer), "who fails most stays");
+    advance(2 * WINDOW + Duration::from_secs(60 * 60)).await;
+    throttle.forget_quiet();
+    let accounts = throttle.accounts();
+    assert_eq!((accounts.payers.len(), accounts.addresses.len(), accounts.tools.len(), accounts.customers.len()), (0, 0, 0, 0));
+}

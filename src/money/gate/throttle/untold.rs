@@ -1,0 +1,47 @@
+//! Unpaid runs that wait to be told to other hosts.
+
+use std::{collections::HashMap, hash::Hash};
+
+use crate::tool::Slug;
+
+/// Most keys that wait to be told. Beyond it, more are not told.
+const MOST_UNTOLD: usize = 16_384;
+
+/// Unpaid runs that other hosts have not heard of.
+#[derive(Debug, Default)]
+pub(super) struct Untold {
+    /// Whether anybody asks.
+    is_told: bool,
+    payers: HashMap<String, u64>,
+    tools: HashMap<Slug, u64>,
+}
+
+impl Untold {
+    pub(super) fn payer_failed(&mut self, payer: &str) {
+        if self.is_told && (self.payers.len() < MOST_UNTOLD || self.payers.contains_key(payer)) {
+            *self.payers.entry(payer.to_owned()).or_default() += 1;
+        }
+    }
+
+    pub(super) fn tool_failed(&mut self, tool: &Slug) {
+        if self.is_told && (self.tools.len() < MOST_UNTOLD || self.tools.contains_key(tool)) {
+            *self.tools.entry(tool.clone()).or_default() += 1;
+        }
+    }
+
+    /// Some that other hosts have not heard of, and hear of now.
+    pub(super) fn take_payers(&mut self, most: usize) -> Vec<(String, u64)> {
+        self.is_told = true;
+        take(&mut self.payers, most)
+    }
+
+    pub(super) fn take_tools(&mut self, most: usize) -> Vec<(String, u64)> {
+        self.is_told = true;
+        take(&mut self.tools, most).into_iter().map(|(tool, used)| (tool.to_string(), used)).collect()
+    }
+}
+
+fn take<K: Hash + Eq + Clone>(untold: &mut HashMap<K, u64>, most: usize) -> Vec<(K, u64)> {
+    let some: Vec<_> = untold.keys().take(most).cloned().collect();
+    some.into_iter().filter_map(|key| untold.remove_entry(&key)).collect()
+}

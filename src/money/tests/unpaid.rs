@@ -1,0 +1,166 @@
+//! Runs that nobody pays for: those under way count, so do those whose settlement is open, and a balance lets in what it pays for.
+
+use super::*;
+
+const PAYER_LIMIT: u64 = 30;
+
+/// The limit that a payment was refused by.
+fn bound(admit: Result<Admit, Refusal>) -> Bound {
+    match admit {
+        Err(Refusal::Slowed(slowed)) => slowed.bound,
+        other => panic!("not slowed: {}", what(&other)),
+    }
+}
+
+impl Bench {
+    /// A payer who has money for so many calls.
+    async fn payer(&self, seed: u8, calls: u64) -> Payer {
+        let payer = Payer::new(seed);
+        self.ledger.faucet(&payer.address(), MicroUsd(calls * PRICE.0)).await.unwrap();
+        payer
+    }
+}
+
+/// One cent was shown 57 times at once, and moved away while the runs ended: 741 runs, 13 paid.
+#[tokio::test]
+async fn no_more_runs_are_under_way_than_the_payers_balance_pays_for() {
+    let bench = Bench::new().await;
+    let payer = bench.payer(9, 2).await;
+    let mut admissions = vec![bench.run(payer.pays(1)).await, bench.run(payer.pays(2)).await];
+    for nonce in 3..57 {
+        assert_eq!(bound(bench.admit(payer.pays(nonce)).await), Bound::Balance, "{nonce}");
+    }
+    assert_eq!(bench.balance(&payer.address()).await, 2 * PRICE.0);
+    // One that is released makes place for another, and so does one that was paid for where money is left.
+    admissions.pop().unwrap().release().await;
+    let again = bench.run(payer.pays(3)).await;
+    bench.settle(again).await.unwrap();
+    assert_eq!(bound(bench.admit(payer.pays(4)).await), Bound::Balance);
+    bench.settle(admissions.pop().unwrap()).await.unwrap();
+    assert_eq!(code(bench.admit(payer.pays(5)).await), "invalid_exact_evm_insufficient_balance");
+    assert_eq!(bench.earned().await, 2 * PRICE.0);
+}
+
+#[tokio::test]
+async fn runs_under_way_of_one_payer_are_no_more_than_may_fail() {
+    let bench = Bench::new().await;
+    let mut admissions = vec![];
+    for nonce in 0..PAYER_LIMIT {
+        admissions.push(bench.run(Payer::new(1).pays(nonce)).await);
+    }
+    assert_eq!(bound(bench.admit(Payer::new(1).pays(99)).await), Bound::Payer);
+    drop(bench.run(Payer::new(2).pays(99)).await);
+    admissions.pop().unwrap().fail().await;
+    assert_eq!(bound(bench.admit(Payer::new(1).pays(99)).await), Bound::Payer, "it has failed instead");
+    admissions.pop().unwrap().release().await;
+    let paid = bench.run(Payer::new(1).pays(99)).await;
+    bench.settle(paid).await.unwrap();
+    drop(bench.run(Payer::new(1).pays(100)).await);
+}
+
+/// 539 calls ended as `settlement_unknown` in a minute, and none of them counted.
+#[tokio::test]
+async fn settlement_that_is_not_known_counts_as_unpaid_until_it_is_found_settled() {
+    let bench = Bench::new().await;
+    let payer = Payer::new(1);
+    bench.facilitator.feel(Mood::Unsure);
+    for nonce in 0..PAYER_LIMIT {
+        let admission = bench.run(payer.pays(nonce)).await;
+        assert!(matches!(bench.settle(admission).await, Err(SettleError::Unknown { .. })));
+    }
+    assert_eq!(bound(bench.admit(payer.pays(99)).await), Bound::Payer);
+    assert_eq!(bench.gate.unpaid()["runsLastMinute"], PAYER_LIMIT);
+    bench.facilitator.feel(Mood::Honest);
+    bench.restart_questions().await;
+    assert_eq!((bench.gate.open_intents(), bench.earned().await), (0, PAYER_LIMIT * PRICE.0));
+    assert_eq!(bench.gate.unpaid()["runsLastMinute"], 0, "all were paid for after all");
+    drop(bench.run(payer.pays(99)).await);
+}
+
+#[tokio::test]
+async fn balance_is_held_while_a_settlement_is_open() {
+    let bench = Bench::new().await;
+    let payer = bench.payer(9, 1).await;
+    bench.facilitator.feel(Mood::Unsure);
+    let admission = bench.run(payer.pays(1)).await;
+    bench.settle(admission).await.unwrap_err();
+    for nonce in 2..40 {
+        assert_eq!(bound(bench.admit(payer.pays(nonce)).await), Bound::Balance);
+    }
+    bench.facilitator.feel(Mood::Honest);
+    bench.restart_questions().await;
+    assert_eq!(code(bench.admit(payer.pays(99)).await), "invalid_exact_evm_insufficient_balance", "it is spent");
+    assert_eq!(bench.gate.purses_held(), 0);
+}
+
+/// A forged payment that names somebody else takes nothing of theirs.
+#[tokio::test]
+async fn payments_that_do_not_verify_take_no_place() {
+    let bench = Bench::new().await;
+    let (victim, thief) = (Payer::new(1), Payer::new(2));
+    for nonce in 0..100 {
+        let authorization = victim.authorization(nonce);
+        let mut forged = victim.payload(&authorization);
+        forged["payload"]["signature"] = json!(thief.sign(&authorization));
+        assert_eq!(code(bench.admit(offer(&forged)).await), "invalid_exact_evm_signature");
+    }
+    assert_eq!(bench.buy(victim.pays(1_000)).await.body, ANSWER);
+}
+
+/// One cent in six purses ran a tool 384 times in twelve seconds.
+#[tokio::test]
+async fn fresh_payers_run_one_tool_a_hundred_times_a_minute_and_its_customers_are_served() {
+    let bench = Bench::new().await;
+    bench.buy(Payer::new(1).pays(1)).await;
+    let mut runs = 0;
+    'all: for seed in 10..200 {
+        let payer = bench.payer(seed, 10).await;
+        for nonce in 0..10 {
+            match bench.admit(payer.pays(nonce)).await {
+                Ok(Admit::Run(admission)) => admission.fail().await,
+                refused => {
+                    assert!(matches!(bound(refused), Bound::Tool(_)));
+                    break 'all;
+                }
+            }
+            runs += 1;
+        }
+    }
+    assert_eq!(runs, 100);
+    assert_eq!(bench.buy(Payer::new(1).pays(2)).await.body, ANSWER, "who has paid before");
+    let other = Terms { slug: "another".parse().unwrap(), ..terms() };
+    let elsewhere = bench.gate.admit(&other, bench.payer(201, 1).await.pays(1), REQUEST).await;
+    assert!(matches!(elsewhere, Ok(Admit::Run(_))), "{}", what(&elsewhere));
+}
+
+/// Whoever is first holds all of the balance, and the others join instead of being refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn one_payment_that_takes_the_whole_balance_is_joined_by_its_twins() {
+    let bench = Arc::new(Bench::new().await);
+    for nonce in 0..50 {
+        let payer = bench.payer(100 + u8::try_from(nonce).unwrap(), 1).await;
+        let offered = payer.pays(nonce);
+        let twins = (0..8).map(|_| {
+            let (bench, offered) = (Arc::clone(&bench), offered.clone());
+            tokio::spawn(async move { bench.admit(offered).await })
+        });
+        let mut running = vec![];
+        for twin in twins.collect::<Vec<_>>() {
+            match twin.await.unwrap() {
+                Ok(Admit::Run(admission)) => running.push(admission),
+                Ok(Admit::InFlight(_)) => {}
+                other => panic!("round {nonce}: {}", what(&other)),
+            }
+        }
+        assert_eq!(running.len(), 1);
+        bench.settle(running.remove(0)).await.unwrap();
+    }
+}
+
+impl Bench {
+    /// Asks about all that is open, whenever its time is.
+    async fn restart_questions(&self) {
+        self.gate.recover().await.unwrap();
+        self.gate.tick().await.unwrap();
+    }
+}

@@ -1,0 +1,91 @@
+//! Gas that settlements burn without paying: wallets that are contracts, on a chain.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{
+    Chain, Host, HostBuilder, PAY_TO, Payer,
+    chain::{CHAIN_PAYER_KEY, GAS_ADDRESS, GAS_KEY},
+    eventually, js,
+};
+
+const FUNDS: u64 = 1_000_000;
+const WALLET: &str = "0x1234567890123456789012345678901234567890";
+
+/// Counts its runs.
+const COUNTER: &str = "let runs = 0; export default () => ({ run: ++runs });";
+
+fn evm(chain: &Chain) -> HostBuilder {
+    let how = Host::builder().env("TOLLHOUSE_FACILITATOR", "evm").env("TOLLHOUSE_RPC_URL", &chain.url);
+    how.env("TOLLHOUSE_GAS_KEY", GAS_KEY).env("TOLLHOUSE_PAY_TO", PAY_TO)
+}
+
+/// Such a wallet ran 539 calls in a minute for nothing, and burned 0.4 ETH.
+#[tokio::test]
+async fn wallet_that_goes_by_the_price_of_gas_is_refused_before_the_work() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).start().await;
+    host.publish(&js("counter", 0.01, COUNTER)).await;
+    chain.etch(WALLET, "PriceWallet").await;
+    chain.mint(WALLET, FUNDS).await;
+    let challenge = host.challenge("counter").await;
+    let before = chain.rpc("eth_getBalance", json!([GAS_ADDRESS, "latest"])).await;
+    for _ in 0..5 {
+        let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await.is(402);
+        assert_eq!(refused.json()["error"], "invalid_exact_evm_transaction_simulation_failed");
+    }
+    assert_eq!(chain.rpc("eth_getBalance", json!([GAS_ADDRESS, "latest"])).await, before, "no gas was burned");
+    let payer = Payer::new();
+    chain.mint(&payer.address, FUNDS).await;
+    let first = host.call_paid("counter", &json!({}), &payer.pay(&challenge)).await.is(200);
+    assert_eq!(first.json()["run"], 1, "nothing ran before");
+}
+
+#[tokio::test]
+async fn payer_whose_settlements_are_reverted_waits_and_burned_gas_has_a_bound() {
+    let chain = Chain::start().await;
+    let host = evm(&chain).flag("--payer-reverts", 2).flag("--burned-gas", 0).start().await;
+    host.publish(&js("counter", 0.01, COUNTER)).await;
+    let payer = Payer::of(CHAIN_PAYER_KEY);
+    for funded in [WALLET, &payer.address] {
+        chain.mint(funded, FUNDS).await;
+    }
+    let challenge = host.challenge("counter").await;
+    chain.rpc("evm_setAutomine", json!([false])).await;
+    for _ in 0..2 {
+        // It signs before the work, and not when it matters.
+        chain.etch(WALLET, "GenerousWallet").await;
+        let request = host.paid_request("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge));
+        let call = tokio::spawn(async { Host::try_send(request).await.unwrap() });
+        eventually("its settlement is sent", Duration::from_secs(60), async || {
+            (chain.rpc("txpool_status", json!([])).await["pending"] != "0x0").then_some(())
+        })
+        .await;
+        chain.etch(WALLET, "BurnWallet").await;
+        chain.rpc("anvil_mine", json!(["0x1"])).await;
+        assert_eq!(call.await.unwrap().is(502).json()["error"]["code"], "settlement_unknown");
+    }
+    let health = host.get("/health").await.is(200).json()["unpaid"].clone();
+    let gas = &health["gas"];
+    assert_eq!((&health["runsLastMinute"], &gas["revertedLastHour"]), (&json!(2), &json!(2)), "{health}");
+    assert!(gas["burnedLastHour"].as_u64().unwrap() > 100_000 && gas["burnedWei"] != "0", "{gas}");
+    // Of this wallet, for an hour.
+    chain.etch(WALLET, "GenerousWallet").await;
+    let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await;
+    assert!(refused.has("ratelimit").contains("reverted-settlements"), "{refused:?}");
+    refused.fails(429, "rate_limited", "caller");
+    chain.rpc("evm_setAutomine", json!([true])).await;
+    assert_eq!(host.call_paid("counter", &json!({}), &payer.pay(&challenge)).await.is(200).json()["run"], 3);
+
+    // Where contracts may burn nothing at all, they are refused at once, and payers with a key are not.
+    let host = evm(&chain).flag("--burned-gas", 1).start().await;
+    host.publish(&js("counter", 0.01, COUNTER)).await;
+    let challenge = host.challenge("counter").await;
+    let refused = host.call_paid("counter", &json!({}), &Payer::new().pay_for(WALLET, &challenge)).await;
+    assert_eq!(refused.has("retry-after"), "1");
+    refused.fails(503, "gas_spent", "host");
+    let credit = host.mint(1.0).await;
+    assert_eq!(host.call_credit("counter", &json!({}), &credit).await.is(200).json()["run"], 1);
+    assert_eq!(host.call_paid("counter", &json!({}), &payer.pay(&challenge)).await.is(200).json()["run"], 2);
+}
