@@ -77,7 +77,6 @@ fn literals_of_local_addresses_are_refused_in_every_spelling() {
         "https://a.internal/",
         "https://metadata.google.internal/",
         "https://x.local/",
-        "https://example.com./",
         "http://example.com/",
         "https://example.com:8443/",
         "https://8.8.8.8:22/",

@@ -26,7 +26,7 @@ fn aws_key() -> String {
 #[test]
 fn the_policy_version_stands_for_these_rules() {
     let hash = sha256_hex(format!("{}\0{}", rules::RULES, rules::TERMS));
-    assert_eq!((POLICY_VERSION, &hash[..16]), ("2026-11-21", "1b8307b2fca2799f"));
+    assert_eq!((POLICY_VERSION, &hash[..16]), ("2026-11-29", "64cb59ff0ee533e1"));
 }
 
 #[test]
