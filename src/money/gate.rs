@@ -128,7 +128,7 @@ pub struct Admission {
     reserved: bool,
     means: Means,
     /// Gone once it is known how the run ended.
-    held: Option<Held>,
+    held: Option<Box<Held>>,
 }
 
 /// What a run under way holds of limits.

@@ -46,7 +46,14 @@ impl Gate {
             Ok(Some((earlier, bound))) => Ok(self.bought(earlier, bound).await?.into()),
             Ok(None) => {
                 PAYMENTS_RESERVED.count(["reserved"]);
-                Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record: Box::new(record), reserved: true, means, held: Some(held) }))
+                Ok(Admit::Run(Admission {
+                    gate: Arc::clone(self),
+                    id,
+                    record: Box::new(record),
+                    reserved: true,
+                    means,
+                    held: Some(Box::new(held)),
+                }))
             }
             Err(Refusal::Store(StoreError::Contended)) => Err(Refusal::InProgress(id)),
             Err(refusal) => {
