@@ -136,7 +136,7 @@ pub struct Admission {
     reserved: bool,
     means: Means,
     /// Gone once it is known how the run ended.
-    held: Option<Held>,
+    held: Option<Box<Held>>,
     /// `None` where nothing is reserved.
     _claim: Option<Claim>,
 }

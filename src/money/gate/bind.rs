@@ -55,7 +55,7 @@ impl Gate {
                     record: Box::new(record),
                     reserved: true,
                     means,
-                    held: Some(held),
+                    held: Some(Box::new(held)),
                     _claim: claim,
                 }))
             }

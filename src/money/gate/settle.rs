@@ -52,7 +52,7 @@ impl Gate {
             Means::Credit(_) => self.debit(admission, answer, draft).await,
         };
         if let Some(held) = held {
-            self.count(id, held, &settled);
+            self.count(id, *held, &settled);
         }
         settled
     }
