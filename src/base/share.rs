@@ -149,14 +149,14 @@ impl Shares {
     }
 
     /// Charges an address for processor time that it used outside of its turns, such as for the frames of its connections.
-    /// Its next turn waits for that where others want the time, and for no more than a turn waits at most.
+    /// Its next turn waits for that where others want the time, half as long at most as a turn is waited for.
     pub fn spend(&self, address: IpAddr, time: Duration) {
         let Some(share) = self.share else { return };
         let contended = self.is_contended(address);
         let (at, mut now) = (Instant::now(), self.now());
         let account = now.accounts.entry(address).or_insert(Account { owed: 0.0, at, turns: 0 });
         let before = account.owed(share, at);
-        let most = if contended { BURST + PATIENCE } else { BURST }.as_secs_f64() * share;
+        let most = if contended { BURST + PATIENCE / 2 } else { BURST }.as_secs_f64() * share;
         account.owed = (before + time.as_secs_f64()).min(most).max(before);
         account.at = at;
     }

@@ -172,7 +172,10 @@ fn check_host(request: &Request) -> Result<(), Fault> {
 }
 
 fn is_host(value: &HeaderValue) -> bool {
-    Authority::try_from(value.as_bytes()).is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
+    let Ok(authority) = Authority::try_from(value.as_bytes()) else { return false };
+    let Some(rest) = authority.as_str().strip_prefix(authority.host()) else { return false };
+    let port = rest.strip_prefix(':');
+    !authority.host().is_empty() && port.map_or(rest.is_empty(), |port| port.is_empty() || port.parse::<u16>().is_ok())
 }
 
 /// What is wrong with a query whose percent-encoding is of no UTF-8: it would be read as something that was not sent.
