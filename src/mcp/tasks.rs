@@ -27,7 +27,6 @@ use tokio_util::{
     task::TaskTracker,
 };
 
-pub(super) use self::record::Looked;
 use self::{
     record::{Answer, Record, State, TASKS, as_object, is_id, new_id, paid_ms},
     told::completed,
