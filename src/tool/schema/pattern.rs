@@ -72,10 +72,10 @@ fn flaw(pattern: &str) -> Option<&'static str> {
                     return Some("the script is newer than the engines of many clients");
                 }
             }
-            (b'(', [b'?', b'<', name @ ..]) if !in_class && !matches!(name, [b'=' | b'!', ..]) => {
-                if !names.insert(name.split(|byte| *byte == b'>').next()) {
-                    return Some("two groups have one name");
-                }
+            (b'(', [b'?', b'<', name @ ..])
+                if !in_class && !matches!(name, [b'=' | b'!', ..]) && !names.insert(name.split(|byte| *byte == b'>').next()) =>
+            {
+                return Some("two groups have one name");
             }
             (b'(', [b'?', next, ..]) if !in_class && !matches!(next, b':' | b'=' | b'!' | b'<') => {
                 return Some("groups with flags are newer than the engines of many clients");
