@@ -165,7 +165,15 @@ impl Gate {
             // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
             let (id, _) = credit_known(&credit, RequestId::generate().as_str());
             let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
-            return Ok(Admit::Run(Admission { gate: Arc::clone(self), id, record, reserved: false, means, held: Some(Box::new(held)), _claim: None }));
+            return Ok(Admit::Run(Admission {
+                gate: Arc::clone(self),
+                id,
+                record,
+                reserved: false,
+                means,
+                held: Some(Box::new(held)),
+                _claim: None,
+            }));
         };
         // A repeated call need not be affordable again, nor one that comes at the same time: whoever is first holds what both need.
         if let Some(seen) = self.seen(&id, &digest, request.binding).await? {

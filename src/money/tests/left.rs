@@ -10,7 +10,7 @@ async fn faulty() -> (Bench, Arc<FaultyStore<MemoryStore>>) {
     let store = Arc::new(FaultyStore::new(MemoryStore::new()));
     let folder = Arc::new(tempfile::tempdir().unwrap());
     let signer = Arc::new(Signer::open(folder.path()).unwrap());
-    let bench = Bench::assemble(Arc::clone(&store) as _, Clock::fixed(NOW), signer, folder);
+    let bench = Bench::assemble(config(), Arc::clone(&store) as _, Clock::fixed(NOW), signer, folder);
     bench.fund().await;
     (bench, store)
 }

@@ -36,7 +36,7 @@ use crate::{
     Failure, Options,
     host::Host,
     postgres::Postgres,
-    revenue::{DAY_MS, answer, closing, settlement},
+    revenue::{DAY_MS, answer, closing, first_keys, settlement},
 };
 
 /// Receipts of the shortest history; each next one has ten times as many.
@@ -171,7 +171,7 @@ impl Books {
     async fn earners(&self) -> Result<Vec<Earner>, Failure> {
         let mut earners = vec![];
         for n in 0..BUILDERS {
-            let (builder, _) = Builder::new(&format!("Earner {n}"), None, self.clock.now())?;
+            let (builder, _) = Builder::new(&format!("Earner {n}"), None, self.clock.now(), &first_keys())?;
             builder.stored().commit(&*self.store, Durability::Buffered).await?;
             let endpoints = (0..ENDPOINTS).map(|_| EndpointId::generate()).collect();
             earners.push(Earner { owner: Owner::Builder(builder.id.clone()), id: builder.id, endpoints });

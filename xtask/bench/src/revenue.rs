@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tollhouse::{
-    account::builder::Builder,
+    account::{builder::Builder, first_key::FirstKeys},
     base::{
         clock::{Clock, Timestamp},
         id::{CallId, EndpointId, ReceiptId},
@@ -97,7 +97,7 @@ async fn prepare(data: &Path) -> Result<(Earner, Earner), Failure> {
     let now = clock.now();
     let events = Arc::new(Events::new(Arc::clone(&store), clock, EventSettings::default()));
     let finisher = ReceiptFinisher::new(Arc::new(Signer::open(data)?), true, events, Sales::new(Arc::clone(&store)));
-    let earner = |name| Builder::new(name, None, now).map(|(builder, key)| Earner { builder, key });
+    let earner = |name| Builder::new(name, None, now, &first_keys()).map(|(builder, key)| Earner { builder, key });
     let (old, new) = (earner("Old")?, earner("New")?);
     old.builder.stored().and(new.builder.stored()).commit(&*store, Durability::Buffered).await?;
     let owner = Owner::Builder(old.builder.id.clone());
@@ -145,7 +145,13 @@ pub(crate) fn settlement() -> Settlement {
         payer: format!("0x{}", "1".repeat(40)),
         scheme: "exact".to_owned(),
         version: Some(WireVersion::V2),
+        evidence: None,
     }
+}
+
+/// Keys of builders whom no host has registered.
+pub(crate) fn first_keys() -> FirstKeys {
+    FirstKeys::from(Box::new(|| vec![[7; 32].into()]))
 }
 
 pub(crate) fn answer() -> StoredAnswer {

@@ -63,7 +63,10 @@ async fn headers_of_an_answer_have_8_kib_together() {
     ] {
         let beyond: Vec<_> = beyond.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let error = answered(&beyond).await.unwrap_err();
-        assert!(matches!(&error, CallError::Misbehaved(why) if why.contains("most of them in `") && why.contains("the limit is 8192")), "{error}");
+        assert!(
+            matches!(&error, CallError::Misbehaved(why) if why.contains("most of them in `") && why.contains("the limit is 8192")),
+            "{error}"
+        );
     }
 }
 
