@@ -121,7 +121,7 @@ async fn answered(
     let begun = Begun::begin(services, &front.cancellable, *call, request, place.is_some());
     let ended = if let Some(place) = place {
         match Box::pin(front.tasks.keep(begun, place, dialect)).await {
-            Ok(Started::Task(task)) => return (Ok(task), Ending { outcome: "task", charged: "no" }),
+            Ok(Started::Task(task)) => return (Ok(*task), Ending { outcome: "task", charged: "no" }),
             Ok(Started::Ended(ended)) => ended,
             Err(error) => return refused(&Fault::from(error), dialect),
         }

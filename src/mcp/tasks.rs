@@ -108,7 +108,7 @@ pub(super) struct TaskPlace {
 
 /// What came of starting a call as a task.
 pub(super) enum Started {
-    Task(ToolAnswer),
+    Task(Box<ToolAnswer>),
     /// It ended before it ran for long, or was refused.
     Ended(Result<Done, Arc<CallError>>),
 }
@@ -190,7 +190,7 @@ impl Tasks {
         let created = CreateTaskResult::new(record.told(&id, "running".to_owned()));
         let tasks = Arc::clone(self);
         self.background.spawn(async move { tasks.follow(id, place, dialect, begun).await });
-        Ok(Started::Task(ToolAnswer { response: created.into(), structured: None }))
+        Ok(Started::Task(Box::new(ToolAnswer { response: created.into(), structured: None })))
     }
 
     /// Waits for the end of a task, and hears on the way what its handler says.

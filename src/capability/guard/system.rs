@@ -36,13 +36,16 @@ const KEPT_FOR: Duration = Duration::from_secs(10);
 /// How a name is asked for, on a thread.
 type Ask = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
+/// The addresses that each name had last, and when.
+type LastAddresses = HashMap<String, (Instant, Vec<IpAddr>)>;
+
 /// Asks the system.
 pub(super) struct System {
     threads: Arc<Fair<Box<str>>>,
     ask: Arc<Ask>,
     /// Asks by packets.
     packets: Option<Arc<dyn Lookup>>,
-    kept: Arc<Mutex<HashMap<String, (Instant, Vec<IpAddr>)>>>,
+    kept: Arc<Mutex<LastAddresses>>,
 }
 
 impl System {

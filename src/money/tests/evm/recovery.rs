@@ -129,7 +129,7 @@ async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
     let third_life = self::gate(&bench, Arc::clone(&bench.store), patient(&node));
     third_life.recover().await.unwrap();
     third_life.tick().await.unwrap();
-    assert_eq!(node.chain.lock().unwrap().pool, [sent.clone()], "it is not sent a third time");
+    assert_eq!(node.chain.lock().unwrap().pool, std::slice::from_ref(&sent), "it is not sent a third time");
     {
         let mut chain = node.chain.lock().unwrap();
         (chain.mined, chain.used) = (Some(keccak256(&sent)), 9);
