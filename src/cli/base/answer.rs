@@ -107,7 +107,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
     if let Some(wait) = retry_after(headers) {
         error.more.push(format!("again in {} s", wait.as_secs()));
     }
-    error.said = said;
+    error.said = Box::new(said);
     in_commands(error)
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Error {
     /// Whether the hint is a sentence that says itself what it is.
     pub(crate) is_sentence: bool,
     /// What the host said, where it said something: `error` of its envelope.
-    pub(crate) said: Map<String, Value>,
+    pub(crate) said: Box<Map<String, Value>>,
     /// Whoever asked has gone: nothing is told, and this is what the process ends with.
     pub(crate) silent: Option<u8>,
 }
@@ -65,7 +65,7 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), more: vec![], hint: None, is_sentence: false, said: Map::new(), silent: None }
+        Self { exit, message: message.into(), more: vec![], hint: None, is_sentence: false, said: Box::default(), silent: None }
     }
 
     pub(crate) fn refused(message: impl Into<String>) -> Self {
@@ -147,7 +147,7 @@ impl Error {
 
     /// As programs read it: what the host said, under what the command says of it.
     fn record(&self) -> Value {
-        let mut error = Value::Object(self.said.clone());
+        let mut error = Value::Object((*self.said).clone());
         error["message"] = json!(self.message);
         error["exit"] = json!(self.exit as u8);
         if let Some(hint) = &self.hint {

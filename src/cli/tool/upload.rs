@@ -59,7 +59,7 @@ impl Upload {
 
     /// What a host refused an upload for, by the places of the folder. Empty where it is not about the upload.
     pub(crate) fn problems(&self, refused: &Error) -> Vec<Problem> {
-        let said = Value::Object(refused.said.clone());
+        let said = Value::Object((*refused.said).clone());
         let mut found: Vec<_> = list(&said, "problems").flat_map(|problem| self.found(problem)).collect();
         if found.is_empty()
             && matches!(refused.code(), "invalid_endpoint" | "invalid_handler" | "content_blocked" | "schema_too_costly" | "slug_taken")
@@ -150,16 +150,14 @@ mod tests {
             Bundle { source: "x".to_owned(), language: "ts", map: SourceMap::Same("handler.ts".to_owned()), files: vec![], is_made: false };
         let upload = Upload { tool, bundle: Some(bundle) };
         let mut error = Error::refused("no");
-        error.said = json!({ "code": "invalid_endpoint", "problems": [
+        let said = json!({ "code": "invalid_endpoint", "problems": [
             { "code": "invalid_endpoint", "pointer": "/limits/wallMs", "message": "too low" },
             { "code": "invalid_handler", "message": "does not load", "at": { "line": 4, "column": 9 } },
             { "code": "invalid_handler", "message": "no default", "at": { "line": null, "column": null } },
             { "code": "content_blocked", "message": "the upload contains", "findings": [{ "rule": "secrets.key", "severity": "block", "field": "/handler/source", "line": 2 }] },
             { "code": "slug_taken", "message": "taken" },
-        ] })
-        .as_object()
-        .unwrap()
-        .clone();
+        ] });
+        *error.said = said.as_object().unwrap().clone();
         let told: Vec<_> = upload.problems(&error).iter().map(ToString::to_string).collect();
         assert_eq!(
             told,
@@ -186,7 +184,7 @@ mod tests {
                 Bundle { source: source.to_owned(), language, map: SourceMap::Same(file.to_owned()), files: vec![], is_made: false };
             let mut error = Error::refused("no");
             let said = json!({ "code": "invalid_handler", "message": "thrown", "at": { "line": 1, "column": 20 } });
-            error.said = said.as_object().unwrap().clone();
+            *error.said = said.as_object().unwrap().clone();
             assert_eq!(Upload { tool, bundle: Some(bundle) }.problems(&error)[0].to_string(), told);
             std::fs::remove_file(folder.path().join(file)).unwrap();
         }
