@@ -212,9 +212,10 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
         Some(_) => "as it was set".to_owned(),
         None => format!("in {}", settings.data.join("admin-token").display()),
     };
-    // In one piece: who starts hosts reads the first line, and may read no other.
-    writeln!(stdout, "listening on http://{address}\ndashboard at {public_url}/dashboard\nadmin token: {token}")?;
+    writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;
+    // Who starts hosts may read the first line alone, and close the pipe then.
+    _ = writeln!(stdout, "dashboard at {public_url}/dashboard\nadmin token: {token}").and_then(|()| stdout.flush());
     let drained = async {
         if !told_to_end {
             signals.end().await;

@@ -25,15 +25,15 @@ struct Pages {
     /// The number of changes that they are made after.
     at: u64,
     bytes: usize,
-    /// By era and cursor; the first page has an empty one.
-    pages: HashMap<(Era, String), (Bytes, Instant)>,
+    /// By era and cursor; the first page has none.
+    pages: HashMap<(Era, Option<String>), (Bytes, Instant)>,
 }
 
 impl ListCache {
     /// The result with this page, if it is kept and the catalogue is as it was.
     pub(super) fn get(&self, at: u64, era: Era, cursor: Option<&str>) -> Option<Bytes> {
         let pages = self.pages();
-        let (result, made) = pages.pages.get(&(era, cursor.unwrap_or_default().to_owned())).filter(|_| pages.at == at)?;
+        let (result, made) = pages.pages.get(&(era, cursor.map(str::to_owned))).filter(|_| pages.at == at)?;
         (made.elapsed() < FRESH).then(|| result.clone())
     }
 
@@ -43,10 +43,11 @@ impl ListCache {
         if pages.at > at || result.len() > MAX_BYTES {
             return;
         }
-        if pages.at < at || pages.bytes + result.len() > MAX_BYTES {
+        let key = (era, cursor.map(str::to_owned));
+        let replaced = pages.pages.get(&key).map_or(0, |(before, _)| before.len());
+        if pages.at < at || pages.bytes - replaced + result.len() > MAX_BYTES {
             *pages = Pages { at, ..Pages::default() };
         }
-        let key = (era, cursor.unwrap_or_default().to_owned());
         let before = pages.pages.insert(key, (result.clone(), Instant::now()));
         pages.bytes = pages.bytes + result.len() - before.map_or(0, |(before, _)| before.len());
     }
@@ -70,7 +71,7 @@ mod tests {
         cache.keep(1, Era::Modern, None, &page(3));
         assert_eq!(cache.get(1, Era::Modern, None), Some(page(3)));
         assert_eq!(cache.get(1, Era::Legacy, None), None);
-        assert_eq!(cache.get(1, Era::Modern, Some("next")), None);
+        assert_eq!((cache.get(1, Era::Modern, Some("next")), cache.get(1, Era::Modern, Some(""))), (None, None));
         assert_eq!(cache.get(2, Era::Modern, None), None);
         cache.keep(2, Era::Legacy, None, &page(4));
         // One that was made before the change comes too late.

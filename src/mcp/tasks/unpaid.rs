@@ -5,6 +5,7 @@
 //! own.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeSet, HashMap},
     hash::Hash,
     net::IpAddr,
@@ -127,8 +128,9 @@ impl Kept {
         let (owner, of_owner) = self.owners.iter().max_by_key(|(_, bytes)| **bytes)?;
         let (address, of_address) = self.addresses.iter().max_by_key(|(_, bytes)| **bytes)?;
         let is_in = |whose: &Whose| if of_address >= of_owner { whose.address == *address } else { whose.owner == *owner };
-        let (_, pile) = self.piles.iter().filter(|(whose, _)| is_in(whose)).max_by_key(|(_, pile)| pile.bytes)?;
-        pile.ids.first().cloned()
+        let piles = self.piles.iter().filter(|(whose, _)| is_in(whose)).map(|(_, pile)| pile);
+        // Of those that have as much, the one with the oldest.
+        piles.filter_map(|pile| Some((pile.bytes, Reverse(pile.ids.first()?)))).max().map(|(_, Reverse(oldest))| oldest.clone())
     }
 }
 

@@ -116,7 +116,7 @@ async fn pull_takes_an_endpoint_into_an_empty_folder_and_asks_before_it_writes_o
     assert_eq!(fs::read(empty.join("handler.ts")).unwrap(), fs::read(folder.join("handler.ts")).unwrap());
     shell.run_in(&empty, &["diff"]).await.is(0).said("");
     edit(&empty, "handler.ts", "toUpperCase", "toLowerCase");
-    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts?…\nhint: answer with --yes");
+    shell.run_in(&empty, &["pull"]).await.is(2).warned("error: write over what was changed here in handler.ts: …\nhint: answer with --yes");
     assert!(fs::read_to_string(empty.join("handler.ts")).unwrap().contains("toLowerCase"));
     shell.run_in(&empty, &["diff"]).await.is(0).said("shout on …\n  handler  … → …  +1 −1\n--- handler.ts (revision 1, …)\n+++ handler.ts\n@@…\n…\n-  return { text: text.toUpperCase() };\n+  return { text: text.toLowerCase() };\n…");
     shell.run_in(&empty, &["pull", "--yes"]).await.is(0).said("handler.ts taken from revision 1 of shout");
@@ -158,7 +158,7 @@ async fn pull_from_another_host_asks_and_the_folder_is_of_that_one_then() {
     here.run_in(&folder, &YES).await.is(0);
     edit(&other, "handler.ts", "toUpperCase", "toLowerCase");
     there.run_in(&other, &YES).await.is(0);
-    let asked = "error: write over what is here in handler.ts?: …\nhint: answer with --yes";
+    let asked = "error: write over what is here in handler.ts: …\nhint: answer with --yes";
     there.run_in(&folder, &["pull"]).await.is(2).warned(asked);
     assert!(fs::read_to_string(folder.join("handler.ts")).unwrap().contains("toUpperCase"));
     let bound = format!("this folder was of shout on {}, and is of shout on {} now", one.url, two.url);
