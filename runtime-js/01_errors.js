@@ -69,7 +69,7 @@
     if (cause !== undefined) text += reason("[cause]", cause, told);
     const errors = heldBy(error, "errors");
     if (ArrayIsArray(errors)) {
-      for (let i = 0; i < errors.length && told.length <= REASONS; i++) text += reason(`[errors ${i}]`, errors[i], told);
+      for (let i = 0; i < errors.length && i < REASONS && told.length <= REASONS; i++) text += reason(`[errors ${i}]`, errors[i], told);
     }
     return text;
   }

@@ -194,7 +194,7 @@
   }
 
   function look(value, path, depth, found, state) {
-    if (--state.left < 0 || depth > DEPTH) return;
+    if (depth > DEPTH) return;
     const tell = (what) => define(found, found.length, `${path === "" ? "the result" : `\`${path}\``} ${what}`);
     if (typeof value === "number") {
       if (value - value !== 0) tell(`is ${String(value)}, and becomes null`);
@@ -208,14 +208,17 @@
       if (what === "itself") return;
       if (what !== undefined) return tell(what);
     }
-    const names = ObjectKeys(value);
-    for (let i = 0; i < names.length && state.left > 0; i++) {
-      const held = dataOf(value, names[i]);
+    // The indexes of a long list are not made into names.
+    const names = isList ? undefined : ObjectKeys(value);
+    const count = isList ? value.length : names.length;
+    for (let i = 0; i < count && state.left-- > 0; i++) {
+      const name = isList ? i : names[i];
+      const held = dataOf(value, name);
       // Left out on purpose: code writes `undefined` for what is not there.
       if (held === undefined) continue;
-      if (names[i] === "toJSON" && typeof held === "function") return;
+      if (name === "toJSON" && typeof held === "function") return;
       if (typeof held === "string" || typeof held === "boolean") continue;
-      look(held, isList ? `${path}[${names[i]}]` : path === "" ? names[i] : `${path}.${names[i]}`, depth + 1, found, state);
+      look(held, isList ? `${path}[${name}]` : path === "" ? name : `${path}.${name}`, depth + 1, found, state);
     }
   }
 

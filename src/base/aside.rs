@@ -135,9 +135,11 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(std::task::Waker::noop()))
 }
 
-fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+/// Does what takes long here, while another thread takes over the tasks of the runtime.
+pub(crate) fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
     // A runtime of one thread has no other to leave its tasks to.
-    if Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread { work() } else { block_in_place(work) }
+    let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
+    if has_others { block_in_place(work) } else { work() }
 }
 
 #[cfg(test)]

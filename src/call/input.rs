@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{CallError, digits::told_apart};
 use crate::{
-    base::aside::aside,
+    base::aside::{aside, length},
     catalog::Live,
     money::{
         binding,
@@ -44,7 +44,7 @@ impl Input {
             let hash = request_hash(live.endpoint.id.as_str(), &canonical(&parsed.value));
             Ok((parsed.kept(live), hash))
         };
-        aside(self.bytes(), || read(self)).await
+        aside(self.work(live), || read(self)).await
     }
 
     /// The same of a request that a payment is bound to, and what that is bound by.
@@ -58,7 +58,7 @@ impl Input {
             let binding = binding(live.endpoint.slug.as_str(), method, query, body);
             Ok((parsed.kept(live), hash, binding))
         };
-        aside(self.bytes(), || read(self)).await
+        aside(self.work(live), || read(self)).await
     }
 
     /// What a payment for a request with this input is bound by, whatever its tool is now; `None` where nobody can have paid
@@ -70,6 +70,14 @@ impl Input {
             Some(binding(slug, method, query, Some(told_apart(&text, &canonical(&value)))))
         };
         aside(self.bytes(), || read(self)).await
+    }
+
+    /// How much there is to do to read it, about, in bytes: a query is read by the schema.
+    fn work(&self, live: &Live) -> usize {
+        match self {
+            Self::Body(_) => self.bytes(),
+            Self::Query(_) => self.bytes() + length(&live.endpoint.input_schema),
+        }
     }
 
     /// How much there is to read, about.

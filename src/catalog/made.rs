@@ -9,7 +9,7 @@ use tollhouse_protocol::Bundle;
 
 use super::{Catalog, Live, PublishError, Shown, bundle::with_schemas};
 use crate::{
-    base::share::UsualCost,
+    base::{aside::off_the_runtime, share::UsualCost},
     capability::Grant,
     money::{SignedOffers, Terms},
     tool::{self, Endpoint, Runs, Shape},
@@ -73,7 +73,9 @@ impl Catalog {
         });
         let record = endpoint.record(&self.base_url);
         let mut shown = Shown { endpoint, terms, record, form: None };
-        shown.form = (self.make_form)(&shown);
+        // It rewrites the schemas, which are as large as their builder likes.
+        let form = off_the_runtime(|| (self.make_form)(&shown));
+        shown.form = form;
         shown
     }
 }

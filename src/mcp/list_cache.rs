@@ -13,6 +13,9 @@ use super::revision::Era;
 /// Bytes of pages that are kept; beyond that all of them are made again.
 const MAX_BYTES: usize = 8 << 20;
 
+/// Bytes of a page beside its result: its cursor and its place in the map.
+const EACH: usize = 512;
+
 /// How long a page is kept where nothing changes.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -44,12 +47,13 @@ impl ListCache {
             return;
         }
         let key = (era, cursor.map(str::to_owned));
-        let replaced = pages.pages.get(&key).map_or(0, |(before, _)| before.len());
-        if pages.at < at || pages.bytes - replaced + result.len() > MAX_BYTES {
+        let replaced = pages.pages.get(&key).map_or(0, |(before, _)| before.len() + EACH);
+        let more = result.len() + EACH;
+        if pages.at < at || pages.bytes - replaced + more > MAX_BYTES {
             *pages = Pages { at, ..Pages::default() };
         }
         let before = pages.pages.insert(key, (result.clone(), Instant::now()));
-        pages.bytes = pages.bytes + result.len() - before.map_or(0, |(before, _)| before.len());
+        pages.bytes = pages.bytes + more - before.map_or(0, |(before, _)| before.len() + EACH);
     }
 
     fn pages(&self) -> MutexGuard<'_, Pages> {

@@ -9,7 +9,8 @@ mod payment;
 use std::{fmt, str::FromStr};
 
 use alloy_primitives::{Address, B256};
-use serde_json::Value;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 pub(super) use self::{
@@ -53,7 +54,15 @@ impl Wallet {
         let until = purpose.made_secs.checked_add(VALID_SECS)?;
         let ask = Ask::read(WireVersion::V2, accepted).ok()?;
         let bounds = Bounds { nonce: self.nonce(purpose, accepted), until_secs: until };
-        Payment::of(ask.signed(&self.0, &bounds, resource))
+        let mut signed = ask.signed(&self.0, &bounds, resource);
+        signed["extensions"] = json!({ "replay-token": { "info": { "token": self.token(&bounds.nonce) } } });
+        Payment::of(signed)
+    }
+
+    /// The token that goes with a payment, which no chain shows: the same form gets the same answer again.
+    fn token(&self, nonce: &B256) -> String {
+        let hash = Sha256::new().chain_update("tollhouse play token").chain_update(*self.0.secret_bytes()).chain_update(nonce);
+        URL_SAFE_NO_PAD.encode(&hash.finalize()[..16])
     }
 
     /// One for each form, input and offer, which nobody else can know beforehand.

@@ -187,7 +187,7 @@ async fn what_is_not_in_the_contract_does_not_compile() {
         "ctx.fetch('x')",
         "crypto.subtle.encrypt()",
         "new AbortSignal()",
-        "console.dirxml()",
+        "console.context()",
         "new URL('x').foo",
     ];
     let lines: Vec<_> =

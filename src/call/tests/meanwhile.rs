@@ -21,7 +21,7 @@ impl Followed for Nothing {
 
 /// A bench that may have neighbours, and is in touch with its store.
 async fn shared() -> Bench {
-    let bench = Bench::over(MemoryStore::shared(Clock::fixed(NOW))).await;
+    let bench = Bench::over(MemoryStore::shared(Clock::default())).await;
     bench.calls.replica.follow(Arc::new(Nothing)).await.unwrap();
     bench
 }

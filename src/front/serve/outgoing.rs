@@ -59,8 +59,12 @@ impl Outgoing {
         if body.is_end_stream() {
             answering.end();
         } else {
-            answering.made();
-            counted = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default();
+            let exact = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+            // A stream has no end yet, however soon its client takes what there is of it.
+            if exact.is_some() {
+                answering.made();
+            }
+            counted = exact.unwrap_or_default();
             share.take_beyond(counted + BESIDE_BYTES);
         }
         let waits = WAITS.try_with(Arc::clone).ok();

@@ -15,6 +15,7 @@ use super::{
     tool::path_item,
 };
 use crate::{
+    base::aside::off_the_runtime,
     catalog::{Entry, Shown, Snapshot},
     front::Fault,
     http::services::Offering,
@@ -83,7 +84,7 @@ pub(super) async fn made(offering: &Offering, all: &Snapshot, some: &Chosen) -> 
             return false;
         }
         (left, bytes) = (left - 1, bytes + shown.record.bytes());
-        let (item, named) = path_item(&shown);
+        let (item, named) = off_the_runtime(|| path_item(&shown));
         paths.insert(format!("/tools/{}", shown.endpoint.slug), item);
         for (name, schema) in named {
             components["schemas"][name] = schema;

@@ -161,7 +161,7 @@ impl Gate {
         let key = offer.idempotency_key.map(checked_key).transpose().map_err(|message| Refusal::invalid("invalid_payload", message))?;
         let known = key.map(|key| credit_known(&credit, &key));
         let Some((id, digest)) = known else {
-            let (means, held) = self.hold_credit(&credit, terms, request).await?;
+            let (means, held) = self.hold_credit(&credit, terms).await?;
             // A payment of its own, which nobody can show again: the commit of its debit says all there is to say of it.
             let (id, _) = credit_known(&credit, RequestId::generate().as_str());
             let record = Box::new(Record::reserved("", credit.id.to_string(), Tail::new(0, None), self.clock.now()));
@@ -180,7 +180,7 @@ impl Gate {
             return Ok(seen.into());
         }
         let _alone = self.twin(&id).await;
-        let (means, held) = match self.hold_credit(&credit, terms, request).await {
+        let (means, held) = match self.hold_credit(&credit, terms).await {
             Ok(held) => held,
             Err(refusal) => return self.seen_or(&id, &digest, request, refusal).await,
         };
@@ -190,7 +190,7 @@ impl Gate {
     }
 
     /// Takes of a credit, and of the limits on runs, what a call needs.
-    async fn hold_credit(&self, credit: &Credit, terms: &Terms, request: &Request<'_>) -> Result<(Means, Held), Refusal> {
+    async fn hold_credit(&self, credit: &Credit, terms: &Terms) -> Result<(Means, Held), Refusal> {
         if credit.revoked.is_some() {
             return Err(Refusal::CreditRevoked);
         }
@@ -201,7 +201,8 @@ impl Gate {
             payer: credit.id.to_string(),
             tool: terms.slug.clone(),
             builder: terms.owner.share().to_owned(),
-            from: request.from,
+            // It is bounded by who minted it, whatever address it comes from.
+            from: None,
             funds: Funds::Credit,
         };
         self.throttle.check(&running).map_err(slowed_by)?;

@@ -148,11 +148,12 @@ impl GasMeter {
         if let Some((most, wait)) = self.limits.of_payer.and_then(|most| of_payer.beyond(most.get(), gas, now)) {
             return slowed(Bound::PayerGas, most, wait);
         }
-        if let Some((most, wait)) = self.limits.of_builder.and_then(|most| of_builder.beyond(most.get(), gas, now)) {
+        // Contracts leave half to keys, of each builder's as of all: they can burn on purpose, and would close its tools to everybody.
+        let most_for = |most: NonZeroU64| if tried.by_contract { most.get().div_ceil(2) } else { most.get() };
+        if let Some((most, wait)) = self.limits.of_builder.map(most_for).and_then(|most| of_builder.beyond(most, gas, now)) {
             return slowed(Bound::OwnerGas, most, wait);
         }
-        let most_of_all = self.limits.of_all.map(|most| if tried.by_contract { most.get() / 2 } else { most.get() });
-        if let Some((_, wait)) = most_of_all.and_then(|most| state.all.beyond(most, gas, now)) {
+        if let Some((_, wait)) = self.limits.of_all.map(most_for).and_then(|most| state.all.beyond(most, gas, now)) {
             return Err(GasRefusal::Spent { wait });
         }
         state.change(&burner, now, |burned| burned.held = burned.held.saturating_add(gas));

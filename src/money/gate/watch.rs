@@ -77,43 +77,50 @@ impl Gate {
             return Ok(());
         }
         let safe = chain.safe().await?;
-        let (intact, suspects) = self.compare(chain, &range).await?;
+        let (same, suspects) = self.compare(chain, &range).await?;
         for row in suspects.into_iter().take(PAGE) {
             let placed = chain.placed(&row.value.transaction).await?;
             self.look_at(row, placed).await?;
         }
-        match intact {
-            Some(intact) => Ok(self.forget_final(&range, safe.min(intact)).await?),
-            None => Ok(()),
+        // What stays is watched no more. A block that was not compared may be another than the one that was recorded.
+        for rows in same.iter().filter(|row| row.value.block <= safe).collect::<Vec<_>>().chunks(PAGE) {
+            let mut batch = Batch::new();
+            for row in rows {
+                batch.remove(&WATCHED, *row);
+            }
+            self.write(batch).await?;
         }
+        Ok(())
     }
 
-    /// The highest block with a settlement in it that is as it was recorded, and the settlements above it.
-    async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Option<u64>, Vec<Watched>), Cut> {
-        let (mut suspects, mut last) = (Vec::new(), None);
-        let (mut range, mut blocks) = (all.clone(), 0);
-        loop {
-            let page = WATCHED.page(&*self.store, &range, PAGE, Direction::Backward).await?;
-            let Some(lowest) = page.last().map(|row| row.key.clone()) else { return Ok((None, suspects)) };
+    /// Settlements whose block is as it was recorded, and the others, of so many blocks from the lowest on. A settlement says nothing of
+    /// those below: it may have come after the reorganization that took them back.
+    async fn compare(&self, chain: &dyn ChainView, all: &Range<String>) -> Result<(Vec<Watched>, Vec<Watched>), Cut> {
+        let (mut same, mut suspects, mut last, mut blocks) = (Vec::new(), Vec::new(), None::<(u64, Option<String>)>, 0);
+        let mut range = all.clone();
+        while let Some(page) = WATCHED.next(&*self.store, &mut range, PAGE).await? {
             for row in page {
-                let block = row.value.block;
-                let same = match last {
-                    Some((seen, same)) if seen == block => same,
-                    _ if blocks == MOST_BLOCKS => return Ok((None, suspects)),
-                    _ => {
-                        blocks += 1;
-                        let hash = chain.block_hash(block).await?;
-                        hash.is_some() && (row.value.block_hash.is_none() || hash == row.value.block_hash)
+                let row = match row {
+                    Ok(row) => row,
+                    Err(error) => {
+                        tracing::error!(%error, "the row of a watched settlement does not read; it stays as it is");
+                        continue;
                     }
                 };
-                last = Some((block, same));
-                if same && row.value.missing_since.is_none() {
-                    return Ok((Some(block), suspects));
+                let block = row.value.block;
+                if last.as_ref().is_none_or(|(seen, _)| *seen != block) {
+                    if blocks == MOST_BLOCKS {
+                        return Ok((same, suspects));
+                    }
+                    blocks += 1;
+                    last = Some((block, chain.block_hash(block).await?));
                 }
-                suspects.push(row);
+                let hash = last.as_ref().and_then(|(_, hash)| hash.as_ref());
+                let is_same = hash.is_some() && (row.value.block_hash.is_none() || hash == row.value.block_hash.as_ref());
+                if is_same && row.value.missing_since.is_none() { same.push(row) } else { suspects.push(row) }
             }
-            range = all.clone().before(&lowest);
         }
+        Ok((same, suspects))
     }
 
     /// Acts on where the transaction of a settlement is, whose block is not the one that was recorded.
@@ -181,28 +188,6 @@ impl Gate {
             if self.write(batch).await? {
                 tracing::info!(receipt.id = %watched.receipt_id, watched.transaction, "a settlement that was taken back is in a block again");
                 self.finisher.announce(news);
-            }
-        }
-        Ok(())
-    }
-
-    /// Stops watching what stays: up to this block.
-    async fn forget_final(&self, range: &Range<String>, block: u64) -> Result<(), StoreError> {
-        let mut range = range.clone();
-        while let Some(page) = WATCHED.next(&*self.store, &mut range, PAGE).await? {
-            let mut batch = Batch::new();
-            let mut more = true;
-            for row in page {
-                match row {
-                    Ok(row) if row.value.block > block => more = false,
-                    Ok(row) if row.value.missing_since.is_none() => _ = batch.remove(&WATCHED, &row),
-                    Ok(_) => {}
-                    Err(error) => tracing::error!(%error, "the row of a watched settlement does not read; it stays as it is"),
-                }
-            }
-            self.write(batch).await?;
-            if !more {
-                break;
             }
         }
         Ok(())

@@ -45,6 +45,8 @@ pub struct Payment {
     by_key: OnceLock<bool>,
     /// The most gas that its transaction may use, once it was tried.
     tried_gas: OnceLock<u64>,
+    /// Whether the payer's address has code, as far as that was looked at.
+    has_code: OnceLock<bool>,
 }
 
 /// A payment as it was shown: not held against any terms yet.
@@ -274,7 +276,17 @@ impl Payment {
 
     fn of(version: WireVersion, payload: Value, requirements: Value, client_id: Option<String>, exact: Exact) -> Self {
         let Exact { signed, asset } = exact;
-        Self { version, payload, requirements, signed, asset, client_id, by_key: OnceLock::new(), tried_gas: OnceLock::new() }
+        Self {
+            version,
+            payload,
+            requirements,
+            signed,
+            asset,
+            client_id,
+            by_key: OnceLock::new(),
+            tried_gas: OnceLock::new(),
+            has_code: OnceLock::new(),
+        }
     }
 
     /// Whether the payer's key signed `transfer`, which is this payment's, and `signature` with it.
@@ -295,7 +307,14 @@ impl Payment {
     /// What its transaction needs of gas; `None` where it was not tried.
     pub(in crate::money) fn tried_gas(&self) -> Option<TriedGas> {
         let limit = *self.tried_gas.get()?;
-        Some(TriedGas { limit, by_contract: self.by_key.get() == Some(&false) })
+        let by_contract = self.by_key.get() == Some(&false) || self.has_code.get() == Some(&true);
+        Some(TriedGas { limit, by_contract })
+    }
+
+    /// Remembers whether the payer's address has code: that of a contract, or what a key has delegated to (EIP-7702). Tokens ask it for the
+    /// signature either way.
+    pub(in crate::money) fn note_code(&self, has_code: bool) {
+        _ = self.has_code.set(has_code);
     }
 
     /// Who pays, in lower case where the network does not mind.

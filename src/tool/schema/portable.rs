@@ -4,7 +4,10 @@
 //! left out where it has no equivalent, so that a portable schema is looser than the original (below `not` and `oneOf` it may be
 //! stricter). The host itself checks by the original.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    cell::Cell,
+    collections::{HashMap, HashSet},
+};
 
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -19,6 +22,12 @@ use super::{
 /// The schemas that a later draft replaces, under its name.
 const DRAFT_07: &str = "http://json-schema.org/draft-07/schema#";
 
+/// Longest JSON Pointer that a reference of a copy has, in bytes: a short anchor may stand for a long one.
+const MAX_POINTER: usize = 1 << 10;
+
+/// All references of a copy together, in bytes. Those beyond are left out.
+const MAX_REFERENCES: usize = 256 << 10;
+
 /// A schema that other validators compile and that has no address of its own, for a document in which it is found at `at`: a reference
 /// such as `#` or `#/components/schemas/a`.
 ///
@@ -30,7 +39,7 @@ const DRAFT_07: &str = "http://json-schema.org/draft-07/schema#";
 #[must_use]
 pub fn portable(schema: &Value, at: &str) -> Value {
     let references = References::of(schema);
-    let mut copy = Copy { references: &references, at, places: HashSet::new() };
+    let mut copy = Copy { references: &references, at, places: HashSet::new(), room: Cell::new(MAX_REFERENCES) };
     let mut whole = copy.schema(schema, String::new(), &references.root_base());
     let mut ends = Ends { at, places: copy.places, known: HashMap::new() };
     let kept: HashSet<_> = references_in(&whole).into_iter().filter(|to| ends.has_end(to, &whole)).collect();
@@ -43,17 +52,33 @@ struct Copy<'r, 's> {
     at: &'r str,
     /// The JSON Pointers of the schemas that are in the copy.
     places: HashSet<String>,
+    /// How many bytes of references there may still be.
+    room: Cell<usize>,
 }
 
 impl Copy<'_, '_> {
+    /// A reference to the schema at this pointer; `None` where it is too long, or one too many.
+    fn reference(&self, pointer: &str) -> Option<Value> {
+        let reference = (pointer.len() <= MAX_POINTER).then(|| format!("{}{}", self.at, encoded(pointer)))?;
+        self.room.set(self.room.get().checked_sub(reference.len())?);
+        Some(json!(reference))
+    }
+
+    /// Remembers that a schema is at this pointer. No reference leads to a longer one.
+    fn place(&mut self, pointer: String) {
+        if pointer.len() <= MAX_POINTER {
+            self.places.insert(pointer);
+        }
+    }
+
     /// `schema`, which is at `pointer`; `base` is the address that its references are relative to.
     fn schema(&mut self, schema: &Value, pointer: String, base: &Url) -> Value {
         let Value::Object(members) = schema else {
-            self.places.insert(pointer);
+            self.place(pointer);
             return schema.clone();
         };
         if members.get("enum").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-            self.places.insert(pointer);
+            self.place(pointer);
             return json!({ "not": {} });
         }
         let draft = self.references.draft();
@@ -68,10 +93,11 @@ impl Copy<'_, '_> {
                 ("$schema", _) if pointer.is_empty() && draft == Draft::Four => Some(json!(DRAFT_07)),
                 ("$schema", Value::String(_)) if pointer.is_empty() => Some(value.clone()),
                 ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
-                    if let Some(to) = self.references.resolve(name, to, base)
-                        && !copy.contains_key("$ref")
+                    if !copy.contains_key("$ref")
+                        && let Some(to) = self.references.resolve(name, to, base)
+                        && let Some(to) = self.reference(&to)
                     {
-                        copy.insert("$ref".to_owned(), json!(format!("{}{}", self.at, encoded(&to))));
+                        copy.insert("$ref".to_owned(), to);
                     }
                     None
                 }
@@ -100,7 +126,7 @@ impl Copy<'_, '_> {
                 copy.insert(name.clone(), value);
             }
         }
-        self.places.insert(pointer);
+        self.place(pointer);
         Value::Object(copy)
     }
 
@@ -139,7 +165,7 @@ impl Copy<'_, '_> {
         let mut discriminator = value.clone();
         let mapping = value["mapping"].as_object().into_iter().flatten().filter_map(|(name, to)| {
             let to = self.references.resolve("$ref", to.as_str()?, base)?;
-            Some((name.clone(), json!(format!("{}{}", self.at, encoded(&to)))))
+            Some((name.clone(), self.reference(&to)?))
         });
         let mapping: Map<_, _> = mapping.collect();
         let members = discriminator.as_object_mut()?;

@@ -13,6 +13,9 @@ use super::{
 /// The address of a schema that has none.
 const NOWHERE: &str = "schema:///";
 
+/// Longest `$id` that is looked at, in bytes: all addresses below it are as long.
+const MAX_ID: usize = 1 << 10;
+
 /// What references can name within one schema, by JSON Pointers from its root.
 pub(super) struct References<'s> {
     root: &'s Value,
@@ -65,7 +68,7 @@ impl<'s> References<'s> {
 
     /// The address that references in `schema` are relative to, in a schema at `around`.
     pub(super) fn base(schema: &Value, draft: Draft, around: &Url) -> Url {
-        let id = schema.get(draft.id()).and_then(Value::as_str).filter(|id| !id.starts_with('#'));
+        let id = schema.get(draft.id()).and_then(Value::as_str).filter(|id| !id.starts_with('#') && id.len() <= MAX_ID);
         let base = id.and_then(|id| around.join(id).ok());
         base.unwrap_or_else(|| around.clone())
     }

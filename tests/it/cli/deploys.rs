@@ -185,7 +185,7 @@ async fn pull_takes_a_new_answer_without_asking_where_nothing_was_changed() {
     assert_eq!(fs::read_to_string(folder.join("response.json")).unwrap(), "{\n  \"a\": 3\n}\n");
     host.change("fixed", &json!({ "handler": { "response": { "a": 4 } } })).await;
     edit(&folder, "response.json", "3", "5");
-    shell.run_in(&folder, &["pull"]).await.is(2).warned("error: write over what was changed here in response.json?…\nhint: …");
+    shell.run_in(&folder, &["pull"]).await.is(2).warned("error: write over what was changed here in response.json: …\nhint: …");
 }
 
 #[tokio::test]

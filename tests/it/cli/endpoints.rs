@@ -143,5 +143,9 @@ async fn folder_of_a_tool_says_which_endpoint_is_meant() {
     shell.run_in(&inside, &["pause", "--url", &host.url]).await.is(0).said("shout is paused, revision 2");
     let noted = std::fs::read_to_string(shell.home().join("tools/shout/.tollhouse/state.json")).unwrap();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&noted).unwrap()["revision"], 2, "a change from the folder is nobody else's");
-    shell.run(&["pause", "--url", &host.url]).await.is(2).warned("error: name the endpoint: this is no folder of one that was published");
+    shell
+        .run(&["pause", "--url", &host.url])
+        .await
+        .is(2)
+        .warned("error: name the endpoint: this folder was not published, here or elsewhere");
 }

@@ -70,7 +70,8 @@ async fn payouts_name_commands_networks_and_tokens() {
     let host = Host::start().await;
     let (_, key) = host.register("Toolsmith").await;
     let builder = Shell::builder(&host, &key);
-    let unset = "error: it was not said yet where payouts go\nhint: tollhouse payouts settings --address 0x…\n(payout_settings_missing, req_…)";
+    let unset =
+        "error: it was not said yet where payouts go\nhint: tollhouse payouts settings --address 0x…\n(payout_settings_missing, req_…)";
     builder.run(&["payouts", "make"]).await.is(1).warned(unset);
     let settings = ["payouts", "settings", "--address", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"];
     builder.run(&settings).await.is(0).said("…\nnetwork…base-sepolia (eip155:84532)\nasset…USDC (0x…)\n…");

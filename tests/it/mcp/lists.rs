@@ -324,7 +324,6 @@ async fn who_listens_has_so_many_streams_and_each_is_a_connection() {
     json_only.accept = "application/json";
     json_only.ask("subscriptions/listen", params()).await.fails(406, -32600);
     host.mcp().ask("subscriptions/listen", json!({ "notifications": { "toolsListChanged": "yes" } })).await.fails(200, -32602);
-    host.mcp_legacy().ask("subscriptions/listen", params()).await.fails(200, -32601);
 }
 
 #[tokio::test]

@@ -22,13 +22,14 @@ fn extension_challenge(result: &Value) -> Value {
     result["paymentRequired"].clone()
 }
 
-/// A challenge without what its offers are signed by, which says until when they hold.
+/// A challenge without the signatures of its offers, which say until when they hold, and without the token that is its own.
 fn unsigned(mut challenge: Value) -> Value {
     let mut inside = vec![&mut challenge];
     while let Some(value) = inside.pop() {
         match value {
             Value::Object(members) => {
                 members.remove("signature");
+                members.remove("replay-token");
                 inside.extend(members.values_mut());
             }
             Value::Array(values) => inside.extend(values),

@@ -24,6 +24,7 @@ const OF_PROGRAMS: &[(&str, &str)] = &[
     ("quoteConversion", "for payers' programs"),
     ("quoteSeller", "for payers' programs"),
     ("readLedger", "for who proves the books, as `tollhouse ledger check` does"),
+    ("reconcile", "for who proves the books, as `tollhouse reconcile` does"),
     ("rotateMasterKey", "for who runs the host, beside the file of the new key"),
 ];
 

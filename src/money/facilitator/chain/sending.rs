@@ -143,7 +143,8 @@ fn read(error: &RpcError) -> Sending {
     });
     match () {
         () if refuses => Sending::Refused(why),
-        () if says(KNOWN) => Sending::Accepted,
+        // An "unknown transaction type" is none.
+        () if says(KNOWN) && !says(&["unknown"]) => Sending::Accepted,
         () if says(EARLY) => Sending::Early(why),
         () if says(CONTESTED) => Sending::Contested(why),
         () => Sending::Unclear(why),

@@ -7,7 +7,10 @@ use super::{
     account::{Account, Funds},
     make_room,
 };
-use crate::{base::uses::Tally, tool::Slug};
+use crate::{
+    base::{id::CreditId, uses::Tally},
+    tool::Slug,
+};
 
 /// The unpaid runs of payers.
 struct Payers(Arc<Throttle>);
@@ -23,7 +26,8 @@ impl Tally for Payers {
     fn used_elsewhere(&self, name: &str, used: u64) {
         let (now, mut accounts) = (self.0.now(), self.0.accounts());
         make_room(&mut accounts.payers, &name.to_owned(), MAX_KEYS, |account| account.weight(now));
-        let new = || Account::new(self.0.limits.of_payer, Funds::Untold, now);
+        let funds = if name.starts_with(CreditId::PREFIX) { Funds::Credit } else { Funds::Untold };
+        let new = || Account::new(self.0.limits.of_payer, funds, now);
         accounts.payers.entry(name.to_owned()).or_insert_with(new).failed.add(used, now.at);
     }
 }
