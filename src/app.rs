@@ -128,7 +128,8 @@ impl App {
         let token = admin.id();
         let signer = Arc::new(signer.telling(settings.money.offer_format));
         let receipt_keys = PublishedKeys::open(Arc::clone(&store), Arc::clone(&signer)).await.map_err(StartError::Receipts)?;
-        let config = payment_config(settings);
+        let accepted = settings.money.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
+        let config = PaymentConfig { accepted, failed_runs: settings.http.failed_runs, gas: settings.money.gas };
         let (facilitators, ledger) = facilitators(settings, &config, &store, &clock).map_err(StartError::Payment)?;
         let events = Arc::new(Events::new(Arc::clone(&store), clock.clone(), settings.kept.events));
         events.start();
@@ -379,11 +380,6 @@ impl App {
             }
         });
     }
-}
-
-fn payment_config(settings: &Settings) -> PaymentConfig {
-    let accepted = settings.money.networks.iter().flat_map(|network| network.accepted.iter().cloned()).collect();
-    PaymentConfig { accepted, failed_runs: settings.http.failed_runs, gas: settings.money.gas }
 }
 
 fn facilitators(

@@ -16,8 +16,8 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
 };
-use url::Url;
 
+pub use self::send::Destination;
 use self::{
     attributes::attributes,
     send::{Collector, Sent},
@@ -36,15 +36,6 @@ const TOGETHER: usize = 256;
 const GATHERED: Duration = Duration::from_millis(500);
 /// How long the end of the host waits for what is left to be taken.
 const FLUSHED: Duration = Duration::from_secs(3);
-
-/// Where one signal is sent.
-#[derive(Clone)]
-pub struct Destination {
-    /// The whole address.
-    pub url: Url,
-    /// Sent with each request, such as a key.
-    pub headers: Vec<(String, String)>,
-}
 
 /// Where telemetry is sent.
 #[derive(Clone)]
@@ -72,13 +63,6 @@ impl fmt::Debug for OtlpSettings {
 #[derive(Debug)]
 pub struct Exporter {
     flushes: mpsc::Sender<oneshot::Sender<()>>,
-}
-
-/// Without what may be secret in it.
-impl fmt::Debug for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Destination").finish_non_exhaustive()
-    }
 }
 
 struct Task {

@@ -165,6 +165,7 @@ impl Chain {
             "eth_maxPriorityFeePerGas" | "eth_gasPrice" => json!("0x64"),
             "eth_getBalance" => json!(format!("{:#x}", self.wei)),
             "eth_estimateGas" => json!("0xea60"),
+            "eth_getCode" => json!("0x"),
             "eth_getTransactionByHash" if self.pool.iter().any(|raw| params[0] == json!(alloy_primitives::keccak256(raw))) => {
                 json!({ "hash": params[0], "nonce": format!("{:#x}", self.used) })
             }

@@ -1,6 +1,6 @@
 //! One request to the collector, within its time.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use reqwest::{
     Client, StatusCode,
@@ -11,14 +11,28 @@ use serde_json::Value;
 use tokio::time::sleep;
 use url::Url;
 
-use super::Destination;
-
 /// How long the collector may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// When a request is made once more that failed in a way that may pass.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
+
+/// Where one signal is sent.
+#[derive(Clone)]
+pub struct Destination {
+    /// The whole address.
+    pub url: Url,
+    /// Sent with each request, such as a key.
+    pub headers: Vec<(String, String)>,
+}
+
+/// Without what may be secret in it.
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Destination").finish_non_exhaustive()
+    }
+}
 
 pub(super) struct Collector {
     client: Client,
