@@ -18,7 +18,7 @@ pub(in crate::web) const KINDS: [(&str, &str, &str); 24] = [
     ("payment.settled", "a payment was taken", "settled"),
     ("payment.refused", "a payment was refused", "refused"),
     ("payment.refunded", "a payment was given back", ""),
-    ("payment.reorganized", "the chain took a payment back, or has it again", ""),
+    ("payment.reorganized", "a payment was reorganized", ""),
     ("endpoint.created", "a tool was published", ""),
     ("endpoint.updated", "a tool was changed", ""),
     ("endpoint.paused", "a tool was paused", "paused"),
