@@ -153,7 +153,8 @@ impl GasMeter {
         if let Some((most, wait)) = self.limits.of_builder.map(most_for).and_then(|most| of_builder.beyond(most, gas, now)) {
             return slowed(Bound::OwnerGas, most, wait);
         }
-        if let Some((_, wait)) = self.limits.of_all.map(most_for).and_then(|most| state.all.beyond(most, gas, now)) {
+        let most_of_all = self.limits.of_all.map(|most| if tried.by_contract { most.get() / 2 } else { most.get() });
+        if let Some((_, wait)) = most_of_all.and_then(|most| state.all.beyond(most, gas, now)) {
             return Err(GasRefusal::Spent { wait });
         }
         state.change(&burner, now, |burned| burned.held = burned.held.saturating_add(gas));
