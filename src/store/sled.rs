@@ -88,7 +88,8 @@ const QUEUE: usize = 1_024;
 const NEIGHBOURS: usize = 256;
 /// Keys counted before commits have their turn.
 const COUNTED: usize = 1_000;
-/// Rows that are read where they are asked for: as many as a walk takes at once. For more, a thread that may wait costs less than it spares.
+/// Rows that are read where they are asked for: as many as a walk takes at once. For more, a thread that may
+/// wait costs less than it spares.
 const FEW: usize = 100;
 
 /// A store in a folder. Dropping it waits for what was committed to be on disk, then lets go of the folder.
