@@ -30,23 +30,23 @@
 
 #![warn(missing_docs)]
 
-pub mod account;
-pub mod app;
-pub mod backup;
-pub mod base;
-pub mod call;
-pub mod capability;
-pub mod catalog;
-pub mod config;
-pub mod event;
-pub mod front;
-pub mod http;
-pub mod mcp;
-pub mod money;
-pub mod objects;
-pub mod operate;
-pub mod replica;
-pub mod store;
-pub mod telemetry;
-pub mod tool;
-pub mod web;
+pub use tollhouse_account as account;
+pub use tollhouse_app as app;
+pub use tollhouse_backup as backup;
+pub use tollhouse_base as base;
+pub use tollhouse_call as call;
+pub use tollhouse_capability as capability;
+pub use tollhouse_catalog as catalog;
+pub use tollhouse_config as config;
+pub use tollhouse_event as event;
+pub use tollhouse_front as front;
+pub use tollhouse_http as http;
+pub use tollhouse_mcp as mcp;
+pub use tollhouse_money as money;
+pub use tollhouse_objects as objects;
+pub use tollhouse_operate as operate;
+pub use tollhouse_replica as replica;
+pub use tollhouse_store as store;
+pub use tollhouse_telemetry as telemetry;
+pub use tollhouse_tool as tool;
+pub use tollhouse_web as web;

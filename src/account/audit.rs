@@ -11,17 +11,16 @@ mod trim;
 
 use std::{fmt, sync::Arc};
 
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::AuditId,
+};
+use tollhouse_store::{Durability, Space, Store, StoreError};
+
 use self::entry::AUDIT;
 pub use self::{
     entry::{Action, ActionOutcome, Actor, Entry},
     list::{AuditPage, AuditQuery, By},
-};
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::AuditId,
-    },
-    store::{Durability, Space, Store, StoreError},
 };
 
 /// How many entries are kept.
@@ -106,14 +105,12 @@ impl Audit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        base::id::{BuilderId, RequestId},
-        store::{
-            Direction,
-            around::Meanwhile,
-            faulty::{Fault, FaultyStore},
-            memory::MemoryStore,
-        },
+    use tollhouse_base::id::{BuilderId, RequestId};
+    use tollhouse_store::{
+        Direction,
+        around::Meanwhile,
+        faulty::{Fault, FaultyStore},
+        memory::MemoryStore,
     };
 
     const DAY: u64 = 24 * 3_600 * 1_000;

@@ -8,25 +8,23 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::BuilderId,
+};
 use tollhouse_protocol::Tier;
+use tollhouse_store::{Batch, Change, Direction, Durability, Row, Store, StoreError, Table, schema, update};
+use tollhouse_tool::texts;
 
 pub use super::first_key::KEY_PREFIX;
 use crate::{
-    account::{
-        credential::{self, SecretHash},
-        first_key::{FirstKeys, key_of},
-        seen::Seen,
-    },
-    base::{
-        clock::{Clock, Timestamp},
-        id::BuilderId,
-    },
-    store::{Batch, Change, Direction, Durability, Row, Store, StoreError, Table, schema, update},
-    tool::texts,
+    credential::{self, SecretHash},
+    first_key::{FirstKeys, key_of},
+    seen::Seen,
 };
 
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
-crate::store::json_values!(Builder);
+tollhouse_store::json_values!(Builder);
 
 /// Longest name, in characters.
 const MAX_NAME: usize = texts::MAX_BUILDER_NAME;

@@ -6,10 +6,10 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+use tollhouse_base::id::BuilderId;
 use zeroize::Zeroizing;
 
 use super::credential::{self, SecretHash};
-use crate::base::id::BuilderId;
 
 /// What every builder key starts with; scanners for leaked secrets know it by that.
 pub const KEY_PREFIX: &str = "bk_";
@@ -34,8 +34,8 @@ impl FirstKeys {
     }
 
     /// Derives keys from a secret that everybody knows.
-    #[cfg(test)]
-    pub(crate) fn of_tests() -> Self {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn of_tests() -> Self {
         Self(Box::new(|| vec![Zeroizing::new([7; 32])]))
     }
 

@@ -1,30 +1,30 @@
 //! Registering: who applies, and what the commit that makes them a builder says.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, RequestId},
+};
+use tollhouse_store::Batch;
 
 use super::{
     audit::{Action, Actor, Entry},
     builder::Builder,
 };
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, RequestId},
-    },
-    store::Batch,
-};
 
 /// Who applies.
-pub(crate) struct Applicant {
-    pub(crate) name: String,
-    pub(crate) contact: Option<String>,
+pub struct Applicant {
+    /// The builder's name.
+    pub name: String,
+    /// How the operator reaches them.
+    pub contact: Option<String>,
     /// The request, as the audit trail names it.
-    pub(crate) request: RequestId,
+    pub request: RequestId,
 }
 
 impl Applicant {
     /// The applicant as the `builder` that they become.
-    pub(crate) fn registrant(&self, builder: Builder, now: Timestamp) -> Registrant {
+    pub fn registrant(&self, builder: Builder, now: Timestamp) -> Registrant {
         Registrant { entry: self.entry(&builder, now), builder }
     }
 
@@ -35,7 +35,7 @@ impl Applicant {
 }
 
 /// The entry in the audit trail of a registration that was completed: its payment was shown again, and given a new key.
-pub(crate) fn completed(builder: &BuilderId, request: RequestId, now: Timestamp) -> Batch {
+pub fn completed(builder: &BuilderId, request: RequestId, now: Timestamp) -> Batch {
     entry(builder, request, vec![], now).stored()
 }
 
@@ -60,7 +60,8 @@ pub struct Registrant {
 }
 
 impl Registrant {
-    pub(crate) fn stored(&self) -> Batch {
+    /// The rows that make them a builder.
+    pub fn stored(&self) -> Batch {
         self.builder.stored().and(self.entry.stored())
     }
 }

@@ -6,17 +6,14 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::BuilderId,
-    },
-    store::{Durability, Store, StoreError, Table, schema},
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::BuilderId,
 };
+use tollhouse_store::{Durability, Store, StoreError, Table, schema};
 
 const BUILDER_SEEN: Table<BuilderId, LastSeen> = schema::BUILDER_SEEN.holding();
-crate::store::json_values!(LastSeen);
+tollhouse_store::json_values!(LastSeen);
 
 /// How much later a builder was seen before that is written down, in milliseconds.
 const EVERY_MS: u64 = 3_600_000;
@@ -64,7 +61,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::memory::MemoryStore;
+    use tollhouse_store::memory::MemoryStore;
 
     #[tokio::test]
     async fn a_builder_is_seen_to_about_an_hour() {

@@ -8,16 +8,14 @@ mod token;
 use std::{cmp::Reverse, fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema, update};
 use zeroize::Zeroizing;
 
 pub use self::token::{SessionName, Token};
-use crate::{
-    base::clock::{Clock, Timestamp},
-    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema, update},
-};
 
 const SESSIONS: Table<SessionKey, Session> = schema::SESSIONS.holding();
-crate::store::json_values!(Session);
+tollhouse_store::json_values!(Session);
 
 /// Whose it is, and the hash of its id.
 type SessionKey = (Ended<String>, String);
@@ -292,7 +290,7 @@ impl Sessions {
         SESSIONS.clear(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), u64::MAX).await.map(|_| ())
     }
 
-    /// Removes those that ended, of [some](crate::store::round): those behind the ones that the last sweep looked at.
+    /// Removes those that ended, of [some](tollhouse_store::round): those behind the ones that the last sweep looked at.
     ///
     /// # Errors
     ///

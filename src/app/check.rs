@@ -2,28 +2,27 @@
 
 use std::sync::Arc;
 
+use tollhouse_base::flaws::Flaws;
+use tollhouse_capability as capability;
+use tollhouse_catalog::check_catalogue;
+use tollhouse_config::Home;
+use tollhouse_money::{
+    check_payments,
+    ledger::{self, Check, Found},
+    payout::check_packets,
+    sale::check_sellers,
+};
+use tollhouse_objects::Kept;
+use tollhouse_operate::disk::taken;
+use tollhouse_replica as replica;
+use tollhouse_store::{
+    Store,
+    sled::{MoneyRows, SledStore},
+};
+
 use super::{
     error::StartError,
     stores::{is_here, is_whole, open_database, store_of},
-};
-use crate::{
-    base::flaws::Flaws,
-    capability,
-    catalog::check_catalogue,
-    config::Home,
-    money::{
-        check_payments,
-        ledger::{self, Check, Found},
-        payout::check_packets,
-        sale::check_sellers,
-    },
-    objects::Kept,
-    operate::disk::taken,
-    replica,
-    store::{
-        Store,
-        sled::{MoneyRows, SledStore},
-    },
 };
 
 /// What was found of a store's rows.

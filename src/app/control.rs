@@ -8,17 +8,15 @@ use std::{
 };
 
 use tokio::{io::AsyncReadExt as _, net::UnixStream, sync::mpsc};
+use tollhouse_backup::{
+    BackupError, Header, Ids,
+    control::{self, Asked, Told},
+    write_dump,
+};
+use tollhouse_base::causes::in_full;
+use tollhouse_store::movable::MovableStore;
 
 use super::{moving, rooms::Rooms};
-use crate::{
-    backup::{
-        BackupError, Header, Ids,
-        control::{self, Asked, Told},
-        write_dump,
-    },
-    base::causes::in_full,
-    store::movable::MovableStore,
-};
 
 /// Longest that whoever takes a copy lets the host wait: it keeps its journal meanwhile.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);

@@ -12,24 +12,23 @@ use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     net::UnixStream,
 };
+use tollhouse_backup::{
+    BackupError, Copied, FilledBy, Folder, Header, How, Ids, Named, ReadBack, bring,
+    control::{self, Asked},
+    fill_begins, give_back, newest, read_back, restore, write_dump,
+};
+use tollhouse_base::clock::Clock;
+use tollhouse_capability as capability;
+use tollhouse_catalog as catalog;
+use tollhouse_config::Home;
+use tollhouse_money as money;
+use tollhouse_objects::Place;
+use tollhouse_store::{Store, Written, dump::DumpError};
 
 use super::{
     error::StartError,
     keys,
     stores::{is_here, is_whole, make_folder, open_database, open_folder, store_of},
-};
-use crate::{
-    backup::{
-        BackupError, Copied, FilledBy, Folder, Header, How, Ids, Named, ReadBack, bring,
-        control::{self, Asked},
-        fill_begins, give_back, newest, read_back, restore, write_dump,
-    },
-    base::clock::Clock,
-    capability, catalog,
-    config::Home,
-    money,
-    objects::Place,
-    store::{Store, Written, dump::DumpError},
 };
 
 /// What a backup, or the restoring of one, came to.

@@ -1,10 +1,14 @@
 //! Why a host does not start.
 
+use tollhouse_account::admin::TokenError;
+use tollhouse_backup::BackupError;
+use tollhouse_base::clock::Timestamp;
+use tollhouse_capability::secret::SecretError;
+use tollhouse_objects::BucketError;
+use tollhouse_replica::JoinError;
+use tollhouse_store::postgres;
+
 use super::keys::KeysError;
-use crate::{
-    account::admin::TokenError, backup::BackupError, base::clock::Timestamp, capability::secret::SecretError, objects::BucketError,
-    replica::JoinError, store::postgres,
-};
 
 /// Why a host does not start. One sentence each; the cause is linked.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +21,7 @@ pub enum StartError {
     #[error("the token for metrics is the admin token, which opens everything: set `TOLLHOUSE_METRICS_TOKEN` to another")]
     MetricsToken,
     #[error("the store does not open")]
-    Store(#[source] crate::store::sled::OpenError),
+    Store(#[source] tollhouse_store::sled::OpenError),
     #[error("the database of the store does not open")]
     Database(#[source] postgres::OpenError),
     #[error("the bucket of the objects cannot be used")]
@@ -25,27 +29,27 @@ pub enum StartError {
     #[error("the sandbox does not start")]
     Sandbox(#[source] tollhouse_pool::PoolError),
     #[error("the outgoing client cannot be set up")]
-    Guard(#[source] crate::capability::guard::GuardError),
+    Guard(#[source] tollhouse_capability::guard::GuardError),
     #[error("telemetry cannot be sent: {0}")]
     Telemetry(String),
     #[error(transparent)]
     Keys(#[from] KeysError),
     #[error("the secrets could not be read")]
-    Secrets(#[source] crate::store::StoreError),
+    Secrets(#[source] tollhouse_store::StoreError),
     #[error("the master key was not rotated")]
     Rotation(#[source] SecretError),
     #[error("payments cannot be set up")]
-    Payment(#[source] crate::money::ConfigError),
+    Payment(#[source] tollhouse_money::ConfigError),
     #[error("the catalogue does not open")]
-    Catalog(#[source] crate::catalog::PublishError),
+    Catalog(#[source] tollhouse_catalog::PublishError),
     #[error("the receipts could not be read")]
-    Receipts(#[source] crate::store::StoreError),
+    Receipts(#[source] tollhouse_store::StoreError),
     #[error("the store is of a version without a ledger; a host that starts on it opens one")]
     NoLedger,
     #[error("the ledger could not be read")]
-    Ledger(#[source] crate::store::StoreError),
+    Ledger(#[source] tollhouse_store::StoreError),
     #[error("open settlements could not be read")]
-    Recovery(#[source] crate::store::StoreError),
+    Recovery(#[source] tollhouse_store::StoreError),
     #[error("the host cannot serve the store")]
     Replica(#[source] JoinError),
     #[error(transparent)]

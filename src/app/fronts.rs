@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use tollhouse_base::rate::ConcurrencyLimit;
+use tollhouse_front as front;
+use tollhouse_front::{Fronts, Shared};
+use tollhouse_http as http;
+use tollhouse_http::{About, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching};
+use tollhouse_mcp as mcp;
+use tollhouse_web as web;
+
 use super::{measure, rooms::Rooms};
-use crate::{
-    base::rate::ConcurrencyLimit,
-    front::{self, Fronts, Shared},
-    http::{self, About, Accounts, Auditing, Calling, Documents, Earning, Offering, Operating, Proving, Publishing, Sealing, Watching},
-    mcp, web,
-};
 
 /// All of them. Pages ask the public API by the very routes that everybody else reaches.
 pub(super) fn all(rooms: &Arc<Rooms>, shared: &Arc<Shared>) -> Fronts {

@@ -2,17 +2,16 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
+use tollhouse_account::session::Sessions;
+use tollhouse_call::{History, Metrics};
+use tollhouse_capability::Logs;
+use tollhouse_catalog::PublishError;
+use tollhouse_event::Events;
+use tollhouse_money::sale::Sales;
+use tollhouse_store::{StoreError, keep_up, round};
+use tollhouse_telemetry::counted::JOBS;
+
 use super::rooms::Rooms;
-use crate::{
-    account::session::Sessions,
-    call::{History, Metrics},
-    capability::Logs,
-    catalog::PublishError,
-    event::Events,
-    money::sale::Sales,
-    store::{StoreError, keep_up, round},
-    telemetry::counted::JOBS,
-};
 
 /// How often a host looks whether a job is due that is done more seldom, where others may have done it, or be gone.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -20,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// How often it looks whether the tools are shipped that another one is at.
 const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
-/// Jobs that remove nothing for its age: done also while [ages cannot be told](crate::replica::Replica::can_tell_ages).
+/// Jobs that remove nothing for its age: done also while [ages cannot be told](tollhouse_replica::Replica::can_tell_ages).
 const WHATEVER_THE_TIME: [&str; 6] = [Sales::ROUND, "sellers", "versions", "payouts", "reorganizations", "deletions"];
 
 const SECOND: Duration = Duration::from_secs(1);

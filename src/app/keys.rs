@@ -2,14 +2,12 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use crate::{
-    account::{admin::AdminToken, first_key::FirstKeys},
-    capability::secret::{self, Keyring, Secrets},
-    config::{Hidden, SecretSettings},
-    money::receipt::{self, Signer},
-    replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica},
-    store::{Store, StoreError},
-};
+use tollhouse_account::{admin::AdminToken, first_key::FirstKeys};
+use tollhouse_capability::secret::{self, Keyring, Secrets};
+use tollhouse_config::{Hidden, SecretSettings};
+use tollhouse_money::receipt::{self, Signer};
+use tollhouse_replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica};
+use tollhouse_store::{Store, StoreError};
 
 /// How often, and after how long, hosts that begin together look which admin token the first of them has.
 const ASKED_AGAIN: u32 = 20;

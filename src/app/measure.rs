@@ -2,16 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
+use tollhouse_front::Shared;
+use tollhouse_operate::process::Process;
 use tollhouse_pool::Status;
 use tollhouse_protocol::JailLayer;
+use tollhouse_store::{Size, Space};
+use tollhouse_telemetry::{Gather, Samples, table};
 
 use super::rooms::Rooms;
-use crate::{
-    front::Shared,
-    operate::process::Process,
-    store::{Size, Space},
-    telemetry::{Gather, Samples, table},
-};
 
 /// The layers of the jail, by their names.
 static LAYERS: LazyLock<Vec<(JailLayer, &'static str)>> =

@@ -12,24 +12,22 @@ use std::{
 };
 
 use tokio::sync::mpsc::{self, Sender};
+use tollhouse_backup::{
+    BackupError, Departed, FilledBy, How,
+    control::{self, Asked, Told},
+    depart, departed, fill_begins,
+};
+use tollhouse_base::{clock::Clock, id::RequestId};
+use tollhouse_config::Home;
+use tollhouse_store::{
+    StoreError,
+    movable::{Leaving, MovableStore},
+    postgres::PostgresConfig,
+};
 
 use super::{
     error::StartError,
     stores::{is_here, open_database, open_movable, store_of},
-};
-use crate::{
-    backup::{
-        BackupError, Departed, FilledBy, How,
-        control::{self, Asked, Told},
-        depart, departed, fill_begins,
-    },
-    base::{clock::Clock, id::RequestId},
-    config::Home,
-    store::{
-        StoreError,
-        movable::{Leaving, MovableStore},
-        postgres::PostgresConfig,
-    },
 };
 
 /// Rows that commits may wait for, about.
@@ -82,7 +80,7 @@ pub async fn stay(home: &Home) -> Result<Option<String>, StartError> {
     store_of(&home.data)?;
     let store = open_movable(&home.data, &home.store)?;
     let to = departed(&store).await.map_err(BackupError::from)?.filter(|departed| departed.at.is_some()).map(|departed| departed.to);
-    crate::backup::stay(&store).await.map_err(BackupError::from)?;
+    tollhouse_backup::stay(&store).await.map_err(BackupError::from)?;
     Ok(to)
 }
 

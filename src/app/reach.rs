@@ -1,10 +1,9 @@
 //! Whether those who settle can be reached, asked before a host starts.
 
+use tollhouse_config::MoneySettings;
+use tollhouse_money::{FacilitatorAccess, Reached};
+
 use super::sites;
-use crate::{
-    config::MoneySettings,
-    money::{FacilitatorAccess, Reached},
-};
 
 /// Asks who settles on each network of the settings, all at once: the network, and what was found.
 pub async fn reach(money: &MoneySettings) -> Vec<(&'static str, Reached)> {

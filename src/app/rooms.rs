@@ -2,29 +2,26 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tollhouse_pool::Pool;
-
-use crate::{
-    account::{audit::Audit, builder::Builders, session::Sessions, token::Token},
-    base::clock::Clock,
-    call::{Calls, History, Metrics, QuoteDesk, Receipts, WriteBehind},
-    capability::{CapabilityServices, secret::Secrets},
-    catalog::{Catalog, safety::Scanner},
-    event::Events,
-    front::Limits,
-    mcp::Mcp,
-    money::{
-        Gate, Ledger, Terms,
-        payout::Payouts,
-        receipt::{FreeReceipts, PublishedKeys, Signer},
-        refund::Refunds,
-        sale::{FeeBps, Sales},
-    },
-    objects::Objects,
-    operate::disk::Disk,
-    replica::Replica,
-    store::Store,
+use tollhouse_account::{audit::Audit, builder::Builders, session::Sessions, token::Token};
+use tollhouse_base::clock::Clock;
+use tollhouse_call::{Calls, History, Metrics, QuoteDesk, Receipts, WriteBehind};
+use tollhouse_capability::{CapabilityServices, secret::Secrets};
+use tollhouse_catalog::{Catalog, safety::Scanner};
+use tollhouse_event::Events;
+use tollhouse_front::Limits;
+use tollhouse_mcp::Mcp;
+use tollhouse_money::{
+    Gate, Ledger, Terms,
+    payout::Payouts,
+    receipt::{FreeReceipts, PublishedKeys, Signer},
+    refund::Refunds,
+    sale::{FeeBps, Sales},
 };
+use tollhouse_objects::Objects;
+use tollhouse_operate::disk::Disk;
+use tollhouse_pool::Pool;
+use tollhouse_replica::Replica;
+use tollhouse_store::Store;
 
 /// What fronts are made of.
 pub(super) struct Rooms {

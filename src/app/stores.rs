@@ -5,20 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use super::error::StartError;
-use crate::{
-    backup::{self, BackupError, Departed, How},
-    base::folder,
-    config::Settings,
-    money::receipt,
-    replica::Replica,
-    store::{
-        Store,
-        movable::MovableStore,
-        postgres::{PostgresConfig, PostgresStore},
-        sled::{SledConfig, SledStore},
-    },
+use tollhouse_backup as backup;
+use tollhouse_backup::{BackupError, Departed, How};
+use tollhouse_base::folder;
+use tollhouse_config::Settings;
+use tollhouse_money::receipt;
+use tollhouse_replica::Replica;
+use tollhouse_store::{
+    Store,
+    movable::MovableStore,
+    postgres::{PostgresConfig, PostgresStore},
+    sled::{SledConfig, SledStore},
 };
+
+use super::error::StartError;
 
 /// Makes the data folder, where it is not there, for its owner alone.
 pub(super) fn make_folder(data: &Path) -> Result<(), StartError> {

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use crate::store::{StoreError, dump::DumpError, fill::FillError};
+use tollhouse_store::{StoreError, dump::DumpError, fill::FillError};
 
 /// Why a backup is not made, or not restored. One sentence each; the cause is linked.
 #[derive(Debug, thiserror::Error)]

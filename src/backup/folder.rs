@@ -7,8 +7,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tollhouse_base::{clock::Timestamp, folder};
+
 use super::BackupError;
-use crate::base::{clock::Timestamp, folder};
 
 /// What the names of dumps end with.
 const EXTENSION: &str = "tollhouse";

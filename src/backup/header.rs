@@ -1,9 +1,10 @@
 //! What a dump says of the host that it is of.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::Store;
 
 use super::BackupError;
-use crate::{base::clock::Timestamp, store::Store};
 
 /// What a dump says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,12 +1,10 @@
 //! Marks: what a store says of itself that is being filled, or whose rows have gone elsewhere. Neither is ever copied.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::{Batch, Durability, Row, Store, StoreError, Table, fill, json_values, schema};
 
 use super::BackupError;
-use crate::{
-    base::clock::Timestamp,
-    store::{Batch, Durability, Row, Store, StoreError, Table, fill, json_values, schema},
-};
 
 const FILLED_BY: Table<(), FilledBy> = schema::FILLED_BY.holding();
 const DEPARTED: Table<(), Departed> = schema::DEPARTED.holding();

@@ -7,9 +7,9 @@ use std::{
 
 use bytes::Bytes;
 use serde::Serialize;
+use tollhouse_objects::{Bucket, Kept, Place, digest};
 
 use super::BackupError;
-use crate::objects::{Bucket, Kept, Place, digest};
 
 /// The content of a file, as the entry of the file names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ pub async fn give_back(files: &Path, place: &Place, named: impl IntoIterator<Ite
 }
 
 async fn copy(from: &Place, to: &Place, shown: &Path, named: impl Iterator<Item = Named>) -> Result<Copied, BackupError> {
-    let refused = |error: crate::objects::BucketError| BackupError::Io { path: shown.to_owned(), source: std::io::Error::other(error) };
+    let refused = |error: tollhouse_objects::BucketError| BackupError::Io { path: shown.to_owned(), source: std::io::Error::other(error) };
     let (from, to) = (Kept::at_if_there(from).map_err(refused)?, Kept::at(to).map_err(refused)?);
     let mut copied = Copied::default();
     for one in named {

@@ -9,13 +9,13 @@ use std::{
 };
 
 use tokio::{sync::mpsc, task::spawn_blocking};
-
-use super::{BackupError, Header, objects::Named};
-use crate::store::{
+use tollhouse_store::{
     Page, Store, StoreError, Sums, Written,
     dump::{DumpError, DumpReader},
     fill::{Filler, written},
 };
+
+use super::{BackupError, Header, objects::Named};
 
 /// Pages on their way.
 const PAGES: usize = 4;

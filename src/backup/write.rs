@@ -3,9 +3,9 @@
 use std::io::Write;
 
 use tokio::{sync::mpsc, task::spawn_blocking};
+use tollhouse_store::{Page, Store, StoreError, dump::DumpWriter};
 
 use super::{BackupError, Header};
-use crate::store::{Page, Store, StoreError, dump::DumpWriter};
 
 /// Pages on their way.
 const PAGES: usize = 4;

@@ -46,12 +46,12 @@ tokio::task_local! {
 }
 
 /// Does `work` for the client `asker`, whose long texts wait for one another before they wait for anybody else's.
-pub(crate) fn asked_by<F: Future>(asker: IpAddr, work: F) -> impl Future<Output = F::Output> {
+pub fn asked_by<F: Future>(asker: IpAddr, work: F) -> impl Future<Output = F::Output> {
     ASKER.scope(Some(asker), work)
 }
 
 /// Does `work` for whom this is done, on a task of its own.
-pub(crate) fn still_asked<F: Future>(work: F) -> impl Future<Output = F::Output> {
+pub fn still_asked<F: Future>(work: F) -> impl Future<Output = F::Output> {
     ASKER.scope(asker(), work)
 }
 
@@ -60,7 +60,7 @@ fn asker() -> Asker {
 }
 
 /// Does `work` on `bytes` of text.
-pub(crate) async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+pub async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes <= SHORT_BYTES {
         return work();
     }
@@ -70,7 +70,7 @@ pub(crate) async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 }
 
 /// Bytes of a value as JSON, about: where it is long, no more than that is found out.
-pub(crate) fn length(value: &Value) -> usize {
+pub fn length(value: &Value) -> usize {
     let (mut length, mut open) = (0, vec![value]);
     while let Some(value) = open.pop()
         && length <= SHORT_BYTES
@@ -94,10 +94,11 @@ pub(crate) fn length(value: &Value) -> usize {
 
 /// A value that is let go of where that holds up nobody: what is made of many parts is long in going.
 #[derive(Debug, Default)]
-pub(crate) struct Bulk(Value);
+pub struct Bulk(Value);
 
 impl Bulk {
-    pub(crate) fn new(value: Value) -> Self {
+    /// Takes the value.
+    pub fn new(value: Value) -> Self {
         Self(value)
     }
 }
@@ -120,7 +121,7 @@ impl Deref for Bulk {
 }
 
 /// Awaits what begins with work on `bytes` of text, and does that work, in a library's hands, as it is first polled.
-pub(crate) async fn begun_aside<F: Future>(bytes: usize, future: F) -> F::Output {
+pub async fn begun_aside<F: Future>(bytes: usize, future: F) -> F::Output {
     let mut future = pin!(future);
     if bytes > SHORT_BYTES
         && let Poll::Ready(output) = aside(bytes, || poll_once(future.as_mut())).await
@@ -136,7 +137,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
 }
 
 /// Does what takes long here, while another thread takes over the tasks of the runtime.
-pub(crate) fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
+pub fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
     // A runtime of one thread has no other to leave its tasks to.
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
     if has_others { block_in_place(work) } else { work() }

@@ -6,18 +6,18 @@ use subtle::ConstantTimeEq as _;
 use ulid::Ulid;
 
 /// The header that says so.
-pub(crate) const HEADER: &str = "x-tollhouse-on-behalf-of";
+pub const HEADER: &str = "x-tollhouse-on-behalf-of";
 
 /// Known to nobody else.
 static WORD: LazyLock<String> = LazyLock::new(|| format!("{}{}", Ulid::generate(), Ulid::generate()));
 
 /// What the header says in a request to this host that is made for `address`.
-pub(crate) fn said_for(address: IpAddr) -> String {
+pub fn said_for(address: IpAddr) -> String {
     format!("{address} {}", *WORD)
 }
 
 /// For whom a request is made, if this process says so.
-pub(crate) fn heard(said: &[u8]) -> Option<IpAddr> {
+pub fn heard(said: &[u8]) -> Option<IpAddr> {
     let (address, word) = std::str::from_utf8(said).ok()?.split_once(' ')?;
     bool::from(word.as_bytes().ct_eq(WORD.as_bytes())).then(|| address.parse().ok())?
 }

@@ -9,7 +9,7 @@ use std::{
 
 /// Makes a folder that nobody but its owner can read or enter (mode 0700), and the folders above it as usual. One that is there stays as it
 /// is.
-pub(crate) fn make_private(path: &Path) -> io::Result<()> {
+pub fn make_private(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
@@ -21,7 +21,7 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// Puts the entry of `path` in its folder on disk.
-pub(crate) fn sync_entry(path: &Path) -> io::Result<()> {
+pub fn sync_entry(path: &Path) -> io::Result<()> {
     File::open(of(path))?.sync_all()
 }
 

@@ -9,7 +9,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use crate::base::clock::Timestamp;
+use crate::clock::Timestamp;
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident $prefix:literal;)*) => {$(
@@ -58,6 +58,10 @@ macro_rules! ids {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.write_str(&self.0) }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str { &self.0 }
         }
 
         impl FromStr for $name {

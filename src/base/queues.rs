@@ -7,7 +7,7 @@ use std::{
 
 /// Queues that are taken from in turn.
 #[derive(Debug)]
-pub(crate) struct Queues<K, T> {
+pub struct Queues<K, T> {
     /// Of the weights of all that waits.
     most: usize,
     held: usize,
@@ -26,18 +26,18 @@ struct Queue<T> {
 
 impl<K: Clone + Eq + Hash, T> Queues<K, T> {
     /// For items that weigh `most` together.
-    pub(crate) fn new(most: usize) -> Self {
+    pub fn new(most: usize) -> Self {
         Self { most, held: 0, queues: HashMap::new(), turns: VecDeque::new(), over: None }
     }
 
     /// Whether nothing waits.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.held == 0
     }
 
     /// Has `item` wait, which weighs at least 1. Where there is no room, `lost` is told whose newest item goes, for each: its own if it
     /// would have more than its part, and else those of one that has.
-    pub(crate) fn push(&mut self, owner: &K, weight: usize, item: T, mut lost: impl FnMut(&K)) {
+    pub fn push(&mut self, owner: &K, weight: usize, item: T, mut lost: impl FnMut(&K)) {
         let own = self.queues.get(owner).map_or(0, |queue| queue.held);
         while self.held + weight > self.most {
             let owners = self.queues.len() + usize::from(own == 0);
@@ -58,7 +58,7 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
     }
 
     /// The oldest item of whose turn it is.
-    pub(crate) fn pop(&mut self) -> Option<(K, T)> {
+    pub fn pop(&mut self) -> Option<(K, T)> {
         loop {
             let owner = self.turns.pop_front()?;
             let queue = self.queues.get_mut(&owner)?;

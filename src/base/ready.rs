@@ -18,7 +18,7 @@ use tokio::sync::OwnedMutexGuard;
 const LOOKED_AT: usize = 64;
 
 /// What is kept by a key.
-pub(crate) trait Kept: Clone {
+pub trait Kept: Clone {
     /// What it takes in memory, about.
     fn bytes(&self) -> usize;
 
@@ -31,8 +31,36 @@ pub(crate) trait Kept: Clone {
     }
 }
 
+/// A value that is kept behind an [`Arc`], which those who use it share.
+pub trait KeptShared {
+    /// About how many bytes of memory it takes.
+    fn bytes(&self) -> usize;
+
+    /// Whether it must stay while it has so many `holders`, the keeper among them.
+    fn is_in_use(&self, holders: usize) -> bool;
+
+    /// Whether all of it was made.
+    fn is_whole(&self) -> bool {
+        true
+    }
+}
+
+impl<T: KeptShared> Kept for Arc<T> {
+    fn bytes(&self) -> usize {
+        (**self).bytes()
+    }
+
+    fn is_in_use(&self) -> bool {
+        (**self).is_in_use(Arc::strong_count(self))
+    }
+
+    fn is_whole(&self) -> bool {
+        (**self).is_whole()
+    }
+}
+
 /// What was made, by key.
-pub(crate) struct Ready<K, T> {
+pub struct Ready<K, T> {
     most_bytes: usize,
     held: Mutex<Held<K, T>>,
     /// Who makes what, so that nobody makes the same.
@@ -73,13 +101,13 @@ impl<K, T> Ready<K, T> {
 
 impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
     /// Room for so many bytes, about.
-    pub(crate) fn new(most_bytes: usize) -> Self {
+    pub fn new(most_bytes: usize) -> Self {
         let held = Held { all: HashMap::new(), bytes: 0, turns: VecDeque::new() };
         Self { most_bytes, held: Mutex::new(held), making: Mutex::default() }
     }
 
     /// What is kept by `key`.
-    pub(crate) fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
     where
         K: Borrow<Q>,
     {
@@ -90,19 +118,19 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
     }
 
     /// All that is kept.
-    pub(crate) fn all(&self) -> Vec<T> {
+    pub fn all(&self) -> Vec<T> {
         self.held().all.values().map(|one| one.kept.clone()).collect()
     }
 
     /// Keeps what was made, in place of what was kept; answers what had to go for it.
-    pub(crate) fn put(&self, key: &K, kept: T) -> Vec<T> {
+    pub fn put(&self, key: &K, kept: T) -> Vec<T> {
         let bytes = kept.bytes();
         self.held().put(key, (kept, bytes), self.most_bytes)
     }
 
     /// Keeps what was made, unless something whole is kept already, which is answered then, or it is not `current` any more. With what had
     /// to go for it.
-    pub(crate) fn keep(&self, key: &K, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
+    pub fn keep(&self, key: &K, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
         let bytes = made.bytes();
         let mut held = self.held();
         if let Some(one) = held.all.get(key).filter(|one| one.kept.is_whole()) {
@@ -117,7 +145,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
     }
 
     /// Keeps nothing by `key` any more; answers what was kept.
-    pub(crate) fn remove<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
+    pub fn remove<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
     where
         K: Borrow<Q>,
     {
@@ -128,7 +156,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
     }
 
     /// Keeps nothing any more.
-    pub(crate) fn clear(&self) {
+    pub fn clear(&self) {
         let mut held = self.held();
         (held.bytes, held.turns) = (0, VecDeque::new());
         let gone = std::mem::take(&mut held.all);
@@ -137,7 +165,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
     }
 
     /// The turn to make what is kept by `key`, as long as the value lives.
-    pub(crate) async fn turn(&self, key: &K) -> Making<'_, K, T> {
+    pub async fn turn(&self, key: &K) -> Making<'_, K, T> {
         let lock = Arc::clone(self.making().entry(key.clone()).or_default());
         let mut making = Making { ready: self, key: key.clone(), lock: Some(Arc::clone(&lock)), turn: None };
         making.turn = Some(lock.lock_owned().await);
@@ -183,7 +211,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Held<K, T> {
 }
 
 /// A turn to make something.
-pub(crate) struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
+pub struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
     ready: &'r Ready<K, T>,
     key: K,
     lock: Option<Turn>,
@@ -192,13 +220,13 @@ pub(crate) struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
 
 impl<K: Clone + Eq + Hash, T: Kept> Making<'_, K, T> {
     /// Why whoever had the turn made nothing, where that became known since `then`: it would be no other so soon.
-    pub(crate) fn failed_since(&self, then: Instant) -> Option<&str> {
+    pub fn failed_since(&self, then: Instant) -> Option<&str> {
         let (at, why) = self.turn.as_deref()?.as_ref()?;
         (*at >= then).then_some(why)
     }
 
     /// Has those who wait for the turn know why nothing was made.
-    pub(crate) fn fail(&mut self, why: String) {
+    pub fn fail(&mut self, why: String) {
         if let Some(turn) = &mut self.turn {
             **turn = Some((Instant::now(), why));
         }

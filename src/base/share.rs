@@ -228,12 +228,12 @@ tokio::task_local! {
 }
 
 /// Counts so much processor time, of another process, as spent in the turn that this is done in, if it is done in one.
-pub(crate) fn used(time: Duration) {
+pub fn used(time: Duration) {
     _ = IN_TURN.try_with(|spent| add(spent, time));
 }
 
 /// Has work that is done on another thread count as spent in the turn that this is called in, if it is called in one.
-pub(crate) fn for_turn<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+pub fn for_turn<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let spent = IN_TURN.try_with(Arc::clone).ok();
     move || match spent {
         Some(spent) => measured(&spent, work),

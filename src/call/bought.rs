@@ -3,6 +3,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
+use tollhouse_money::{Offered, PaymentId, Refusal, Seen};
 use tollhouse_protocol::limits::Limits;
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     done::Shared,
     in_flight::{JoinEnd, patience},
 };
-use crate::money::{Offered, PaymentId, Refusal, Seen};
 
 /// A request for a tool that takes no calls now.
 #[derive(Debug)]

@@ -4,8 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use bytes::Bytes;
 use serde_json::{Value, value::RawValue};
-
-use crate::money::StoredAnswer;
+use tollhouse_money::StoredAnswer;
 
 /// The media type of an answer that names none.
 const JSON: &str = "application/json";

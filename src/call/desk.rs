@@ -2,20 +2,19 @@
 
 use std::{net::IpAddr, sync::Arc};
 
+use tollhouse_base::{
+    clock::Clock,
+    rate::{ConcurrencyLimit, Permit},
+    share::Turn,
+};
+use tollhouse_money::{Due, QuoteDocument, Route, RouteError, RouteProvider, Start, Terms, nearest};
+
 use super::{
     CallError, CalledBy, Calls,
     run::{
         ReadinessClient,
         builtin::readiness::seller::{self, Method, SellerError, SellerQuote},
     },
-};
-use crate::{
-    base::{
-        clock::Clock,
-        rate::{ConcurrencyLimit, Permit},
-        share::Turn,
-    },
-    money::{Due, QuoteDocument, Route, RouteError, RouteProvider, Start, Terms, nearest},
 };
 
 /// Why there is no quote.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tollhouse_money::{PaymentId, StoredAnswer, receipt};
+
 use super::{error::CallError, run::Produced};
-use crate::money::{PaymentId, StoredAnswer, receipt};
 
 /// How a call ended, for all that share it.
 pub(super) type Shared = Result<Done, Arc<CallError>>;

@@ -6,19 +6,17 @@ use std::{
 };
 
 use bytes::Bytes;
+use tollhouse_base::{
+    id::{CallId, ReceiptId},
+    share::Turn,
+};
+use tollhouse_capability::{LogEntry, Scratch, Till};
+use tollhouse_catalog::Live;
 use tollhouse_protocol::Spent;
+use tollhouse_tool::MicroUsd;
 
 use super::{CallError, CalledBy, Calls, Input, RequestHead};
-use crate::{
-    base::{
-        id::{CallId, ReceiptId},
-        share::Turn,
-    },
-    call::run::{Produced, Task},
-    capability::{LogEntry, Scratch, Till},
-    catalog::Live,
-    tool::MicroUsd,
-};
+use crate::run::{Produced, Task};
 
 /// A dry run that came to its end, whatever the end.
 #[derive(Debug)]

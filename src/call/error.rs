@@ -2,15 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tollhouse_base::share::OverShare;
+use tollhouse_money::{Challenge, NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed};
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{StopReason, Thrown};
-
-use crate::{
-    base::share::OverShare,
-    money::{Challenge, NOT_SERVED, OverBudget, PaymentId, QuoteDocument, QuoteRefusal, Refusal, SettleError, Slowed},
-    store::StoreError,
-    tool::{Mismatch, Slug, Unreadable},
-};
+use tollhouse_store::StoreError;
+use tollhouse_tool::{Mismatch, Slug, Unreadable};
 
 /// What a call is recorded as whose handler told of a failure itself: by an error status, or by `isError` in MCP's own blocks.
 pub const ERROR_STATUS: &str = "error_status";

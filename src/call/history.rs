@@ -17,25 +17,23 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{CallId, EndpointId, ReceiptId, RequestId},
+};
+use tollhouse_event::feed::{Crowded, Feed, Follower};
+use tollhouse_money::receipt;
 use tollhouse_protocol::Tier;
+use tollhouse_store::{
+    Batch, Ended, Range, Store, Table,
+    pack::{Item, Pack, packs},
+    schema,
+};
+use tollhouse_tool::MicroUsd;
 
 pub use self::{
     place::CallPlace,
     read::{CallPage, CallQuery, Ending},
-};
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::{CallId, EndpointId, ReceiptId, RequestId},
-    },
-    event::feed::{Crowded, Feed, Follower},
-    money::receipt,
-    store::{
-        Batch, Ended, Range, Store, Table,
-        pack::{Item, Pack, packs},
-        schema,
-    },
-    tool::MicroUsd,
 };
 
 const CALLS: Table<Key, Pack> = schema::CALLS.holding();

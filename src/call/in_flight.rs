@@ -8,14 +8,12 @@ use std::{
 };
 
 use tokio::{sync::watch, time::Instant};
+use tollhouse_money::{Ended, Gate, PaymentId};
+use tollhouse_telemetry::{Stage, enter};
 
 use super::{
     done::{Done, Shared},
     error::CallError,
-};
-use crate::{
-    money::{Ended, Gate, PaymentId},
-    telemetry::{Stage, enter},
 };
 
 /// How long a call waits for another replica that runs the same payment, beyond the tool's own wall limit.

@@ -2,17 +2,15 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tollhouse_base::aside::{aside, length};
+use tollhouse_catalog::Live;
+use tollhouse_money::{
+    binding,
+    receipt::{canonical, request_hash},
+};
+use tollhouse_tool::{Mismatch, Runs, TextReader, depth, not_json};
 
 use super::{CallError, digits::told_apart};
-use crate::{
-    base::aside::{aside, length},
-    catalog::Live,
-    money::{
-        binding,
-        receipt::{canonical, request_hash},
-    },
-    tool::{Mismatch, Runs, TextReader, depth, not_json},
-};
 
 /// Most fields of a call's query.
 pub const MAX_QUERY_FIELDS: usize = 256;

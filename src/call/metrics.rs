@@ -19,18 +19,17 @@ use std::{
 
 pub use self::kept::Figures;
 pub use self::read::{Series, SeriesQuery, Step, StepError};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{EndpointId, RequestId},
+};
+use tollhouse_store::{Batch, Direction, Durability, Ended, Store, StoreError, Table, keep_up, schema};
+
 use self::{
     bucket::{Bucket, Lengths},
     kept::Kept,
 };
 use super::history::{CallRecord, Charge};
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::{EndpointId, RequestId},
-    },
-    store::{Batch, Direction, Durability, Ended, Store, StoreError, Table, keep_up, schema},
-};
 
 /// Endpoint, span, start, and the process that wrote it.
 type Key = (Ended<EndpointId>, u8, u64, RequestId);
@@ -244,7 +243,7 @@ impl Metrics {
         self.adding().open.retain(|(_, span), filling| filling.changed || now < filling.start + span.millis());
     }
 
-    /// Removes buckets that are too old of [some endpoints](crate::store::round), those behind which the last sweep had.
+    /// Removes buckets that are too old of [some endpoints](tollhouse_store::round), those behind which the last sweep had.
     ///
     /// # Errors
     ///

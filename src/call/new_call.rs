@@ -8,25 +8,22 @@ use std::{
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, ReceiptId},
+    share::Turn,
+};
+use tollhouse_capability::Till;
+use tollhouse_catalog::{Live, SPECIFIER};
+use tollhouse_money::{Closing, Quoted, Way, receipt, sale::FeeBps};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     error::{CallError, ERROR_STATUS},
-    finish::Closing,
     history::{CallOutcome, CallRecord, Charge},
     request::{CalledBy, Progress, RequestHead},
     run::{Produced, Took},
     write_behind::Failed,
-};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{CallId, ReceiptId},
-        share::Turn,
-    },
-    capability::Till,
-    catalog::{Live, SPECIFIER},
-    money::{Quoted, Way, receipt, sale::FeeBps},
-    tool::MicroUsd,
 };
 
 /// What belongs to a call from its start to its receipt.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
+use tollhouse_catalog::Live;
+use tollhouse_money::{Offered, QuoteDocument, Quoted, Refusal, Terms, Way};
+
 use super::{CallError, CalledBy, Calls};
-use crate::{
-    catalog::Live,
-    money::{Offered, QuoteDocument, Quoted, Refusal, Terms, Way},
-};
 
 impl Calls {
     /// A quote of what `terms` ask now.

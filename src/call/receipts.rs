@@ -6,14 +6,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use serde_json::Value;
+use tollhouse_base::id::ReceiptId;
+use tollhouse_money::receipt::{self, FreeReceipts, Signer};
 use tollhouse_protocol::limits::Limits;
+use tollhouse_store::{Store, StoreError};
 
 use super::write_behind::WriteBehind;
-use crate::{
-    base::id::ReceiptId,
-    money::receipt::{self, FreeReceipts, Signer},
-    store::{Store, StoreError},
-};
 
 /// How long a receipt that another host may be writing is waited for before each further look: what is written behind an answer
 /// is gathered for a fortieth of a second.

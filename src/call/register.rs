@@ -1,30 +1,28 @@
 //! Becoming a builder: paid through the same gate as a call, under the same invariant.
 //!
 //! The builder is written in the commit of the receipt. Their key is in no stored answer: it is
-//! [derived](crate::account::first_key), for the request that registered, and for those that show the payment again with what only its payer
+//! [derived](tollhouse_account::first_key), for the request that registered, and for those that show the payment again with what only its payer
 //! knows, as long as nobody has used it.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-
-use super::{CallError, Calls, Closing, Done, ReceiptFinisher, done::Shared, json_bytes};
-use crate::{
-    account::{
-        builder::{Builder, BuilderError},
-        registration::{Applicant, Registrant},
-    },
-    base::{
-        clock::Timestamp,
-        id::{CallId, EndpointId, ReceiptId, RequestId},
-    },
-    money::{
-        Admit, Offered, Quoted, Seen, SignedOffers, StoredAnswer, Terms, Way, binding,
-        receipt::{self, request_hash},
-    },
-    store::StoreError,
-    tool::{MicroUsd, Mismatch, Owner, Problem, Slug},
+use tollhouse_account::{
+    builder::{Builder, BuilderError},
+    registration::{Applicant, Registrant},
 };
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, EndpointId, ReceiptId, RequestId},
+};
+use tollhouse_money::{
+    Admit, Closing, Offered, Quoted, ReceiptFinisher, Seen, SignedOffers, StoredAnswer, Terms, Way, binding,
+    receipt::{self, request_hash},
+};
+use tollhouse_store::StoreError;
+use tollhouse_tool::{MicroUsd, Mismatch, Owner, Problem, Slug};
+
+use super::{CallError, Calls, Done, done::Shared, json_bytes};
 
 /// Stands where a call names its endpoint.
 const ENDPOINT: &str = "ep_00000000000000000000000000";

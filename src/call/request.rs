@@ -5,14 +5,12 @@ use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
 use serde::Serialize;
 use tokio::sync::mpsc;
+use tollhouse_base::id::{CallId, PaymentId, ReceiptId};
+use tollhouse_capability::ProgressUpdate;
+use tollhouse_catalog::Live;
+use tollhouse_money::{Offered, Way};
 
 use super::input::Input;
-use crate::{
-    base::id::{CallId, PaymentId, ReceiptId},
-    capability::ProgressUpdate,
-    catalog::Live,
-    money::{Offered, Way},
-};
 
 /// The headers that a handler sees.
 static SHOWN: [HeaderName; 6] =

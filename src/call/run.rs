@@ -9,8 +9,14 @@ mod task;
 use std::{fmt, sync::Arc};
 
 use serde_json::Value;
+use tollhouse_base::aside::aside;
+use tollhouse_capability::CapabilityServices;
+use tollhouse_catalog::{Fixed, Live};
+use tollhouse_money::receipt;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Side;
+use tollhouse_telemetry::{Stage, enter};
+use tollhouse_tool::Runs;
 
 use self::produced::unfitting;
 pub use self::{
@@ -20,14 +26,6 @@ pub use self::{
     task::{Task, Took},
 };
 use super::CallError;
-use crate::{
-    base::aside::aside,
-    capability::CapabilityServices,
-    catalog::{Fixed, Live},
-    money::receipt,
-    telemetry::{Stage, enter},
-    tool::Runs,
-};
 
 /// Runs handlers.
 #[derive(Clone)]
@@ -101,7 +99,7 @@ impl Runner {
 
 /// What a tool always answers, made once.
 async fn fixed(live: &Live, response: &Value) -> Produced {
-    let make = || Fixed { body: crate::call::json_bytes(response), hash: receipt::json_hash(response) };
+    let make = || Fixed { body: crate::json_bytes(response), hash: receipt::json_hash(response) };
     let Fixed { body, hash } = match live.fixed.get() {
         Some(fixed) => fixed,
         // How long it is shows only then.

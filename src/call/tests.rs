@@ -12,27 +12,25 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
+use tollhouse_account::{builder::Builders, first_key::FirstKeys};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, PaymentId},
+};
+use tollhouse_capability::{CapabilityServices, Guard, GuardSettings, LogSettings, secret::Secrets};
+use tollhouse_catalog::{By, CatalogParts, CatalogRoom, safety::Scanner};
+use tollhouse_event::{Event, EventQuery, EventSettings, Events, Kind};
+use tollhouse_money::{
+    Begun, Facilitator, Payment, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, Verdict, Way, WireVersion,
+    receipt::{FreeReceipts, Signer},
+    sale::Sales,
+};
+use tollhouse_objects::Objects;
 use tollhouse_pool::{Pool, PoolConfig};
+use tollhouse_store::{Store, faulty::FaultyStore, memory::MemoryStore};
+use tollhouse_tool::{MicroUsd, Runs};
 
 use super::*;
-use crate::{
-    account::{builder::Builders, first_key::FirstKeys},
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, PaymentId},
-    },
-    capability::{CapabilityServices, Guard, GuardSettings, LogSettings, secret::Secrets},
-    catalog::{By, CatalogParts, CatalogRoom, safety::Scanner},
-    event::{Event, EventQuery, EventSettings, Events, Kind},
-    money::{
-        Begun, Facilitator, Payment, PaymentConfig, QuoteKey, SettleOutcome, Settlement, SettlementKind, Verdict, Way, WireVersion,
-        receipt::{FreeReceipts, Signer},
-        sale::Sales,
-    },
-    objects::Objects,
-    store::{Store, faulty::FaultyStore, memory::MemoryStore},
-    tool::{MicroUsd, Runs},
-};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 /// How long quotes hold.

@@ -18,29 +18,28 @@ use std::{
 use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::Notify;
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, EndpointId, ReceiptId},
+};
+use tollhouse_event::{Events, Kind};
+use tollhouse_money::{
+    Closing, call_succeeded,
+    receipt::Record,
+    sale::{Sale, Sales, Totals},
+};
+use tollhouse_store as store;
+use tollhouse_store::{Durability, Store, StoreError};
+use tollhouse_tool::{Owner, Slug};
 
 use self::{
     batch::Batch,
     waiting::{MAX_WAITING, Waiting},
 };
 use super::{
-    finish::{self, Closing},
     history::{CallRecord, History},
     metrics::Metrics,
     request::CalledBy,
-};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{CallId, EndpointId, ReceiptId},
-    },
-    event::{Events, Kind},
-    money::{
-        receipt::Record,
-        sale::{Sale, Sales, Totals},
-    },
-    store::{self, Durability, Store, StoreError},
-    tool::{Owner, Slug},
 };
 
 /// How long the first receipt of a batch waits for others. Each batch is a write of sled's, however small it is.
@@ -141,7 +140,7 @@ impl WriteBehind {
         let event = match closing.owner {
             // Calls of the host's own free tools are nobody's business, and the most there are.
             Owner::Platform => None,
-            Owner::Builder(_) => Some(finish::succeeded(&self.events, &closing)),
+            Owner::Builder(_) => Some(call_succeeded(&self.events, &closing)),
         };
         let Closing { receipt, owner, .. } = closing;
         // What an owner calls is not sold.

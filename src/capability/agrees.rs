@@ -3,12 +3,11 @@
 
 use std::cmp::Ordering;
 
+use tollhouse_base::{flaws::Flaws, id::EndpointId};
+use tollhouse_objects::{Bucket, Kept};
+use tollhouse_store::{Counted, Store, StoreError, Table};
+
 use super::{files, kv, scope::Usage};
-use crate::{
-    base::{flaws::Flaws, id::EndpointId},
-    objects::{Bucket, Kept},
-    store::{Counted, Store, StoreError, Table},
-};
 
 /// Rows that are read at once: values may be large.
 const PAGE: usize = 64;
@@ -41,7 +40,7 @@ async fn content(objects: &Kept, what: &str, name: &str, sha256: Option<&str>, f
     flaws.look();
     match objects.get(name).await {
         Ok(Some(content)) => {
-            let fits = sha256.is_none_or(|sha256| crate::objects::digest(&content) == sha256);
+            let fits = sha256.is_none_or(|sha256| tollhouse_objects::digest(&content) == sha256);
             flaws.unless(fits, || format!("the content of file {what} is not what was put there (object {name})"));
         }
         Ok(None) => flaws.tell(format!("the content of file {what} is missing (object {name})")),

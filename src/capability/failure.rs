@@ -1,8 +1,8 @@
 //! What a handler sees of an op that was not done: one function for each stable code.
 
+use tollhouse_objects::PutError;
 use tollhouse_protocol::OpFailure;
-
-use crate::{objects::PutError, store::StoreError};
+use tollhouse_store::StoreError;
 
 /// The host could not reach its own storage.
 pub(super) const STORE_UNAVAILABLE: &str = "store_unavailable";
@@ -50,7 +50,7 @@ pub(super) fn contended() -> OpFailure {
 }
 
 /// The host's own trouble; its inside is for the host's log only.
-pub(super) fn store(error: &StoreError) -> OpFailure {
+pub(super) fn store(error: StoreError) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the store");
     match error {
         StoreError::Conflict | StoreError::Contended | StoreError::LockTimeout(_) | StoreError::Beyond { .. } => contended(),
@@ -59,10 +59,27 @@ pub(super) fn store(error: &StoreError) -> OpFailure {
     }
 }
 
-/// For what is done in an update.
-impl From<StoreError> for OpFailure {
+/// A failure to put content in the object store.
+pub(super) fn put(error: PutError) -> OpFailure {
+    match error {
+        PutError::Store(error) => store(error),
+        PutError::Bucket(error) => objects(&error),
+    }
+}
+
+/// Why an update of the store wrote nothing: the op was refused, or the store failed.
+#[derive(Debug)]
+pub(super) struct UpdateError(pub(super) OpFailure);
+
+impl From<OpFailure> for UpdateError {
+    fn from(failure: OpFailure) -> Self {
+        Self(failure)
+    }
+}
+
+impl From<StoreError> for UpdateError {
     fn from(error: StoreError) -> Self {
-        store(&error)
+        Self(store(error))
     }
 }
 
@@ -80,15 +97,6 @@ pub(super) fn damaged(what: &str) -> OpFailure {
 pub(super) fn objects(error: &dyn std::fmt::Display) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the object store");
     failure(STORE_UNAVAILABLE, "file storage is unavailable; try again")
-}
-
-impl From<PutError> for OpFailure {
-    fn from(error: PutError) -> Self {
-        match error {
-            PutError::Store(error) => store(&error),
-            PutError::Bucket(error) => objects(&error),
-        }
-    }
 }
 
 /// What an upstream server answered with `status` is no JSON.

@@ -12,22 +12,20 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::EndpointId,
+};
 use tollhouse_fair::{Fair, Share};
+use tollhouse_objects::{Ended, Objects, Promised};
 use tollhouse_protocol::{Limits, OpFailure, OpValue, limits::LIST_LIMIT};
+use tollhouse_store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, Written, schema, update};
+use tollhouse_tool::Owner;
 
 use self::path::normalize;
 use super::{
-    failure::{self, invalid_argument, quota_exceeded},
+    failure::{self, UpdateError, invalid_argument, quota_exceeded},
     scope::{Turn, Turns, Usage},
-};
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::EndpointId,
-    },
-    objects::{Ended, Objects, Promised},
-    store::{Batch, Counted, Decided, Direction, Durability, Starting, Store, StoreError, Table, Tx, Written, schema, update},
-    tool::Owner,
 };
 
 /// Reads of content that is replaced meanwhile, before the call is told so.
@@ -157,7 +155,7 @@ impl Scoped {
         let path = normalize(&path)?;
         let key = self.key(path);
         for _ in 0..ATTEMPTS {
-            let stored = FILES.get(&*self.files.store, &key).await?;
+            let stored = FILES.get(&*self.files.store, &key).await.map_err(failure::store)?;
             let Some(entry) = &stored else { return Ok(OpValue::None) };
             if entry.size > self.limits.file_bytes {
                 return Err(quota_exceeded(format!("file is {} bytes, limit {}", entry.size, self.limits.file_bytes)));
@@ -168,7 +166,7 @@ impl Scoped {
             match found {
                 Some(content) => return Ok(OpValue::Bytes(content)),
                 // Replaced between the two reads: the entry names other content by now.
-                None if FILES.get(&*self.files.store, &key).await? != stored => {}
+                None if FILES.get(&*self.files.store, &key).await.map_err(failure::store)? != stored => {}
                 None => return Err(failure::damaged("file content")),
             }
         }
@@ -194,13 +192,13 @@ impl Scoped {
     async fn store(&self, _turn: Turn, key: &Key, content: Bytes) -> Result<OpValue, OpFailure> {
         let size = content.len() as u64;
         // Refused before any content is stored; decided again by the commit.
-        let before = FILES.get(&*self.files.store, key).await?;
-        let usage = FILES_USAGE.get(&*self.files.store, &key.0).await?.unwrap_or_default();
+        let before = FILES.get(&*self.files.store, key).await.map_err(failure::store)?;
+        let usage = FILES_USAGE.get(&*self.files.store, &key.0).await.map_err(failure::store)?.unwrap_or_default();
         if usage.is_closed() {
             return Err(failure::deleted());
         }
         self.usage_with(usage, before.as_ref(), Some(size))?;
-        let object = self.files.objects.put(content).await?;
+        let object = self.files.objects.put(content).await.map_err(failure::put)?;
         match self.replace(key, Some((&object, size))).await {
             Ok(replaced) => self.files.objects.discard(replaced).await,
             Err(refusal) => {
@@ -240,7 +238,7 @@ impl Scoped {
             range = range.after(&self.key(path));
         }
         let limit = limit as usize;
-        let rows = FILES.page(&*self.files.store, &range, limit + 1, Direction::Forward).await?;
+        let rows = FILES.page(&*self.files.store, &range, limit + 1, Direction::Forward).await.map_err(failure::store)?;
         let more = rows.len() > limit;
         let listed = rows.into_iter().take(limit).map(|row| (row.key.1, row.value));
         let files: Vec<_> = listed.map(|(path, entry)| Line { path, size: entry.size, modified_at: entry.modified_at }).collect();
@@ -252,23 +250,25 @@ impl Scoped {
     /// Commits an entry of this content at `key`, or its removal; gives what the entry that was there held.
     async fn replace(&self, key: &Key, content: Option<(&Promised, u64)>) -> Result<Ended, OpFailure> {
         // The content that it replaces goes after it.
-        update(&*self.files.store, Durability::built_on(&*self.files.store), |tx| self.decide(tx, key, content)).await
+        update(&*self.files.store, Durability::built_on(&*self.files.store), |tx| self.decide(tx, key, content))
+            .await
+            .map_err(|error| error.0)
     }
 
-    async fn decide<'a>(&self, mut tx: Tx<'a>, key: &Key, content: Option<(&Promised, u64)>) -> Result<Decided<'a, Ended>, OpFailure> {
+    async fn decide<'a>(&self, mut tx: Tx<'a>, key: &Key, content: Option<(&Promised, u64)>) -> Result<Decided<'a, Ended>, UpdateError> {
         let row = tx.row(&FILES, key).await?;
         if row.is_none() && content.is_none() {
             return tx.answer(Ended::default());
         }
         let before = tx.get(&FILES_USAGE, &key.0).await?.unwrap_or_default();
         if before.is_closed() {
-            return Err(failure::deleted());
+            return Err(failure::deleted().into());
         }
         let after = self.usage_with(before, row.as_ref().map(|row| &row.value), content.map(|(_, size)| size))?;
         match content {
             Some((object, size)) => {
                 if !object.kept(&mut tx).await? {
-                    return Err(failure::objects(&"a day went by before its entry was written"));
+                    return Err(failure::objects(&"a day went by before its entry was written").into());
                 }
                 let (object, sha256) = (object.name.clone(), Some(object.sha256.clone()));
                 tx.put(&FILES, key, &Entry { object, size, modified_at: self.files.clock.now(), sha256 });
@@ -307,7 +307,7 @@ pub(super) struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
 }
-crate::store::json_values!(Entry);
+tollhouse_store::json_values!(Entry);
 
 impl Entry {
     /// Which object holds its content, and the hash of that, in hex, where it is known.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};
 use tollhouse_protocol::OpFailure;
+use tollhouse_tool::{Capabilities, Capability, capabilities};
 
 use super::{AllowedHosts, failure};
-use crate::tool::{Capabilities, Capability, capabilities};
 
 /// What an endpoint may touch at one moment. Default: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

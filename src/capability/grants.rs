@@ -2,13 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
+use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_protocol::Limits;
+use tollhouse_tool::Owner;
 
 use super::{grant::Grant, secret::Secret};
-use crate::{
-    base::id::{CallId, EndpointId},
-    tool::Owner,
-};
 
 /// All that decides about the ops of one call.
 #[derive(Clone)]

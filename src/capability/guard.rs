@@ -31,8 +31,8 @@ use std::{fmt, sync::Arc};
 use tollhouse_fair::{Fair, Share};
 use url::{Host, Url};
 
-#[cfg(test)]
-pub(crate) use self::dns::Dns;
+#[cfg(any(test, feature = "testing"))]
+pub use self::dns::Dns;
 use self::{
     client::{Client, client},
     kept::Kept,

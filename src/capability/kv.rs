@@ -21,21 +21,19 @@ use std::{
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::EndpointId,
+};
 use tollhouse_protocol::{AtomicCheck, AtomicWrite, Limits, OpFailure, OpValue, limits::LIST_BYTES};
+use tollhouse_store::{Batch, Counted, Decided, Direction, Durability, Row, Store, StoreError, Table, Tx, schema, update};
+use tollhouse_tool::Owner;
 
 pub(super) use self::entry::Entry;
 use self::entry::{apply, holds};
 use super::{
-    failure::{self, invalid_argument, quota_exceeded},
+    failure::{self, UpdateError, invalid_argument, quota_exceeded},
     scope::{Turns, Usage},
-};
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::EndpointId,
-    },
-    store::{Batch, Counted, Decided, Direction, Durability, Row, Store, StoreError, Table, Tx, schema, update},
-    tool::Owner,
 };
 
 pub(super) const KV: Table<Key, Entry> = schema::KV.holding();
@@ -127,7 +125,7 @@ pub(super) struct Scoped<'a> {
 impl Scoped<'_> {
     pub(super) async fn get(&self, key: String) -> Result<OpValue, OpFailure> {
         self.check_key(&key)?;
-        let entry = KV.get(&*self.kv.store, &self.key(&key)).await?;
+        let entry = KV.get(&*self.kv.store, &self.key(&key)).await.map_err(failure::store)?;
         let now = self.kv.clock.now();
         Ok(entry.filter(|entry| entry.live(now)).map_or(OpValue::None, |entry| OpValue::Json(entry.json)))
     }
@@ -164,7 +162,7 @@ impl Scoped<'_> {
         }
         let _turn = self.kv.turns.take(self.owner, self.endpoint).await;
         loop {
-            match update(&*self.kv.store, Durability::Buffered, |tx| self.attempt(tx, checks, writes)).await? {
+            match update(&*self.kv.store, Durability::Buffered, |tx| self.attempt(tx, checks, writes)).await.map_err(|error| error.0)? {
                 Attempt::Decided => return Ok(true),
                 Attempt::CheckFailed => return Ok(false),
                 Attempt::OverQuota(refusal) => {
@@ -176,7 +174,12 @@ impl Scoped<'_> {
         }
     }
 
-    async fn attempt<'a>(&self, mut tx: Tx<'a>, checks: &[AtomicCheck], writes: &[AtomicWrite]) -> Result<Decided<'a, Attempt>, OpFailure> {
+    async fn attempt<'a>(
+        &self,
+        mut tx: Tx<'a>,
+        checks: &[AtomicCheck],
+        writes: &[AtomicWrite],
+    ) -> Result<Decided<'a, Attempt>, UpdateError> {
         let now = self.kv.clock.now();
         let mut touched: BTreeMap<&str, Touched> = BTreeMap::new();
         for key in checks.iter().map(|check| check.key.as_str()).chain(writes.iter().map(written_key)) {
@@ -202,13 +205,13 @@ impl Scoped<'_> {
         self.decide(tx, touched).await
     }
 
-    async fn decide<'a>(&self, mut tx: Tx<'a>, touched: BTreeMap<&str, Touched>) -> Result<Decided<'a, Attempt>, OpFailure> {
+    async fn decide<'a>(&self, mut tx: Tx<'a>, touched: BTreeMap<&str, Touched>) -> Result<Decided<'a, Attempt>, UpdateError> {
         let own = Counted(self.endpoint.clone());
         // Wanted to be so still only where it changes.
         let stored = KV_USAGE.row(tx.store(), &own).await?;
         let before = stored.as_ref().map_or(Usage::default(), |row| row.value);
         if before.is_closed() {
-            return Err(failure::deleted());
+            return Err(failure::deleted().into());
         }
         let mut after = before;
         for (key, touched) in touched.iter().filter(|(_, touched)| touched.written) {
@@ -260,7 +263,7 @@ impl Scoped<'_> {
         let mut range = KV.under(&Counted(self.endpoint.clone())).within(LIST_BYTES);
         let mut any = false;
         loop {
-            let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await?;
+            let rows = KV.page(&*self.kv.store, &range, SCAN, Direction::Forward).await.map_err(failure::store)?;
             let Some(last) = rows.last() else { return Ok(any) };
             range = range.after(&last.key);
             any |= self.remove_expired(rows.into_iter().filter(|row| !row.value.live(now)).collect()).await?;
@@ -272,7 +275,7 @@ impl Scoped<'_> {
             return Ok(false);
         }
         let own = Counted(self.endpoint.clone());
-        let stored = KV_USAGE.row(&*self.kv.store, &own).await?;
+        let stored = KV_USAGE.row(&*self.kv.store, &own).await.map_err(failure::store)?;
         let mut usage = stored.as_ref().map_or(Usage::default(), |row| row.value);
         if usage.is_closed() {
             return Err(failure::deleted());
@@ -289,7 +292,7 @@ impl Scoped<'_> {
         match batch.commit(&*self.kv.store, Durability::Buffered).await {
             // Another host got there first: whether there is room now is for the next attempt to see.
             Ok(_) | Err(StoreError::Conflict) => Ok(true),
-            Err(error) => Err(failure::store(&error)),
+            Err(error) => Err(failure::store(error)),
         }
     }
 

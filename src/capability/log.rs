@@ -1,7 +1,7 @@
 //! `ctx.log`: the log of each endpoint, bounded by count and age, and its live feed.
 //!
 //! A line never waits for the store: it goes into a queue of its endpoint, and one task takes from all queues in turn, writes
-//! in batches ([`Durability::Buffered`](crate::store::Durability::Buffered)) and trims. An endpoint that writes more than a log
+//! in batches ([`Durability::Buffered`](tollhouse_store::Durability::Buffered)) and trims. An endpoint that writes more than a log
 //! takes, or more than its part when the queues are full, loses lines and nobody else does: they are counted, and its log says
 //! how many.
 
@@ -21,7 +21,14 @@ use std::{
 };
 
 use serde::Serialize;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{CallId, EndpointId},
+};
+use tollhouse_event::feed::{Crowded, Feed, Follower, Position as _};
 use tollhouse_protocol::LogLevel;
+use tollhouse_store::{Counted, Direction, Store, StoreError, Value as _};
+use tollhouse_tool::Owner;
 
 pub(super) use self::clean::clean;
 pub use self::{entry::LogEntry, place::LogPlace, settings::LogSettings};
@@ -30,17 +37,8 @@ use self::{
     waiting::{Line, Waiting},
     writer::{Writer, remove_until},
 };
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::{CallId, EndpointId},
-    },
-    event::feed::{Crowded, Feed, Follower, Position as _},
-    store::{Counted, Direction, Store, StoreError, Value as _},
-    tool::Owner,
-};
 
-crate::store::json_values!(LogEntry);
+tollhouse_store::json_values!(LogEntry);
 
 /// Which lines to read.
 #[derive(Debug, Clone, Default)]
@@ -196,7 +194,7 @@ impl Logs {
         }
     }
 
-    /// Removes the lines that are too old of [some endpoints](crate::store::round), those behind which the last sweep had.
+    /// Removes the lines that are too old of [some endpoints](tollhouse_store::round), those behind which the last sweep had.
     ///
     /// # Errors
     ///

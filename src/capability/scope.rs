@@ -6,9 +6,10 @@ use std::{
 };
 
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tollhouse_base::id::EndpointId;
 use tollhouse_fair::{Fair, Leave, Share};
-
-use crate::{base::id::EndpointId, store::Formatted, tool::Owner};
+use tollhouse_store::Formatted;
+use tollhouse_tool::Owner;
 
 /// How much an endpoint keeps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

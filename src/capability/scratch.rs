@@ -2,14 +2,12 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tollhouse_base::clock::Clock;
+use tollhouse_objects::{Kept, Objects};
 use tollhouse_protocol::Limits;
+use tollhouse_store::memory::MemoryStore;
 
 use super::{Files, Kv, LogEntry};
-use crate::{
-    base::clock::Clock,
-    objects::{Kept, Objects},
-    store::memory::MemoryStore,
-};
 
 /// Keys that one dry run keeps at most.
 const KEYS: u64 = 1_000;

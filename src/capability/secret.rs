@@ -33,6 +33,14 @@ use futures_util::future::try_join_all;
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::Mutex;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::EndpointId,
+    ready::{Kept, Ready},
+};
+use tollhouse_event::{Event, Events, Kind};
+use tollhouse_store::{Batch, Change, Counted, Decided, Direction, Durability, Range, Store, StoreError, Table, Tx, schema, update};
+use tollhouse_tool::{Endpoint, Owner, Slug};
 use zeroize::Zeroizing;
 
 use self::{
@@ -47,19 +55,9 @@ pub use self::{
     rotate::Rotated,
     sealed::Visibility,
 };
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::EndpointId,
-        ready::{Kept, Ready},
-    },
-    event::{Event, Events, Kind},
-    store::{Batch, Change, Counted, Decided, Direction, Durability, Range, Store, StoreError, Table, Tx, schema, update},
-    tool::{Endpoint, Owner, Slug},
-};
 
 const SECRETS: Table<Key, Sealed> = schema::SECRETS.holding();
-crate::store::json_values!(Sealed);
+tollhouse_store::json_values!(Sealed);
 
 /// The endpoint, and the name.
 type Key = (Counted<EndpointId>, String);
@@ -116,9 +114,13 @@ pub struct Holder {
 /// The secrets of one endpoint.
 type OfEndpoint = BTreeMap<SecretName, Sealed>;
 
-impl Kept for Arc<OfEndpoint> {
+/// The secrets of an endpoint that was called lately, shared by its calls.
+#[derive(Clone)]
+struct Cached(Arc<OfEndpoint>);
+
+impl Kept for Cached {
     fn bytes(&self) -> usize {
-        BESIDES + self.iter().map(|(name, sealed)| BESIDES + name.as_str().len() + sealed.bytes()).sum::<usize>()
+        BESIDES + self.0.iter().map(|(name, sealed)| BESIDES + name.as_str().len() + sealed.bytes()).sum::<usize>()
     }
 
     fn is_in_use(&self) -> bool {
@@ -133,7 +135,7 @@ pub struct Secrets {
     events: Arc<Events>,
     ring: ArcSwap<Keyring>,
     /// What is sealed for the endpoints that were called last.
-    held: Ready<EndpointId, Arc<OfEndpoint>>,
+    held: Ready<EndpointId, Cached>,
     /// How often what may be held was changed: what was read before is not held then.
     changes: AtomicU64,
     /// One change of this host at a time. Never taken by a call, nor by what hears of other hosts: it is held over commits.
@@ -189,18 +191,18 @@ impl Secrets {
     }
 
     /// None, for tests of others.
-    #[cfg(test)]
-    pub(crate) fn empty(store: Arc<dyn Store>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let ring = Keyring::open(None, None, &folder.path().join("master-key")).unwrap();
-        let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), crate::event::EventSettings::default()));
+    #[cfg(any(test, feature = "testing"))]
+    pub fn empty(store: Arc<dyn Store>) -> Self {
+        let folder = tempfile::tempdir().expect("a test has a folder and a store in memory");
+        let ring = Keyring::open(None, None, &folder.path().join("master-key")).expect("a test has a folder and a store in memory");
+        let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), tollhouse_event::EventSettings::default()));
         Self::with(store, Clock::default(), events, ring, 1 << 20)
     }
 
     /// How many secrets of an endpoint calls are given, for tests of others.
-    #[cfg(test)]
-    pub(crate) async fn given(&self, endpoint: &EndpointId) -> usize {
-        self.sealed(endpoint).await.unwrap().len()
+    #[cfg(any(test, feature = "testing"))]
+    pub async fn given(&self, endpoint: &EndpointId) -> usize {
+        self.sealed(endpoint).await.expect("a test has a folder and a store in memory").len()
     }
 
     /// The secrets of an endpoint, by name, without their values.
@@ -352,7 +354,7 @@ impl Secrets {
     /// What is sealed for an endpoint: as it is held, or else as it is stored.
     async fn sealed(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, SecretError> {
         match self.held.get(endpoint) {
-            Some(all) => Ok(all),
+            Some(Cached(all)) => Ok(all),
             // Boxed: the future of who finds them at once stays small.
             None => Box::pin(self.read(endpoint)).await,
         }
@@ -361,8 +363,8 @@ impl Secrets {
     async fn read(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, SecretError> {
         let since = self.changes.load(SeqCst);
         let all = Arc::new(self.stored(endpoint).await?.ok_or(SecretError::Unopened)?);
-        let kept = self.held.keep(endpoint, Arc::clone(&all), || self.changes.load(SeqCst) == since);
-        Ok(kept.map_or(all, |(kept, _)| kept))
+        let kept = self.held.keep(endpoint, Cached(Arc::clone(&all)), || self.changes.load(SeqCst) == since);
+        Ok(kept.map_or(all, |(Cached(kept), _)| kept))
     }
 
     /// `None` where one of them does not read.
@@ -414,7 +416,7 @@ impl Secrets {
             }
             let stored = try_join_all(some.iter().map(|(endpoint, _)| self.stored(endpoint))).await?;
             for ((endpoint, before), stored) in some.into_iter().zip(stored) {
-                let is_same = before.is_some_and(|before| stored.as_ref() == Some(&*before));
+                let is_same = before.is_some_and(|before| stored.as_ref() == Some(&*before.0));
                 self.hold(&endpoint, stored, since);
                 if !is_same {
                     changed.push(endpoint);
@@ -426,7 +428,7 @@ impl Secrets {
     /// Holds what was read of an endpoint, unless anything has changed `since`.
     fn hold(&self, endpoint: &EndpointId, stored: Option<OfEndpoint>, since: u64) {
         if let Some(stored) = stored {
-            self.held.keep(endpoint, Arc::new(stored), || self.changes.load(SeqCst) == since);
+            self.held.keep(endpoint, Cached(Arc::new(stored)), || self.changes.load(SeqCst) == since);
         }
     }
 

@@ -1,15 +1,14 @@
 //! What the tests of this folder and of the readiness check share: servers, names, a store.
 
+#![allow(clippy::unwrap_used, reason = "only tests use it")]
+
 mod name_server;
 
 use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
 };
 
 use async_trait::async_trait;
@@ -20,13 +19,13 @@ use tokio::{
     sync::Semaphore,
 };
 use tokio_rustls::{TlsAcceptor, rustls, server::TlsStream};
+use tollhouse_store::{Batch, Durability, Store, StoreError, around::Around, memory::MemoryStore};
 
-pub(crate) use self::name_server::NameServer;
+pub use self::name_server::NameServer;
 use super::guard::Lookup;
-use crate::store::{Batch, Direction, Durability, KeyRange, Pairs, Space, Store, StoreError, around::Around, memory::MemoryStore};
 
 /// Serves `router` on a loopback port until the test's runtime ends.
-pub(crate) async fn serve(router: Router) -> SocketAddr {
+pub async fn serve(router: Router) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
@@ -34,7 +33,7 @@ pub(crate) async fn serve(router: Router) -> SocketAddr {
 }
 
 /// The same over TLS, by HTTP/2 for who speaks it; also gives the root certificate, as PEM, that vouches for `names`.
-pub(crate) async fn serve_tls(router: Router, names: &[&str]) -> (SocketAddr, Vec<u8>) {
+pub async fn serve_tls(router: Router, names: &[&str]) -> (SocketAddr, Vec<u8>) {
     let (mut config, root) = certified(names);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -45,7 +44,7 @@ pub(crate) async fn serve_tls(router: Router, names: &[&str]) -> (SocketAddr, Ve
 }
 
 /// A server of `names`, and the root certificate, as PEM, that vouches for them.
-pub(crate) fn certified(names: &[&str]) -> (rustls::ServerConfig, Vec<u8>) {
+pub fn certified(names: &[&str]) -> (rustls::ServerConfig, Vec<u8>) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -84,10 +83,11 @@ impl Listener for Tls {
 }
 
 /// A resolver that knows these names and no others.
-pub(crate) struct Names(HashMap<String, Vec<IpAddr>>);
+pub struct Names(HashMap<String, Vec<IpAddr>>);
 
 impl Names {
-    pub(crate) fn new(names: &[(&str, &[&str])]) -> Arc<Self> {
+    /// Answers each name with these addresses.
+    pub fn new(names: &[(&str, &[&str])]) -> Arc<Self> {
         let parse = |(name, addresses): &(&str, &[&str])| ((*name).to_owned(), addresses.iter().map(|one| one.parse().unwrap()).collect());
         Arc::new(Self(names.iter().map(parse).collect()))
     }
@@ -100,62 +100,16 @@ impl Lookup for Names {
     }
 }
 
-/// A store in memory that lets others go first before it answers, so that what is read is often
-/// not what is there when a commit checks it.
-#[derive(Default)]
-pub(crate) struct Yielding {
-    inner: MemoryStore,
-    scanned: AtomicUsize,
-    scans: AtomicUsize,
-}
-
-impl Yielding {
-    /// Bytes of keys and values that scans gave so far.
-    pub(crate) fn scanned(&self) -> usize {
-        self.scanned.load(Ordering::Relaxed)
-    }
-
-    /// How many scans there were so far.
-    pub(crate) fn scans(&self) -> usize {
-        self.scans.load(Ordering::Relaxed)
-    }
-}
-
-#[async_trait]
-impl Around for Yielding {
-    fn inner(&self) -> &dyn Store {
-        &self.inner
-    }
-
-    async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let found = self.inner.get(space, key).await;
-        tokio::task::yield_now().await;
-        found
-    }
-
-    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
-        let found = self.inner.scan(space, range, limit, direction).await;
-        let bytes = found.iter().flatten().map(|(key, value)| key.len() + value.len()).sum();
-        self.scanned.fetch_add(bytes, Ordering::Relaxed);
-        self.scans.fetch_add(1, Ordering::Relaxed);
-        tokio::task::yield_now().await;
-        found
-    }
-
-    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
-        tokio::task::yield_now().await;
-        self.inner.apply(batch, durability).await
-    }
-}
-
 /// A store in memory that takes a commit for each permit it is given.
-pub(crate) struct Stuck {
+pub struct Stuck {
     inner: MemoryStore,
-    pub(crate) go: Semaphore,
+    /// One permit for each commit that may go through.
+    pub go: Semaphore,
 }
 
 impl Stuck {
-    pub(crate) fn new() -> Arc<Self> {
+    /// A store that takes no commit yet.
+    pub fn new() -> Arc<Self> {
         Arc::new(Self { inner: MemoryStore::new(), go: Semaphore::new(0) })
     }
 }
@@ -173,7 +127,7 @@ impl Around for Stuck {
 }
 
 /// Lets the other tasks of a runtime of one thread go on as far as they can.
-pub(crate) async fn settled() {
+pub async fn settled() {
     for _ in 0..64 {
         tokio::task::yield_now().await;
     }

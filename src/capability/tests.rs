@@ -1,16 +1,14 @@
 use bytes::Bytes;
 use serde_json::json;
+use tollhouse_base::id::CallId;
 use tollhouse_protocol::Limits;
+use tollhouse_store::{
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+};
+use tollhouse_tool::Capabilities;
 
 use super::{secret::Secret, testing::serve, *};
-use crate::{
-    base::id::CallId,
-    store::{
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-    },
-    tool::Capabilities,
-};
 
 mod names;
 
@@ -25,7 +23,7 @@ fn services(guard: Guard) -> (Arc<CapabilityServices>, tempfile::TempDir) {
 fn call(grant: &Arc<Grant>) -> CallGrants {
     let secrets = vec![Secret::new("KEY", "super-secret-value", Visibility::Env)];
     CallGrants {
-        owner: crate::tool::Owner::Platform,
+        owner: tollhouse_tool::Owner::Platform,
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
         by_owner: false,
@@ -286,12 +284,12 @@ async fn a_charge_of_another_call_is_refused_whatever_the_worker_says() {
     let (services, _folder) = services(Guard::new(GuardSettings::default()).unwrap());
     let grant = Grant::new(Granted::default());
     let (own, other) = (call(&grant), CallId::generate().to_string());
-    let (id, till) = (own.call_id.to_string(), Arc::new(Till::new(crate::tool::MicroUsd(90_000))));
+    let (id, till) = (own.call_id.to_string(), Arc::new(Till::new(tollhouse_tool::MicroUsd(90_000))));
     let ops = Ops::new(own, services).with_till(Arc::clone(&till));
     let charge = |call: &str, usd: &str| ops.op(OpRequest::Charge { call: call.to_owned(), usd: usd.to_owned() });
     charge(&id, "0.01").await.unwrap();
     for call in [other.as_str(), "", "call_1"] {
         assert_eq!(charge(call, "0.09").await.unwrap_err().code, "call_ended", "{call}");
     }
-    assert_eq!(till.charged(), Some(crate::tool::MicroUsd(10_000)));
+    assert_eq!(till.charged(), Some(tollhouse_tool::MicroUsd(10_000)));
 }

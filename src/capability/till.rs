@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use tollhouse_protocol::OpFailure;
+use tollhouse_tool::MicroUsd;
 
 use super::failure::invalid_argument;
-use crate::tool::MicroUsd;
 
 /// What one call costs, as far as its handler has said.
 #[derive(Debug, Default)]

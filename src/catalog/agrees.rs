@@ -1,17 +1,16 @@
 //! Whether endpoints have the versions they name, and each version is what its name says: of a store that nobody writes to.
 
+use tollhouse_base::flaws::Flaws;
+use tollhouse_objects::Kept;
+use tollhouse_store::{Ended, Store, StoreError};
+use tollhouse_tool::Runtime;
+
 use super::{
     entry::{CARDS, Card, ENDPOINTS},
     open::CATALOGUED,
     retired,
     scan::VERSION_OWNERS,
     source::{VERSIONS, check_versions},
-};
-use crate::{
-    base::flaws::Flaws,
-    objects::Kept,
-    store::{Ended, Store, StoreError},
-    tool::Runtime,
 };
 
 /// Rows that are read at once: sources may be large.

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tollhouse_protocol::{Bundle, Language, Schemas, Source};
-
-use crate::tool::{Endpoint, Slug};
+use tollhouse_tool::{Endpoint, Slug};
 
 /// How the places of handlers' sources begin, in stacks: `tool:/SLUG/VERSION:LINE:COLUMN`.
 pub const SPECIFIER: &str = "tool:/";

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use tollhouse_event::Kind;
+use tollhouse_store::{Batch, StoreError};
+use tollhouse_tool::{Availability, Endpoint, Status, Version, told};
 
 use super::{
     By, Catalog, HandlerDraft, Live, Patch, PublishError,
@@ -13,11 +16,6 @@ use super::{
     source::Laid,
     standing::{Reach, Standing},
     version::Prepared,
-};
-use crate::{
-    event::Kind,
-    store::{Batch, StoreError},
-    tool::{Availability, Endpoint, Status, Version, told},
 };
 
 /// How often a change that names no revision is looked at, with others coming in between.
@@ -227,7 +225,7 @@ pub(super) fn schemas_differ(old: &Endpoint, new: &Endpoint) -> bool {
 impl Reach {
     /// What is named, and `rest` where nothing is.
     pub(super) fn named(
-        capabilities: Option<crate::tool::Capabilities>,
+        capabilities: Option<tollhouse_tool::Capabilities>,
         hosts: Option<&Vec<String>>,
         rest: &Self,
     ) -> Result<Self, PublishError> {

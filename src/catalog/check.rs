@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
+use tollhouse_base::misfit::{self, Misfit};
+use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::Schemas;
+use tollhouse_tool::{Endpoint, Owner, Slug};
 
 use super::{
     By, Catalog, Draft, PublishError, draft, publish,
     scan::Upload,
     standing::{Reach, Standing},
-};
-use crate::{
-    base::misfit::{self, Misfit},
-    capability::AllowedHosts,
-    tool::{Endpoint, Owner, Slug},
 };
 
 /// The members of a draft, and of those that must be there what stands in for one that is absent or wrong.

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tollhouse_event::{Events, Kind};
 use tollhouse_protocol::Bundle;
+use tollhouse_store::{Batch, Durability, Row, StoreError};
+use tollhouse_tool::{Availability, Endpoint};
 
 use super::{
     By, Catalog, Live, PublishError,
@@ -12,11 +15,6 @@ use super::{
     source::Laid,
     standing::Standing,
     version::uses,
-};
-use crate::{
-    event::{Events, Kind},
-    store::{Batch, Durability, Row, StoreError},
-    tool::{Availability, Endpoint},
 };
 
 /// How often a commit is tried where another host keeps the same version at that moment, or lets go of it.

@@ -1,6 +1,6 @@
 //! Deleting an endpoint: a mark first, then what the endpoint kept.
 //!
-//! The commit that takes the record away leaves a mark, and [closes](crate::capability::CapabilityServices::close) what the endpoint keeps:
+//! The commit that takes the record away leaves a mark, and [closes](tollhouse_capability::CapabilityServices::close) what the endpoint keeps:
 //! no host stores anything of it after that commit. Then secrets, keys, log lines and files go, outside every lock. Where that is cut short,
 //! by a crash or by the store, a [job](Catalog::finish_deletions) of any host goes on with it. The mark stays for an hour more, in which a
 //! call that was running may write its last log lines; they go with the mark.
@@ -12,6 +12,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_capability::Granted;
+use tollhouse_event::{Events, Kind};
+use tollhouse_store::{Batch, Durability, Row, StoreError, Table, schema};
 
 use super::{
     By, Catalog, Live, PublishError,
@@ -19,16 +23,10 @@ use super::{
     retired::{DELETED, Deleted, RETIRED_OF, RETIRED_SLUGS, of, slug_successor},
     version::uses,
 };
-use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    capability::Granted,
-    event::{Events, Kind},
-    store::{Batch, Durability, Row, StoreError, Table, schema},
-};
 
 /// By when there is something to do about it.
 pub(super) const DELETIONS: Table<(Timestamp, EndpointId), Deletion> = schema::DELETIONS.holding();
-crate::store::json_values!(Deletion);
+tollhouse_store::json_values!(Deletion);
 
 /// How long whoever deletes an endpoint waits for what it kept to be gone; after that the job does the rest.
 const GONE_WITHIN: Duration = Duration::from_secs(1);

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tollhouse_capability::AllowedHosts;
 use tollhouse_protocol::{Isolation, Language, Limits, Side};
+use tollhouse_tool as tool;
+use tollhouse_tool::{Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status, Via};
 
 use super::{By, Policy, PublishError, limits::limits_over};
-use crate::{
-    capability::AllowedHosts,
-    tool::{self, Capabilities, HandlerType, MicroUsd, Runtime, Slug, Status, Via},
-};
 
 /// Longest title, in characters.
 pub(super) const MAX_TITLE: usize = 120;

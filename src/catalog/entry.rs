@@ -10,22 +10,19 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tollhouse_protocol::{Limits, Tier};
-
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, EndpointId},
-    },
-    catalog::search::{Item, Slot, Text},
-    store::{self, Table, schema},
-    tool::{Availability, Endpoint, EndpointState, HoldKind, MicroUsd, Owner, Slug, Status, takes_objects},
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, EndpointId},
 };
+use tollhouse_protocol::{Limits, Tier};
+use tollhouse_store::{Table, schema};
+use tollhouse_tool::{Availability, Endpoint, EndpointState, HoldKind, MicroUsd, Owner, Slug, Status, takes_objects};
+
+use crate::search::{Item, Slot, Text};
 
 pub(super) const ENDPOINTS: Table<String, Endpoint> = schema::ENDPOINTS.indexed(&[card]);
 pub(super) const CARDS: Table<String, Card> = schema::CATALOGUE.holding();
-store::json_values!(Endpoint);
-store::postcard_values!(Card);
+tollhouse_store::postcard_values!(Card);
 
 /// An endpoint, as short as it is known by.
 #[derive(Debug, Clone)]
@@ -98,7 +95,7 @@ pub(super) struct Asked {
 }
 
 /// The card of an endpoint, written with its record.
-fn card(slug: &String, endpoint: &Endpoint) -> Option<store::Entry> {
+fn card(slug: &String, endpoint: &Endpoint) -> Option<tollhouse_store::Entry> {
     Some(schema::CATALOGUE.entry(slug, &Card::of(endpoint)))
 }
 

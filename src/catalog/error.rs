@@ -2,11 +2,8 @@
 
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{LoadError, Side, StopReason};
-
-use crate::{
-    store::StoreError,
-    tool::{ForeignHandler, SchemaError, Slug, finding::Finding},
-};
+use tollhouse_store::StoreError;
+use tollhouse_tool::{ForeignHandler, SchemaError, Slug, finding::Finding};
 
 /// Why an endpoint was not published or changed.
 #[derive(Debug, thiserror::Error)]

@@ -6,9 +6,10 @@ use std::{
 };
 
 use futures_util::future::try_join_all;
+use tollhouse_store::StoreError;
+use tollhouse_tool::Endpoint;
 
 use super::{Catalog, Entry, Live, PublishError, Shown, entry::ENDPOINTS, granted};
-use crate::{store::StoreError, tool::Endpoint};
 
 /// How often an endpoint is made again that has changed meanwhile.
 const TRIES: usize = 8;

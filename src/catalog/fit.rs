@@ -4,14 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use tollhouse_base::share::Turn;
 use tollhouse_pool::{Job, OpHost, Pool, PoolError};
 use tollhouse_protocol::{Bundle, Isolation, LogLine, OpFailure, OpRequest, OpValue, Outcome, Said, Side, Start, StopReason, Work};
+use tollhouse_tool::{Endpoint, Handler, Mismatch};
 
 use super::{Catalog, Live, PublishError};
-use crate::{
-    base::share::Turn,
-    tool::{Endpoint, Handler, Mismatch},
-};
 
 /// Why a value is not known to fit.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// [`Unfit`]; never for a schema of which the host can tell by itself, see [`Shape`](crate::tool::Shape).
+    /// [`Unfit`]; never for a schema of which the host can tell by itself, see [`Shape`](tollhouse_tool::Shape).
     pub async fn fits(&self, pool: &Pool, side: Side, text: Bytes, asker: Asker<'_>) -> Result<(), Unfit> {
         let Some(bundle) = self.bundle.as_ref().filter(|bundle| bundle.schemas.get(side).is_some()) else { return Ok(()) };
         let endpoint = &self.endpoint;

@@ -8,6 +8,12 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use tollhouse_account::builder::Builders;
+use tollhouse_base::id::{BuilderId, EndpointId};
+use tollhouse_capability::{Granted, secret::Secrets};
+use tollhouse_replica::Followed;
+use tollhouse_store::{Batch, Change, Durability, Row, StoreError};
+use tollhouse_tool::Endpoint;
 
 use super::{
     Catalog, Live, POLICY, PublishError,
@@ -15,14 +21,6 @@ use super::{
     entry::{CARDS, Card, ENDPOINTS},
     granted,
     version::uses,
-};
-use crate::{
-    account::builder::Builders,
-    base::id::{BuilderId, EndpointId},
-    capability::{Granted, secret::Secrets},
-    replica::Followed,
-    store::{Batch, Change, Durability, Row, StoreError},
-    tool::Endpoint,
 };
 
 /// Cards that are read at once.

@@ -6,13 +6,15 @@ use std::{
     sync::Arc,
 };
 
+use tollhouse_tool::Owner;
+
 use super::{
     Entry, Snapshot,
     order::{Order, Ordered},
     snapshot::Counts,
     tagged::Tags,
 };
-use crate::{catalog::search::Index, tool::Owner};
+use crate::search::Index;
 
 /// Entries on their way into a snapshot, which come by name.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use tollhouse_protocol::Limits;
+use tollhouse_tool::Owner;
 
 use super::PublishError;
-use crate::tool::Owner;
 
 /// `limits`, changed as named.
 pub(super) fn limits_over(mut limits: Limits, changed: &Map<String, Value>, ceilings: &Limits) -> Result<Limits, PublishError> {
@@ -40,7 +40,7 @@ pub(super) fn limits_in_force(own: &Limits, owner: &Owner, ceilings: &Limits, ca
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::BuilderId;
+    use tollhouse_base::id::BuilderId;
 
     #[test]
     fn limits_are_the_lowest_that_anyone_allows() {

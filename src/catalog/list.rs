@@ -2,12 +2,11 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use tollhouse_base::id::BuilderId;
+use tollhouse_store::StoreError;
+use tollhouse_tool::{EndpointState, Owner, Slug};
+
 use super::{Catalog, Entry, Shown};
-use crate::{
-    base::id::BuilderId,
-    store::StoreError,
-    tool::{EndpointState, Owner, Slug},
-};
 
 /// Endpoints of one page.
 #[derive(Debug)]

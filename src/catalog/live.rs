@@ -8,14 +8,11 @@ use std::{
 };
 
 use bytes::Bytes;
+use tollhouse_base::{ready::KeptShared, share::UsualCost};
+use tollhouse_capability::Grant;
+use tollhouse_money::Terms;
 use tollhouse_protocol::Bundle;
-
-use crate::{
-    base::{ready::Kept, share::UsualCost},
-    capability::Grant,
-    money::Terms,
-    tool::{Endpoint, Record, Runs, Shape},
-};
+use tollhouse_tool::{Endpoint, Record, Runs, Shape};
 
 /// An endpoint as it is told of: the record, and what is made of it for lists and challenges.
 #[derive(Clone)]
@@ -84,7 +81,7 @@ impl Live {
 }
 
 /// Tests make other endpoints of one that is there.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl std::ops::DerefMut for Live {
     fn deref_mut(&mut self) -> &mut Shown {
         Arc::make_mut(&mut self.shown)
@@ -103,17 +100,17 @@ impl fmt::Debug for Live {
     }
 }
 
-impl Kept for Arc<Shown> {
+impl KeptShared for Shown {
     fn bytes(&self) -> usize {
         BESIDES + IN_MEMORY * self.record.bytes()
     }
 
-    fn is_in_use(&self) -> bool {
+    fn is_in_use(&self, _holders: usize) -> bool {
         false
     }
 }
 
-impl Kept for Arc<Live> {
+impl KeptShared for Live {
     fn bytes(&self) -> usize {
         let code = self.bundle.as_ref().and_then(|bundle| bundle.source.as_ref()).map_or(0, |source| source.text.len());
         let answer = match &self.runs {
@@ -125,8 +122,8 @@ impl Kept for Arc<Live> {
 
     /// A version before this one, whose calls are not at their end, has the same grant: what is taken back reaches them only as long as
     /// no other grant is made.
-    fn is_in_use(&self) -> bool {
-        Arc::strong_count(self) > 1 || Arc::strong_count(&self.grant) > 1
+    fn is_in_use(&self, holders: usize) -> bool {
+        holders > 1 || Arc::strong_count(&self.grant) > 1
     }
 
     fn is_whole(&self) -> bool {

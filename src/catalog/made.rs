@@ -5,15 +5,14 @@ use std::{
     time::Duration,
 };
 
+use tollhouse_base::{aside::off_the_runtime, share::UsualCost};
+use tollhouse_capability::Grant;
+use tollhouse_money::{SignedOffers, Terms};
 use tollhouse_protocol::Bundle;
+use tollhouse_tool as tool;
+use tollhouse_tool::{Endpoint, Runs, Shape};
 
 use super::{Catalog, Live, PublishError, Shown, bundle::with_schemas};
-use crate::{
-    base::{aside::off_the_runtime, share::UsualCost},
-    capability::Grant,
-    money::{SignedOffers, Terms},
-    tool::{self, Endpoint, Runs, Shape},
-};
 
 /// How long an authorisation must at least stay valid, in seconds: what x402 v2 clients expect.
 const MIN_TIMEOUT_SECS: u64 = 300;

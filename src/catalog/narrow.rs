@@ -7,9 +7,9 @@ use std::{
 
 use serde::Serialize;
 use tollhouse_protocol::limits::TABLE;
+use tollhouse_tool::{Owner, Slug};
 
 use super::{Catalog, PolicyDraft, PublishError, entry::Asked, limits::limits_in_force};
-use crate::tool::{Owner, Slug};
 
 /// Endpoints that are looked at before others have a turn on the thread: about a millisecond where each asks for something of its own.
 const SLICE: usize = 200;

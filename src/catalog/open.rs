@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex, atomic::AtomicU64};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use tollhouse_base::{rate::ConcurrencyLimit, ready::Ready};
 use tollhouse_fair::{Fair, Share};
+use tollhouse_store::{Batch, Durability, Store, StoreError, Table, schema};
 
 use super::{
     Catalog, CatalogParts, MAX_UPLOADS, POLICY, PublishError, READINGS,
@@ -12,10 +14,6 @@ use super::{
     gathered::Gathered,
     source::Sources,
     version::uses,
-};
-use crate::{
-    base::{rate::ConcurrencyLimit, ready::Ready},
-    store::{Batch, Durability, Store, StoreError, Table, schema},
 };
 
 /// That every record has its card.

@@ -3,12 +3,10 @@
 use std::{cmp::Ordering, marker::PhantomData, sync::Arc};
 
 use equivalent::{Comparable, Equivalent};
+use tollhouse_base::id::EndpointId;
+use tollhouse_tool::{EndpointState, Owner, Slug};
 
 use super::{Entry, sorted::Sorted};
-use crate::{
-    base::id::EndpointId,
-    tool::{EndpointState, Owner, Slug},
-};
 
 /// An order that is asked for. Among equals it is that of the names, or of how well they fit the words that are searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,16 +5,14 @@
 //! may lag behind says nothing that the host does not know, and is not gone by: so versions that leave no such row do no harm for long.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::{Batch, Ended, Row, StoreError, Table, schema};
+use tollhouse_tool::Owner;
 
 use super::{By, Catalog, PublishError, retired::of};
-use crate::{
-    base::clock::Timestamp,
-    store::{Batch, Ended, Row, StoreError, Table, schema},
-    tool::Owner,
-};
 
 pub(super) const OWNED: Table<Ended<String>, Owned> = schema::ENDPOINTS_OWNED.holding();
-crate::store::postcard_values!(Owned);
+tollhouse_store::postcard_values!(Owned);
 
 /// How long a row is gone by, in milliseconds: a host that lags behind by more takes no changes.
 const RECENT_MS: u64 = 60_000;

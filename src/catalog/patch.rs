@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollhouse_protocol::{Isolation, Limits};
+use tollhouse_tool::{Capabilities, Endpoint, MicroUsd, Status, Via};
 
 use super::{
     PublishError,
     draft::{HandlerDraft, SafetyAttestation, check_input, check_most, check_note, text_problems},
     limits::limits_over,
 };
-use crate::tool::{Capabilities, Endpoint, MicroUsd, Status, Via};
 
 /// The body of `PATCH /ai/endpoints/{slug}`: what is named changes.
 #[derive(Debug, Clone, Default, Deserialize)]

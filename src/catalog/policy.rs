@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tollhouse_protocol::{Limits, Tier, limits::TABLE};
+use tollhouse_tool::Capabilities;
 
 use super::{PublishError, limits::limits_over};
-use crate::tool::Capabilities;
 
 /// Endpoints of one builder when the policy does not say.
 const MAX_ENDPOINTS_PER_BUILDER: u64 = 100;

@@ -3,7 +3,12 @@
 use std::{path::Path, sync::Arc};
 
 use serde_json::json;
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_event::Kind;
 use tollhouse_protocol::{Limits, Tier};
+use tollhouse_replica::Turn;
+use tollhouse_store::{Durability, StoreError, Table, schema};
+use tollhouse_tool::{Capabilities, Endpoint, Owner, Review, Version, told};
 
 use super::{
     By, Catalog, Draft, Live, PublishError,
@@ -14,13 +19,6 @@ use super::{
     source::Laid,
     standing::{Reach, Standing},
     version::Prepared,
-};
-use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    event::Kind,
-    replica::Turn,
-    store::{Durability, StoreError, Table, schema},
-    tool::{Capabilities, Endpoint, Owner, Review, Version, told},
 };
 
 const SHIPPED: Table<(), String> = schema::SHIPPED.holding();
@@ -186,7 +184,7 @@ pub(super) fn new(draft: &Draft, owner: Owner, limits: Limits, now: Timestamp) -
         decided_on: None,
         owner,
         owner_suspended: false,
-        handler: crate::tool::Handler::Builtin,
+        handler: tollhouse_tool::Handler::Builtin,
         version: String::new(),
         versions: vec![],
         revision: 1,

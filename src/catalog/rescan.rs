@@ -4,6 +4,10 @@ use std::sync::{MutexGuard, PoisonError};
 
 use serde::Serialize;
 use serde_json::json;
+use tollhouse_event::Kind;
+use tollhouse_replica::Turn;
+use tollhouse_store::{Batch, Durability, StoreError, Table, schema};
+use tollhouse_tool::{ContentSafety, Endpoint, HoldKind, Owner, Slug, finding::ScanOutcome};
 
 use super::{
     By, Catalog, PublishError, Snapshot,
@@ -12,12 +16,6 @@ use super::{
     entry::ENDPOINTS,
     safety::{self, Report},
     scan::{hold, open_outcome},
-};
-use crate::{
-    event::Kind,
-    replica::Turn,
-    store::{Batch, Durability, StoreError, Table, schema},
-    tool::{ContentSafety, Endpoint, HoldKind, Owner, Slug, finding::ScanOutcome},
 };
 
 /// Where the version of the rules that all endpoints were scanned by is stored.

@@ -1,21 +1,19 @@
 //! Slugs of deleted endpoints: who may take them again, and which endpoint had them last.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::id::EndpointId;
 use tollhouse_protocol::Tier;
+use tollhouse_store::{Batch, Ended, StoreError, Table, schema};
+use tollhouse_tool::{Endpoint, Owner, Slug};
 
 use super::{By, Catalog, PublishError};
-use crate::{
-    base::id::EndpointId,
-    store::{Batch, Ended, StoreError, Table, schema},
-    tool::{Endpoint, Owner, Slug},
-};
 
 /// Slug of a deleted endpoint → the share of who had it.
 pub(super) const RETIRED_SLUGS: Table<String, String> = schema::RETIRED_SLUGS.holding();
 pub(super) const RETIRED_OF: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();
 /// The endpoint that was deleted last under a slug.
 pub(super) const DELETED: Table<String, Deleted> = schema::DELETED.holding();
-crate::store::json_values!(Deleted);
+tollhouse_store::json_values!(Deleted);
 
 /// Slugs of deleted endpoints of one builder: each stays with them, or with the admin.
 pub(super) const MAX_RETIRED: usize = 1_000;

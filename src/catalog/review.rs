@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_event::Kind;
 use tollhouse_protocol::{Limits, Tier};
+use tollhouse_store::{Batch, StoreError};
+use tollhouse_tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome, texts};
 
 use super::{
     By, Catalog, Live, Page, PublishError,
@@ -12,12 +16,6 @@ use super::{
     entry::waits,
     scan::{approve_findings, disapprove_findings},
     standing::{Reach, Standing},
-};
-use crate::{
-    base::clock::Timestamp,
-    event::Kind,
-    store::{Batch, StoreError},
-    tool::{Capabilities, Decided, DecidedOn, Decision, Endpoint, HoldKind, Slug, finding::ScanOutcome, texts},
 };
 
 /// Longest reason, in characters.

@@ -9,8 +9,8 @@
 //! codes; comments apart from code. It does *not* judge pictures or intent, nor what a handler
 //! makes or fetches while it runs.
 //!
-//! Invariant: nothing here gives the matched text away. A [`Finding`](crate::tool::finding::Finding) has at most its first two
-//! characters and its length, for admins; [`brief`](crate::tool::finding::Finding::brief) has neither.
+//! Invariant: nothing here gives the matched text away. A [`Finding`](tollhouse_tool::finding::Finding) has at most its first two
+//! characters and its length, for admins; [`brief`](tollhouse_tool::finding::Finding::brief) has neither.
 
 mod check;
 mod code;

@@ -6,18 +6,16 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
+use tollhouse_base::{clock::Timestamp, share::for_turn};
+use tollhouse_money::receipt::json_hash;
+use tollhouse_store::{Batch, Table, schema};
+use tollhouse_tool::{
+    ContentSafety, Endpoint, Hold, HoldKind, Owner, Review,
+    finding::{Finding, ScanOutcome, Severity},
+};
 
 use super::{By, Catalog, HandlerDraft, PublishError, shipped};
-use crate::{
-    base::{clock::Timestamp, share::for_turn},
-    catalog::safety::{self, Report},
-    money::receipt::json_hash,
-    store::{Batch, Table, schema},
-    tool::{
-        ContentSafety, Endpoint, Hold, HoldKind, Owner, Review,
-        finding::{Finding, ScanOutcome, Severity},
-    },
-};
+use crate::safety::{self, Report};
 
 /// Version → the share of who uploaded it first.
 pub(super) const VERSION_OWNERS: Table<String, String> = schema::VERSION_OWNERS.holding();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Draft;
 
-static TOOLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/fixtures/tools");
+static TOOLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../fixtures/tools");
 
 /// The shipped tools, or those in `folder`, by name.
 pub(super) fn drafts(folder: Option<&Path>) -> Result<Vec<Draft>, String> {

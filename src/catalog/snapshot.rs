@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use imbl::OrdMap;
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_tool::{EndpointState, MicroUsd, Owner, PricingMode, Slug};
 
 use super::{
     Entry,
@@ -10,11 +12,7 @@ use super::{
     order::{Id, Name, Newest, Order, Ordered, Owned, Place, Price, Standing, Waiting},
     tagged::{Tags, fewer, more},
 };
-use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    catalog::search::{Found, Index, Merge, Merged, Query, Segments, Text},
-    tool::{EndpointState, MicroUsd, Owner, PricingMode, Slug},
-};
+use crate::search::{Found, Index, Merge, Merged, Query, Segments, Text};
 
 /// Endpoints that are put in order for one page, at most: where more are wanted, they are walked in their order.
 const FEW: usize = 2_000;

@@ -8,16 +8,16 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollhouse_base::flaws::Flaws;
+use tollhouse_objects as objects;
+use tollhouse_objects::{Bucket as _, Objects, Promised};
 use tollhouse_protocol::{Bundle, Language, Schemas};
+use tollhouse_replica::{Replica, SOURCES_APART};
+use tollhouse_store as store;
+use tollhouse_store::{Batch, Formatted, Store, StoreError, Table, Value as _, Written, read_postcard, schema, write_postcard};
+use tollhouse_tool::Slug;
 
 use super::{HandlerDraft, PublishError, bundle::bundle};
-use crate::{
-    base::flaws::Flaws,
-    objects::{self, Bucket as _, Objects, Promised},
-    replica::{Replica, SOURCES_APART},
-    store::{self, Batch, Formatted, Store, StoreError, Table, Value as _, Written, read_postcard, schema, write_postcard},
-    tool::Slug,
-};
 
 pub(super) const VERSIONS: Table<String, VersionRow> = schema::VERSIONS.holding();
 
@@ -35,7 +35,7 @@ pub(super) enum StoredVersion {
     Js(StoredSource),
     Static { response: Arc<Value> },
 }
-crate::store::json_values!(StoredVersion);
+tollhouse_store::json_values!(StoredVersion);
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StoredSource {
@@ -79,7 +79,7 @@ pub(super) fn hash_of(source: &str, language: Language) -> String {
         Language::Js => "js",
         Language::Ts => "ts",
     };
-    crate::money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
+    tollhouse_money::receipt::bytes_hash(format!("{tag}\0{source}").as_bytes())
 }
 
 impl StoredVersion {
@@ -87,7 +87,7 @@ impl StoredVersion {
     pub(super) fn hash(&self) -> String {
         match self {
             Self::Js(StoredSource { language, source, .. }) => hash_of(source, *language),
-            Self::Static { response } => crate::money::receipt::json_hash(response),
+            Self::Static { response } => tollhouse_money::receipt::json_hash(response),
         }
     }
 

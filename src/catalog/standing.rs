@@ -1,7 +1,8 @@
 //! The rules of granting: pure, from what an endpoint has and what somebody wants to what it gets.
 
+use tollhouse_tool::{Capabilities, Endpoint, Maker};
+
 use super::Policy;
-use crate::tool::{Capabilities, Endpoint, Maker};
 
 /// Who changes an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

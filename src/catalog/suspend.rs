@@ -7,14 +7,12 @@ use std::{
 };
 
 use serde_json::json;
+use tollhouse_account::builder::{self, Builder, BuilderError, Judged};
+use tollhouse_base::id::BuilderId;
+use tollhouse_event::{Events, Kind};
+use tollhouse_tool::Owner;
 
 use super::{By, Catalog, Entry, Live, PublishError, granted};
-use crate::{
-    account::builder::{self, Builder, BuilderError, Judged},
-    base::id::BuilderId,
-    event::{Events, Kind},
-    tool::Owner,
-};
 
 /// Endpoints that are shown anew before others have a turn on the thread: about a millisecond.
 const SLICE: usize = 200;

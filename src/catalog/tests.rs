@@ -1,6 +1,7 @@
 mod deletion;
 mod follow;
 mod fuzz;
+mod misfit;
 mod owned;
 mod ready;
 mod snapshot;
@@ -10,19 +11,17 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
+use tollhouse_account::first_key::FirstKeys;
+use tollhouse_base::{clock::Timestamp, id::BuilderId, share::Shares};
+use tollhouse_capability::{Guard, GuardSettings, LogSettings, secret::Secrets};
+use tollhouse_event::EventSettings;
+use tollhouse_objects as objects;
 use tollhouse_pool::PoolConfig;
+use tollhouse_replica::Replica;
+use tollhouse_store::{Batch, memory::MemoryStore};
+use tollhouse_tool as tool;
 
 use super::*;
-use crate::{
-    account::first_key::FirstKeys,
-    base::{clock::Timestamp, id::BuilderId, share::Shares},
-    capability::{Guard, GuardSettings, LogSettings, secret::Secrets},
-    event::EventSettings,
-    objects,
-    replica::Replica,
-    store::{Batch, memory::MemoryStore},
-    tool,
-};
 
 /// A catalogue that needs no worker: what is published in it answers always the same, and takes anything.
 async fn catalog() -> (Arc<Catalog>, tempfile::TempDir) {
@@ -235,7 +234,7 @@ async fn orders_and_counts_follow_every_change() {
     let owner = builder();
     let create = async |slug: &str, price: f64| {
         let mut draft = draft(slug);
-        draft.price_usd = crate::tool::MicroUsd::from_usd(price).unwrap();
+        draft.price_usd = tollhouse_tool::MicroUsd::from_usd(price).unwrap();
         catalog.create(draft, owner.clone(), By::Admin).await.unwrap()
     };
     for (slug, price) in [("dear", 0.5), ("free", 0.0), ("cheap", 0.01), ("alike", 0.01)] {

@@ -6,11 +6,10 @@
 
 use std::sync::{Arc, OnceLock};
 
+use tollhouse_capability::Grant;
+use tollhouse_tool::{Endpoint, Owner, Runtime, told};
+
 use super::{By, Catalog, HandlerDraft, Live, PublishError, Shown, bundle::with_schemas, reach};
-use crate::{
-    capability::Grant,
-    tool::{Endpoint, Owner, Runtime, told},
-};
 
 /// Which handler is run.
 #[derive(Debug)]

@@ -7,8 +7,16 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollhouse_base::{
+    aside::{aside, length},
+    clock::Timestamp,
+    share,
+};
 use tollhouse_pool::PoolError;
 use tollhouse_protocol::{Bundle, Checked, Language, Schemas, Side, StopReason};
+use tollhouse_store::{Batch, Direction, Durability, Ended, StoreError, Table, schema};
+use tollhouse_tool as tool;
+use tollhouse_tool::{Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug, finding::ScanOutcome};
 
 use super::{
     By, Catalog, HandlerDraft, PublishError,
@@ -17,21 +25,12 @@ use super::{
     scan::VERSION_OWNERS,
     source::{Laid, StoredSource, StoredVersion, hash_of},
 };
-use crate::{
-    base::{
-        aside::{aside, length},
-        clock::Timestamp,
-        share,
-    },
-    store::{Batch, Direction, Durability, Ended, StoreError, Table, schema},
-    tool::{self, Endpoint, Handler, HandlerType, Owner, Runtime, SchemaError, Slug, finding::ScanOutcome},
-};
 
 /// Version, and the slug of an endpoint that needs it.
 const USES: Table<(Ended<String>, String), ()> = schema::VERSION_USES.holding();
 
 const LET_GO: Table<String, LetGo> = schema::VERSIONS_LET_GO.holding();
-crate::store::postcard_values!(LetGo);
+tollhouse_store::postcard_values!(LetGo);
 
 /// How long a version stays that a host of several let go of, in milliseconds: longer than any of them may not have heard of an endpoint.
 const LET_GO_MS: u64 = 60_000;
@@ -217,7 +216,7 @@ impl Catalog {
             (HandlerType::StaticJson, Some(HandlerDraft::Response { response })) => {
                 self.try_schemas(endpoint, schemas).await?;
                 let (version, bytes) =
-                    aside(length(response), || (crate::money::receipt::json_hash(response), response.to_string().len())).await;
+                    aside(length(response), || (tollhouse_money::receipt::json_hash(response), response.to_string().len())).await;
                 if bytes as u64 > limits.output_bytes {
                     let message = format!("the response is {bytes} bytes, limit {}", limits.output_bytes);
                     return Err(PublishError::field("/handler/response", message));
@@ -228,7 +227,7 @@ impl Catalog {
             (HandlerType::Builtin(_), None) => {
                 self.try_schemas(endpoint, schemas).await?;
                 let version =
-                    crate::money::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
+                    tollhouse_money::receipt::bytes_hash(format!("{}@{}", handler_type.as_str(), env!("CARGO_PKG_VERSION")).as_bytes());
                 Ok(Prepared { handler: Handler::Builtin, version, bundle: None, stored: None })
             }
             (HandlerType::JsRequestResponse, _) => {

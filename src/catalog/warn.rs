@@ -1,12 +1,10 @@
 //! What is allowed and hardly meant: said once to whoever publishes, and never in the way.
 
 use serde_json::{Map, Value};
+use tollhouse_tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects};
 
 use super::{Catalog, Draft, HandlerDraft};
-use crate::{
-    catalog::safety::{Reach, reaches},
-    tool::{CapabilityRow, Endpoint, any_schema, looks_around, takes_objects},
-};
+use crate::safety::{Reach, reaches};
 
 /// Integers from here on, 2^63, are read as doubles, at least where they are negative.
 const LARGEST_INTEGER: f64 = 9_223_372_036_854_775_808.0;

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::task::spawn_blocking;
+use tollhouse_store::{StoreError, keep_up};
 
 use super::{
     Catalog,
     entry::CARDS,
     search::{Segment, Segments},
 };
-use crate::store::{StoreError, keep_up};
 
 /// Endpoints whose words are read at once.
 const READ_AT_ONCE: usize = 2_500;

@@ -5,8 +5,10 @@ use std::{
     path::PathBuf,
 };
 
+use tollhouse_account::session::SessionSettings;
+use tollhouse_tool::MicroUsd;
+
 use super::{error::SettingsError, layered::flags, secret::Hidden};
-use crate::{account::session::SessionSettings, tool::MicroUsd};
 
 /// Milliseconds of an hour.
 const HOUR: u64 = 3_600 * 1_000;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use tollhouse_catalog::{CatalogRoom, safety::OperatorLists};
+
 use super::{error::SettingsError, layered::flags};
-use crate::catalog::{CatalogRoom, safety::OperatorLists};
 
 flags! {
 /// Of the catalogue.

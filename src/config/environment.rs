@@ -73,7 +73,7 @@ mod tests {
     use clap::Args as _;
 
     use super::*;
-    use crate::config::Flags;
+    use crate::Flags;
 
     #[test]
     fn variable_that_is_no_setting_is_told() {

@@ -2,16 +2,14 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
+use tollhouse_account::token::TooShort;
+use tollhouse_catalog::safety::ListError;
+use tollhouse_money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS};
+use tollhouse_objects::BucketError;
 use tollhouse_pool::NoRange;
+use tollhouse_store::postgres::OpenError;
 
 use super::Unread;
-use crate::{
-    account::token::TooShort,
-    catalog::safety::ListError,
-    money::{ConfigError, FacilitatorKind, sale::WHOLE_BPS},
-    objects::BucketError,
-    store::postgres::OpenError,
-};
 
 /// Settings that cannot work.
 #[derive(Debug, thiserror::Error)]

@@ -6,13 +6,11 @@ use std::{
     time::Duration,
 };
 
+use tollhouse_objects::Place;
+use tollhouse_store::{postgres::PostgresConfig, sled::SledConfig};
 use url::Url;
 
 use super::{error::SettingsError, layered::flags, secret::Hidden};
-use crate::{
-    objects::Place,
-    store::{postgres::PostgresConfig, sled::SledConfig},
-};
 
 /// Where a host listens when nothing else is set.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020);

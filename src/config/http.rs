@@ -9,9 +9,9 @@ use std::{
 use ipnet::IpNet;
 use rustix::process::{Resource, getrlimit};
 use serde::Deserialize;
+use tollhouse_money::FailedRuns;
 
 use super::{error::SettingsError, layered::flags};
-use crate::money::FailedRuns;
 
 /// Percent of all processor time for one address when nothing else is set.
 const ADDRESS_CPU_PERCENT: u8 = 2;
@@ -246,7 +246,7 @@ impl HttpFlags {
         let network = |text: &String| {
             let text = text.trim();
             let one = || text.parse::<IpAddr>().map(|address| IpNet::from(address.to_canonical()));
-            text.parse::<IpNet>().or_else(|_| one()).map_err(|_| SettingsError::TrustedProxy(text.to_owned()))
+            text.parse::<IpNet>().map(canonical).or_else(|_| one()).map_err(|_| SettingsError::TrustedProxy(text.to_owned()))
         };
         let trusted = self.trusted_proxies.iter().map(network).collect::<Result<_, _>>()?;
         Ok(ProxySettings { trusted, header: self.forwarded_header.unwrap_or_default() })
@@ -305,6 +305,17 @@ fn affordable_connections() -> usize {
     CONNECTIONS.min(usize::try_from(descriptors / 4).unwrap_or(CONNECTIONS))
 }
 
+/// Length of the prefix of IPv4-mapped addresses, `::ffff:0:0/96` (RFC 4291, section 2.5.5.2).
+const MAPPED: u8 = 96;
+
+/// The IPv4 network that an IPv4-mapped one names; any other network as it is. Peers are compared in the same form.
+fn canonical(network: IpNet) -> IpNet {
+    match (network.addr().to_canonical(), network.prefix_len().checked_sub(MAPPED)) {
+        (IpAddr::V4(address), Some(length)) if network.addr().is_ipv6() => IpNet::new_assert(address.into(), length),
+        _ => network,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
@@ -322,6 +333,9 @@ mod tests {
         let behind = resolve(&["127.0.0.1", " ::1", "10.0.0.0/8"]).unwrap();
         assert_eq!((behind.proxies.trusted.len(), behind.rate_limit.map(NonZeroU32::get)), (3, Some(100)));
         assert_eq!(behind.intake.answers.held_of_address, Some(ANSWER_BYTES_HELD / 4));
+        let mapped = resolve(&["::ffff:10.0.0.0/104", "::ffff:127.0.0.1", "::ffff:0:0/96", "2001:db8::/32"]).unwrap();
+        let trusted: Vec<_> = mapped.proxies.trusted.iter().map(ToString::to_string).collect();
+        assert_eq!(trusted, ["10.0.0.0/8", "127.0.0.1/32", "0.0.0.0/0", "2001:db8::/32"]);
         for wrong in ["localhost", "10.0.0.0/33", "", "127.0.0.1:80"] {
             let error = resolve(&[wrong]).unwrap_err().to_string();
             assert!(error.contains("TOLLHOUSE_TRUSTED_PROXIES") && error.contains(&format!("`{wrong}`")), "{error}");

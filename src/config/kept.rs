@@ -2,14 +2,13 @@
 
 use std::num::NonZeroU32;
 
+use tollhouse_account::audit::AuditSettings;
+use tollhouse_call::{HistorySettings, MetricsSettings};
+use tollhouse_capability::LogSettings;
+use tollhouse_event::EventSettings;
+use tollhouse_money::receipt::FreeReceiptSettings;
+
 use super::layered::flags;
-use crate::{
-    account::audit::AuditSettings,
-    call::{HistorySettings, MetricsSettings},
-    capability::LogSettings,
-    event::EventSettings,
-    money::receipt::FreeReceiptSettings,
-};
 
 flags! {
 /// Of what is kept.

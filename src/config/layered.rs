@@ -10,11 +10,11 @@ macro_rules! flags {
             $($(#[$field])* pub $name: $Type,)*
         }
 
-        impl $crate::config::layered::Layered for $Flags {
+        impl $crate::layered::Layered for $Flags {
             const NAMES: &[&str] = &[$(stringify!($name)),*];
 
             fn over(self, below: Self) -> Self {
-                Self { $($name: $crate::config::layered::Given::or(self.$name, below.$name),)* }
+                Self { $($name: $crate::layered::Given::or(self.$name, below.$name),)* }
             }
         }
     };

@@ -8,13 +8,13 @@ use std::{
 };
 
 use clap::ValueEnum as _;
-
-use super::{error::SettingsError, layered::flags, secret::Hidden};
-use crate::money::{
+use tollhouse_money::{
     Accepted, ConfigError, FacilitatorAccess, FacilitatorKind, Family, GasLimits, Network,
     receipt::OfferFormat,
     sale::{FeeBps, WHOLE_BPS},
 };
+
+use super::{error::SettingsError, layered::flags, secret::Hidden};
 
 /// Address that simulated payments go to when none is set: nobody's.
 const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";

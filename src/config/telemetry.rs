@@ -4,13 +4,11 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use tollhouse_account::token::Token;
+use tollhouse_telemetry::{Destination, OtlpSettings, TraceSettings, log::LogFormat};
 use url::{Host, Url};
 
 use super::{environment::of_others, error::SettingsError, layered::flags, secret::Hidden};
-use crate::{
-    account::token::Token,
-    telemetry::{Destination, OtlpSettings, TraceSettings, log::LogFormat},
-};
 
 /// Who reads `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]

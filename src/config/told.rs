@@ -8,10 +8,10 @@ use clap::{
     parser::ValueSource,
 };
 use serde::Serialize;
+use tollhouse_base::causes::in_full;
 use toml::{Spanned, Value};
 
 use super::{Flags, Unread, environment::misspelt, error::SettingsError, unread::line_of};
-use crate::base::causes::in_full;
 
 /// What stands behind a default that holds where listening is on loopback alone, and behind one that a database changes.
 const NONE_ON_LOOPBACK: &str = ", and none when listening on loopback";

@@ -13,11 +13,8 @@ use tokio::sync::{
     broadcast::{self, error::RecvError},
     watch,
 };
-
-use crate::{
-    base::clock::{Clock, Timestamp},
-    store::Store,
-};
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_store::Store;
 
 /// Entries that wait for a slow follower; it misses those before.
 pub const BUFFER: usize = 256;
@@ -169,7 +166,7 @@ impl<T: Clone> Follower<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::memory::MemoryStore;
+    use tollhouse_store::memory::MemoryStore;
 
     fn feed<T: Clone>() -> Arc<Feed<T>> {
         Feed::of(&MemoryStore::new(), &Clock::default())

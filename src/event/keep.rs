@@ -2,8 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tollhouse_store::{Direction, StoreError, Trimmed, keep_up};
+
 use super::{EVENTS, EventPlace, Events, feed::Position as _, of, read::stored_after};
-use crate::store::{Direction, StoreError, Trimmed, keep_up};
 
 /// How often events that are too many are looked for.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -62,7 +63,7 @@ impl Events {
         Ok(())
     }
 
-    /// Removes what is too old of [some owners](crate::store::round), those behind whom the last sweep had. Counts from before are wrong after.
+    /// Removes what is too old of [some owners](tollhouse_store::round), those behind whom the last sweep had. Counts from before are wrong after.
     ///
     /// # Errors
     ///

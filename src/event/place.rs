@@ -1,12 +1,10 @@
 //! Where an event lies in its owner's feed.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use tollhouse_base::{clock::Timestamp, id::EventId};
+use tollhouse_store as store;
 
 use super::feed::Position;
-use crate::{
-    base::{clock::Timestamp, id::EventId},
-    store,
-};
 
 /// Where an event stands among those of its owner: its time, then its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,9 +13,10 @@ use std::{
 
 use futures_util::future::join_all;
 use tokio::time::{MissedTickBehavior, interval, sleep};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::StoreError;
 
 use super::feed::{BUFFER, Feed, Position};
-use crate::{base::clock::Timestamp, store::StoreError};
 
 /// How often the store is asked.
 const PULL_EVERY: Duration = Duration::from_millis(250);

@@ -1,11 +1,10 @@
 //! Reading events: newest first in pages, or oldest first from a place on.
 
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::{Direction, Store, StoreError};
+use tollhouse_tool::{Owner, Slug};
+
 use super::{EVENTS, Event, Events, Kind, feed::Position as _, of, place::EventPlace};
-use crate::{
-    base::clock::Timestamp,
-    store::{Direction, Store, StoreError},
-    tool::{Owner, Slug},
-};
 
 /// Events that one read looks at, matching or not.
 const SCAN_LIMIT: usize = 5_000;

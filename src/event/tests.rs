@@ -1,17 +1,15 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use tollhouse_base::id::BuilderId;
+use tollhouse_store::{
+    around::{Meanwhile, Reading},
+    memory::MemoryStore,
+    round::TURN,
+};
 
 use super::*;
-use crate::{
-    base::id::BuilderId,
-    event::feed::{FeedItem, Position as _},
-    store::{
-        around::{Meanwhile, Reading},
-        memory::MemoryStore,
-        round::TURN,
-    },
-};
+use crate::feed::{FeedItem, Position as _};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 

@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, header};
 
 /// The weight of a media type such as `text/event-stream`, from 0 to 1, by the most specific range that has it; 0 where none has.
 /// `None` without any `Accept`: everything is taken then.
-pub(crate) fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
+pub fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
     let kind = media_type.split('/').next().unwrap_or_default();
     let mut any = false;
     let mut best = (0, 0.0_f32);
@@ -30,7 +30,7 @@ pub(crate) fn weight(headers: &HeaderMap, media_type: &str) -> Option<f32> {
 }
 
 /// Whether a media type is named itself, not by a wildcard.
-pub(crate) fn is_named(headers: &HeaderMap, media_type: &str) -> bool {
+pub fn is_named(headers: &HeaderMap, media_type: &str) -> bool {
     let values = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     let mut names = values.flat_map(|value| value.split(',')).map(|range| range.split(';').next().unwrap_or_default().trim());
     names.any(|name| name.eq_ignore_ascii_case(media_type))

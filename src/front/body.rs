@@ -14,22 +14,20 @@ use futures_util::StreamExt as _;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
+use tollhouse_base::{
+    aside::{Bulk, aside},
+    misfit::{self, Misfit},
+};
+use tollhouse_call::CallError;
+use tollhouse_tool::not_json;
 
 use super::{fault::Fault, faults::Code, intake::Intake, quota::Share};
-use crate::{
-    base::{
-        aside::{Bulk, aside},
-        misfit::{self, Misfit},
-    },
-    call::CallError,
-    tool::not_json,
-};
 
 /// Largest body of a management request, in bytes: a handler's source at its ceiling, escaped as JSON.
-pub(crate) const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
+pub const MANAGEMENT_BODY_BYTES: usize = 4 << 20;
 
 /// Largest body of a request that a stranger may make and that is no call, in bytes.
-pub(crate) const SMALL_BODY_BYTES: usize = 16 << 10;
+pub const SMALL_BODY_BYTES: usize = 16 << 10;
 
 /// Most bytes of a body that is refused which are read and thrown away, and the most time for that.
 const DRAIN_BYTES: usize = 8 << 20;
@@ -65,7 +63,7 @@ impl From<Unread> for Fault {
 ///
 /// Of what is refused some more is read and thrown away: a client that is still sending when the connection closes never
 /// sees why.
-pub(crate) async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Fault> {
+pub async fn read(intake: &Intake, peer: IpAddr, body: Body, limit: usize) -> Result<Bytes, Fault> {
     let settings = &intake.bodies;
     let mut stream = body.into_data_stream();
     if stream.size_hint().lower() > limit as u64 {
@@ -154,7 +152,7 @@ impl AsRef<[u8]> for Gathered {
 }
 
 /// Refuses a body that is not said to be JSON, and one that is compressed or not UTF-8.
-pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
+pub fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
     if !headers.contains_key(header::CONTENT_TYPE) {
         // Pages of other sites can send a body without a type and without asking first.
         return Err(unsupported("the body has no `Content-Type`; send `application/json`"));
@@ -163,7 +161,7 @@ pub(crate) fn check_json(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// The same for the input of a call, which is JSON without a `Content-Type` as well.
-pub(crate) fn check_call(headers: &HeaderMap) -> Result<(), Fault> {
+pub fn check_call(headers: &HeaderMap) -> Result<(), Fault> {
     let texts = |name: header::HeaderName| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default());
     let codings = texts(header::CONTENT_ENCODING).flat_map(|value| value.split(',')).map(str::trim);
     if let Some(coding) = codings.filter(|coding| !coding.is_empty()).find(|coding| !coding.eq_ignore_ascii_case("identity")) {
@@ -190,7 +188,7 @@ fn unsupported(message: impl Into<String>) -> Fault {
 }
 
 /// A body as JSON, parsed where a long one holds up nobody.
-pub(crate) async fn json(text: &Bytes) -> Result<Bulk, Fault> {
+pub async fn json(text: &Bytes) -> Result<Bulk, Fault> {
     let parsed = aside(text.len(), || serde_json::from_slice(text).map_err(|error| not_json(text, &error))).await;
     parsed.map(Bulk::new).map_err(|why| Fault::new(Code::InvalidJson, format!("the body is not JSON: {why}")))
 }
@@ -198,7 +196,7 @@ pub(crate) async fn json(text: &Bytes) -> Result<Bulk, Fault> {
 /// A member that stays the text that it is, so that its numbers keep digits that a double has no room for.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Verbatim(Box<RawValue>);
+pub struct Verbatim(Box<RawValue>);
 
 impl From<Verbatim> for Bytes {
     fn from(Verbatim(text): Verbatim) -> Self {
@@ -207,7 +205,7 @@ impl From<Verbatim> for Bytes {
 }
 
 /// A body with members that are [`Verbatim`]. Only what does not fit is read again, as `Told`, to be told in words.
-pub(crate) async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, Fault> {
+pub async fn verbatim<T: DeserializeOwned, Told: DeserializeOwned>(text: &Bytes, code: Code) -> Result<T, Fault> {
     if let Ok(read) = aside(text.len(), || serde_json::from_slice(text)).await {
         return Ok(read);
     }
@@ -224,7 +222,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     use super::*;
-    use crate::front::quota::Quota;
+    use crate::quota::Quota;
 
     const ADDRESS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 

@@ -5,28 +5,28 @@
 use std::sync::Arc;
 
 use axum::http::{Extensions, HeaderMap};
+use tollhouse_account::{
+    admin::AdminToken,
+    builder::{Builder, Builders},
+};
+use tollhouse_call::{CalledBy, Calls};
+use tollhouse_catalog::{By, Live};
+use tollhouse_tool::Owner;
 
 use super::{fault::Fault, faults::Code, names};
-use crate::{
-    account::{
-        admin::AdminToken,
-        builder::{Builder, Builders},
-    },
-    call::{CalledBy, Calls},
-    catalog::{By, Live},
-    tool::Owner,
-};
 
 /// Who asks, proven by a credential.
 #[derive(Debug, Clone)]
-pub(crate) enum Caller {
+pub enum Caller {
+    /// The operator's admin.
     Admin,
+    /// A builder, by key or session.
     Builder(Builder),
 }
 
 /// Who asks, as it was found out on the way to the handler; `None` is a stranger.
 #[derive(Debug, Clone)]
-pub(crate) struct Known(pub(crate) Option<Caller>);
+pub struct Known(pub Option<Caller>);
 
 /// Those who have a credential.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Callers {
     }
 
     /// Whose credential the request shows, be they suspended or not.
-    pub(crate) async fn identify(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, Fault> {
+    pub async fn identify(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<Caller, Fault> {
         if let Some(Known(known)) = extensions.get() {
             return known.clone().ok_or_else(|| Code::Unauthorized.into());
         }
@@ -57,7 +57,7 @@ impl Callers {
 
     /// The tool that is called, and as whom: as its owner where the request shows their credential. Owners also call what they
     /// have paused; what an admin holds back is called by nobody.
-    pub(crate) async fn called(&self, calls: &Calls, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), Fault> {
+    pub async fn called(&self, calls: &Calls, headers: &HeaderMap, slug: &str) -> Result<(Arc<Live>, CalledBy), Fault> {
         // Before the path's subject.
         let caller = match names::shows_caller(headers) {
             true => Some(self.identify(headers, &Extensions::new()).await?.admitted()?.owner()),
@@ -70,7 +70,7 @@ impl Callers {
 
 impl Caller {
     /// Whose endpoints this caller's uploads become.
-    pub(crate) fn owner(&self) -> Owner {
+    pub fn owner(&self) -> Owner {
         match self {
             Self::Admin => Owner::Platform,
             Self::Builder(builder) => Owner::Builder(builder.id.clone()),
@@ -78,7 +78,7 @@ impl Caller {
     }
 
     /// As whom the caller changes endpoints.
-    pub(crate) fn by(&self) -> By {
+    pub fn by(&self) -> By {
         match self {
             Self::Admin => By::Admin,
             Self::Builder(_) => By::Builder,
@@ -86,7 +86,7 @@ impl Caller {
     }
 
     /// The caller, unless they are suspended.
-    pub(crate) fn admitted(self) -> Result<Self, Fault> {
+    pub fn admitted(self) -> Result<Self, Fault> {
         match &self {
             Self::Builder(builder) => not_suspended(builder)?,
             Self::Admin => {}
@@ -95,7 +95,7 @@ impl Caller {
     }
 
     /// Whether the caller may manage what `owner` has.
-    pub(crate) fn manages(&self, owner: &Owner) -> bool {
+    pub fn manages(&self, owner: &Owner) -> bool {
         match self {
             Self::Admin => true,
             Self::Builder(builder) => matches!(owner, Owner::Builder(id) if *id == builder.id),
@@ -104,7 +104,7 @@ impl Caller {
 }
 
 /// Refuses what is a suspended builder's, whoever asks.
-pub(crate) fn not_suspended(builder: &Builder) -> Result<(), Fault> {
+pub fn not_suspended(builder: &Builder) -> Result<(), Fault> {
     let Some(suspension) = &builder.suspended else { return Ok(()) };
     let why = suspension.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     Err(Fault::new(Code::BuilderSuspended, format!("the builder has been suspended since {}{why}", suspension.since)))

@@ -27,7 +27,7 @@ const NEVER: [&str; 3] = ["/tools/", "/ai/invoke", "/ai/mcp"];
 
 /// Mark of an answer that is a list or a document, where the request does not say so: on a path that has calls as well.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Document;
+pub struct Document;
 
 /// What a request says of its answer's form.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ pub(crate) fn asked(request: &Request) -> Asked {
 }
 
 /// Whether who asks takes gzip.
-pub(crate) fn takes_gzip(headers: &HeaderMap) -> bool {
+pub fn takes_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut any) = (None, false);
     let values = headers.get_all(header::ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
     for coding in values.flat_map(|value| value.split(',')) {

@@ -19,6 +19,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use tollhouse_base::{
+    penalty::{Penalties, WINDOW},
+    uses::Tally,
+};
+use tollhouse_money::CredentialObserver;
+use tollhouse_replica::Tallies;
 use url::Url;
 
 use super::{
@@ -27,14 +33,6 @@ use super::{
     faults::Code,
     names,
     payment::{bearer, credit},
-};
-use crate::{
-    base::{
-        penalty::{Penalties, WINDOW},
-        uses::Tally,
-    },
-    money::CredentialObserver,
-    replica::Tallies,
 };
 
 /// The longest debt of an address, however much it has failed: with what it may fail in a minute it is refused for half of that.
@@ -112,8 +110,8 @@ impl Failures {
         self.of(sender).count(network(address), Instant::now());
     }
 
-    /// Who counts a credential of an address that is yet to be looked up, if it is wrong.
-    pub(super) fn observer(failures: &Arc<Self>, address: IpAddr) -> Arc<dyn CredentialObserver> {
+    /// Counts a credential that is looked up later, if it turns out to be wrong.
+    pub(crate) fn observer(failures: &Arc<Self>, address: IpAddr) -> Arc<dyn CredentialObserver> {
         Arc::new(WrongCredentials { failures: Arc::clone(failures), sender: Sender::current(), address })
     }
 

@@ -6,14 +6,16 @@ mod response;
 use std::{borrow::Cow, num::NonZeroU32, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
+use tollhouse_base::id::RequestId;
+use tollhouse_call::CallError;
+use tollhouse_money::Challenge;
 
-pub(crate) use self::{from::AboutBody, response::code_of};
+pub use self::{from::AboutBody, response::code_of};
 use super::faults::{Charged, Code};
-use crate::{base::id::RequestId, call::CallError, money::Challenge};
 
 tokio::task_local! {
     /// The id of the request being answered.
-    pub(crate) static REQUEST: RequestId;
+    pub static REQUEST: RequestId;
 }
 
 /// Why a front refuses a request, or did not answer it well.
@@ -53,20 +55,23 @@ impl From<Code> for Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+    /// A refusal by this row of the table, with a message of its own.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), hint: None, details: None, retry_after_secs: None, policy: None, challenge: None }
     }
 
-    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+    /// `invalid_request`: the request itself cannot be read.
+    pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidRequest, message)
     }
 
     /// A member of a body that cannot be; `code` says of what.
-    pub(crate) fn invalid(code: Code, message: impl Into<String>, pointer: &str) -> Self {
+    pub fn invalid(code: Code, message: impl Into<String>, pointer: &str) -> Self {
         Self::new(code, message).with("pointer", json!(pointer))
     }
 
-    pub(crate) fn unknown_endpoint(slug: &str) -> Self {
+    /// No tool has this slug.
+    pub fn unknown_endpoint(slug: &str) -> Self {
         CallError::unknown_endpoint(slug).into()
     }
 
@@ -75,17 +80,20 @@ impl Fault {
         Self { policy: Some(policy), ..Self::new(Code::RateLimited, message).retry_after(seconds) }
     }
 
-    pub(crate) fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+    /// Adds what the caller can do next.
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+    /// Adds `Retry-After`, in seconds.
+    pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after_secs = Some(seconds);
         self
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: Value) -> Self {
+    /// Adds a member to `details`.
+    pub fn with(mut self, name: &'static str, value: Value) -> Self {
         self.details.get_or_insert_default().insert(name.to_owned(), value);
         self
     }
@@ -95,16 +103,18 @@ impl Fault {
         self
     }
 
-    pub(crate) fn code(&self) -> Code {
+    /// Its row of the table.
+    pub fn code(&self) -> Code {
         self.code
     }
 
-    pub(crate) fn message(&self) -> &str {
+    /// Its message, as the caller reads it.
+    pub fn message(&self) -> &str {
         &self.message
     }
 
     /// After how many seconds it may go well, where that is known.
-    pub(crate) fn retry_after_secs(&self) -> Option<u64> {
+    pub fn retry_after_secs(&self) -> Option<u64> {
         self.retry_after_secs
     }
 
@@ -113,12 +123,12 @@ impl Fault {
     }
 
     /// What is asked for: of each 402, and of a payment that was made for something else.
-    pub(crate) fn challenge(&self) -> Option<&Challenge> {
+    pub fn challenge(&self) -> Option<&Challenge> {
         self.challenge.as_deref()
     }
 
     /// `error` of the envelope.
-    pub(crate) fn error(&self) -> Value {
+    pub fn error(&self) -> Value {
         let row = self.code.row();
         let mut error = json!({ "code": row.name, "fault": row.fault.as_str(), "message": self.message });
         if let Ok(request) = REQUEST.try_with(RequestId::to_string) {
@@ -139,7 +149,7 @@ impl Fault {
     }
 
     /// What is wrong, as one of several: all of it but who asked.
-    pub(crate) fn problem(&self) -> Value {
+    pub fn problem(&self) -> Value {
         let mut error = self.error();
         if let Some(members) = error.as_object_mut() {
             members.retain(|name, _| !matches!(name.as_str(), "requestId" | "charged"));
@@ -148,7 +158,7 @@ impl Fault {
     }
 
     /// The envelope. Of a 402 it is for streams, which have no headers: with the challenge under `paymentRequired`.
-    pub(crate) fn envelope(&self) -> Value {
+    pub fn envelope(&self) -> Value {
         match (self.code, &self.challenge) {
             (Code::PaymentRequired, Some(challenge)) => {
                 let error = json!({ "code": self.code.row().name, "fault": "caller", "message": self.message, "charged": false });

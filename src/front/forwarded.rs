@@ -7,9 +7,8 @@ use std::{
 
 use axum::http::{HeaderMap, HeaderName, header};
 use serde::Serialize;
+use tollhouse_config::{ForwardedHeader, ProxySettings};
 use url::{Host, Url};
-
-use crate::config::{ForwardedHeader, ProxySettings};
 
 static X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

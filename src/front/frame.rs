@@ -20,6 +20,11 @@ use axum::{
 };
 use futures_util::future::BoxFuture;
 use percent_encoding::percent_decode_str;
+use tollhouse_base::id::RequestId;
+use tollhouse_telemetry::{
+    answering,
+    counted::{REFUSALS, RESPONSES},
+};
 use tower::{Service, ServiceBuilder};
 use tower_http::cors::{AllowHeaders, Any, CorsLayer};
 
@@ -32,13 +37,6 @@ use super::{
     names,
     payment::check_credit,
     shared::Shared,
-};
-use crate::{
-    base::id::RequestId,
-    telemetry::{
-        answering,
-        counted::{REFUSALS, RESPONSES},
-    },
 };
 
 /// How long browsers may keep a preflight's answer.
@@ -84,7 +82,7 @@ pub struct Fronts {
 }
 
 /// The routes of all fronts, and what stands around them.
-pub(crate) fn framed_routes(
+pub fn framed_routes(
     shared: Arc<Shared>,
     Fronts { routes, doors, wordings }: Fronts,
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send + 'static> + Clone + Send + 'static {
@@ -98,7 +96,7 @@ pub(crate) fn framed_routes(
 }
 
 /// The routes, with words for what is none of them.
-pub(crate) fn worded(routes: Router) -> Router {
+pub fn worded(routes: Router) -> Router {
     routes.fallback(not_found).method_not_allowed_fallback(method_not_allowed)
 }
 

@@ -3,15 +3,13 @@
 use std::{net::IpAddr, sync::Arc};
 
 use serde_json::{Value, json};
+use tollhouse_config::{BodySettings, ConnectionSettings, IntakeSettings};
+use tollhouse_telemetry::{Samples, table};
 
 use super::{
     fault::Fault,
     faults::Code,
     quota::{Full, Quota},
-};
-use crate::{
-    config::{BodySettings, ConnectionSettings, IntakeSettings},
-    telemetry::{Samples, table},
 };
 
 /// Answers of so many bytes go out whatever the others hold.
@@ -21,11 +19,12 @@ const SHORT_BYTES: u64 = 16 << 10;
 #[derive(Debug)]
 pub struct Intake {
     pub(crate) connections: ConnectionSettings,
-    pub(crate) bodies: BodySettings,
+    /// Limits of request bodies.
+    pub bodies: BodySettings,
     /// Connections that are open.
-    pub(crate) open: Arc<Quota>,
+    pub open: Arc<Quota>,
     /// Bytes of bodies that are in memory.
-    pub(crate) held: Arc<Quota>,
+    pub held: Arc<Quota>,
     /// Bytes of answers that clients have not taken yet.
     pub(crate) answers: Arc<Quota>,
 }
@@ -74,7 +73,7 @@ impl Intake {
     }
 
     /// As metrics.
-    pub(crate) fn measured(&self, samples: &mut Samples) {
+    pub fn measured(&self, samples: &mut Samples) {
         samples.put(&table::CONNECTIONS, [], self.open.taken());
         samples.put(&table::CONNECTIONS_LIMIT, [], self.open.most().unwrap_or_default());
         samples.put(&table::BODIES_HELD, [], self.held.taken());
@@ -82,7 +81,7 @@ impl Intake {
     }
 
     /// For operators.
-    pub(crate) fn status(&self) -> Value {
+    pub fn status(&self) -> Value {
         json!({
             "connections": self.open.taken(),
             "maxConnections": self.open.most(),

@@ -2,22 +2,21 @@
 
 use std::{net::IpAddr, num::NonZeroU32, sync::Arc, time::Duration};
 
+use tollhouse_base::{
+    rate::Rate,
+    share::{Shares, Turn},
+    uses::Tally,
+};
+use tollhouse_call::CallError;
+use tollhouse_config::HttpSettings;
+use tollhouse_money::Offered;
+use tollhouse_replica::Tallies;
+
 use super::{
     address::network,
     failures::Failures,
     fault::{Fault, Policy},
     faults::Code,
-};
-use crate::{
-    base::{
-        rate::Rate,
-        share::{Shares, Turn},
-        uses::Tally,
-    },
-    call::CallError,
-    config::HttpSettings,
-    money::Offered,
-    replica::Tallies,
 };
 
 /// Frames that an address may send at once beyond those of its requests, as a multiple of those per second.
@@ -91,7 +90,7 @@ impl Limits {
     }
 
     /// Counts a request of an address: seconds until it may make it, if it may not now.
-    pub(crate) fn wait(&self, address: IpAddr) -> Option<u64> {
+    pub fn wait(&self, address: IpAddr) -> Option<u64> {
         self.rate.as_ref()?.wait(&network(address))
     }
 
@@ -100,7 +99,7 @@ impl Limits {
     /// # Errors
     ///
     /// 429, when it has used more than its share of the processor and others want it.
-    pub(crate) async fn turn(&self, address: IpAddr) -> Result<Turn, Fault> {
+    pub async fn turn(&self, address: IpAddr) -> Result<Turn, Fault> {
         self.shares.turn(network(address), Duration::ZERO).await.map_err(|over| CallError::OverShare(over).into())
     }
 
@@ -112,7 +111,7 @@ impl Limits {
     /// The offer, with an observer that counts its developer credit if no credit has the token. An answer that streams, or comes
     /// in a message, does not say so in its head. A credit that is not looked up, as for a free tool, is not counted: nobody
     /// learns anything of it.
-    pub(crate) fn observed(&self, address: IpAddr, mut offered: Offered) -> Offered {
+    pub fn observed(&self, address: IpAddr, mut offered: Offered) -> Offered {
         if let (Some(failures), Offered::Credit(credit)) = (&self.failures, &mut offered) {
             credit.observer = Some(Failures::observer(failures, address));
         }
@@ -124,7 +123,7 @@ impl Limits {
     /// # Errors
     ///
     /// 429, when credit is offered and the address has failed too often.
-    pub(crate) fn limit_credit(&self, address: IpAddr, offered: Offered) -> Result<Offered, Fault> {
+    pub fn limit_credit(&self, address: IpAddr, offered: Offered) -> Result<Offered, Fault> {
         if let Offered::Credit(_) = &offered {
             self.may_show_credential(address)?;
         }
@@ -136,12 +135,12 @@ impl Limits {
     /// # Errors
     ///
     /// 429, when it has failed too often.
-    pub(crate) fn may_show_credential(&self, address: IpAddr) -> Result<(), Fault> {
+    pub fn may_show_credential(&self, address: IpAddr) -> Result<(), Fault> {
         self.failures.as_ref().map_or(Ok(()), |failures| failures.check(address))
     }
 
     /// Counts a wrong credential that is refused in a message, where nobody looks at the answer's head.
-    pub(crate) fn wrong_credential(&self, address: IpAddr, refused: &Fault) {
+    pub fn wrong_credential(&self, address: IpAddr, refused: &Fault) {
         if let (Some(failures), Code::Unauthorized) = (&self.failures, refused.code()) {
             failures.count(address);
         }

@@ -2,30 +2,37 @@
 
 use axum::http::{HeaderMap, HeaderName};
 
-pub(crate) static ADMIN_TOKEN: HeaderName = HeaderName::from_static("x-admin-token");
-pub(crate) static BUILDER_KEY: HeaderName = HeaderName::from_static("x-builder-key");
-pub(crate) static DEVELOPER_CREDIT: HeaderName = HeaderName::from_static("x-developer-credit");
-pub(crate) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// An admin's credential.
+pub static ADMIN_TOKEN: HeaderName = HeaderName::from_static("x-admin-token");
+/// A builder's credential.
+pub static BUILDER_KEY: HeaderName = HeaderName::from_static("x-builder-key");
+/// A prepaid credit.
+pub static DEVELOPER_CREDIT: HeaderName = HeaderName::from_static("x-developer-credit");
+/// Names a call, so that a repeated one is the same call.
+pub static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// What names an MCP client's session.
-pub(crate) static MCP_SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(crate) static PAYMENT_ID: HeaderName = HeaderName::from_static("x-payment-id");
+pub static MCP_SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// Names a payment, to read its answer again.
+pub static PAYMENT_ID: HeaderName = HeaderName::from_static("x-payment-id");
 /// x402 v2, HTTP transport: a challenge, a payment, a settlement.
 pub(crate) static PAYMENT_REQUIRED: HeaderName = HeaderName::from_static("payment-required");
 pub(crate) static PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("payment-response");
-pub(crate) static PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
+/// A payment of x402 v2.
+pub static PAYMENT_SIGNATURE: HeaderName = HeaderName::from_static("payment-signature");
 /// The quote that a call is made under.
-pub(crate) static QUOTE_ID: HeaderName = HeaderName::from_static("x-quote-id");
+pub static QUOTE_ID: HeaderName = HeaderName::from_static("x-quote-id");
 pub(crate) static RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub(crate) static RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-pub(crate) static RECEIPT_ID: HeaderName = HeaderName::from_static("x-receipt-id");
+/// The receipt of an answer.
+pub static RECEIPT_ID: HeaderName = HeaderName::from_static("x-receipt-id");
 pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Which trace the call belongs to, as W3C's drafts have it.
 pub(crate) static TRACE_RESPONSE: HeaderName = HeaderName::from_static("traceresponse");
 /// x402 v1: a payment, a settlement.
-pub(crate) static X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
+pub static X_PAYMENT: HeaderName = HeaderName::from_static("x-payment");
 pub(crate) static X_PAYMENT_RESPONSE: HeaderName = HeaderName::from_static("x-payment-response");
 
 /// Whether the request says that it comes from an admin or a builder.
-pub(crate) fn shows_caller(headers: &HeaderMap) -> bool {
+pub fn shows_caller(headers: &HeaderMap) -> bool {
     headers.contains_key(&ADMIN_TOKEN) || headers.contains_key(&BUILDER_KEY)
 }

@@ -55,7 +55,7 @@ impl AllowedOrigins {
     /// # Errors
     ///
     /// 400 for headers that do not read, 403 for those that are not allowed.
-    pub(crate) fn check(&self, request: &Request) -> Result<(), Fault> {
+    pub fn check(&self, request: &Request) -> Result<(), Fault> {
         self.check_host(request.uri(), request.headers())?;
         self.check_origin(request.headers())
     }
@@ -65,7 +65,7 @@ impl AllowedOrigins {
     /// # Errors
     ///
     /// 400 for a name that does not read, 403 for one that is not the host's.
-    pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
+    pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         let unread = || Fault::bad_request("the `Host` header does not read");
         let host = match headers.get(header::HOST) {
             Some(value) => Authority::try_from(value.as_bytes()).map_err(|_| unread())?,

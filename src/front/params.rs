@@ -5,12 +5,12 @@ use axum::{
     http::{StatusCode, request::Parts},
 };
 use serde::de::DeserializeOwned;
+use tollhouse_base::misfit;
 
 use super::{fault::Fault, faults::Code};
-use crate::base::misfit;
 
 /// A query; what does not fit is 400.
-pub(crate) struct QueryParams<T>(pub(crate) T);
+pub struct QueryParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Fault;
@@ -21,7 +21,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
 }
 
 /// What a path names; 400 where that is no text.
-pub(crate) struct PathParams<T>(pub(crate) T);
+pub struct PathParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParams<T> {
     type Rejection = Fault;

@@ -4,15 +4,13 @@ use std::{borrow::Cow, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use tollhouse_call::{Asked, Calls, Done, UnderWay};
+use tollhouse_money::{CREDIT_PREFIX, CreditOffer, Offered, SettlementNotice, WireVersion};
 
 use super::{fault::Fault, faults::Code, names};
-use crate::{
-    call::{Asked, Calls, Done, UnderWay},
-    money::{CREDIT_PREFIX, CreditOffer, Offered, SettlementNotice, WireVersion},
-};
 
 /// The payment that a request's headers carry. Never an error: a bad one is refused by the gate.
-pub(crate) fn offered(headers: &HeaderMap) -> Offered {
+pub fn offered(headers: &HeaderMap) -> Offered {
     let text = |name: &HeaderName| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     if let Some(payload) = text(&names::PAYMENT_SIGNATURE) {
         return Offered::X402 { version: WireVersion::V2, header: payload };
@@ -29,12 +27,12 @@ pub(crate) fn offered(headers: &HeaderMap) -> Offered {
 }
 
 /// The quote that a request's headers name. Never an error: one that is none is refused by the call.
-pub(crate) fn quote(headers: &HeaderMap) -> Option<String> {
+pub fn quote(headers: &HeaderMap) -> Option<String> {
     headers.get(&names::QUOTE_ID).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
 /// What the payment of a request has bought already that is `refused` for what its tool is now, or is no more; else the refusal.
-pub(crate) async fn bought(calls: &Arc<Calls>, refused: Fault, asked: Asked<'_>) -> Result<UnderWay<Done>, Fault> {
+pub async fn bought(calls: &Arc<Calls>, refused: Fault, asked: Asked<'_>) -> Result<UnderWay<Done>, Fault> {
     match refused.code() {
         Code::UnknownEndpoint | Code::EndpointPaused | Code::StreamingRequired => calls.bought(asked).await?.ok_or(refused),
         _ => Err(refused),
@@ -43,7 +41,7 @@ pub(crate) async fn bought(calls: &Arc<Calls>, refused: Fault, asked: Asked<'_>)
 
 /// The token of a developer credit: in the header that is for it, or as `Authorization: Bearer dc_…`, since many clients
 /// have no other field. A bearer token that is no credit's is left alone.
-pub(crate) fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
+pub fn credit(headers: &HeaderMap) -> Option<Cow<'_, str>> {
     match headers.get(&names::DEVELOPER_CREDIT) {
         Some(token) => Some(String::from_utf8_lossy(token.as_bytes())),
         None => bearer_credit(headers).map(Cow::Borrowed),
@@ -60,7 +58,7 @@ pub(crate) fn check_credit(headers: &HeaderMap) -> Result<(), Fault> {
 }
 
 /// The token of `Authorization: Bearer`, whatever it is for.
-pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
@@ -70,7 +68,7 @@ fn bearer_credit(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// `PAYMENT-RESPONSE` for v2, `X-PAYMENT-RESPONSE` for v1.
-pub(crate) fn settlement(headers: &mut HeaderMap, settled: &SettlementNotice) {
+pub fn settlement(headers: &mut HeaderMap, settled: &SettlementNotice) {
     let name = match settled.version {
         WireVersion::V2 => &names::PAYMENT_RESPONSE,
         WireVersion::V1 => &names::X_PAYMENT_RESPONSE,

@@ -10,7 +10,7 @@ use super::address::network;
 
 /// Something of which there is so much. `None` is no limit.
 #[derive(Debug)]
-pub(crate) struct Quota {
+pub struct Quota {
     most: Option<usize>,
     most_of_address: Option<usize>,
     taken: Mutex<Taken>,
@@ -25,7 +25,7 @@ struct Taken {
 
 /// Why there is no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Full {
+pub enum Full {
     /// All together have this much.
     All(usize),
     /// The address has this much.
@@ -33,16 +33,18 @@ pub(crate) enum Full {
 }
 
 impl Quota {
-    pub(crate) fn new(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
+    /// A quota with nothing taken: at most `most` in all and `most_of_address` for one address; `None` sets no limit.
+    pub fn new(most: Option<usize>, most_of_address: Option<usize>) -> Arc<Self> {
         Arc::new(Self { most, most_of_address, taken: Mutex::default() })
     }
 
     /// A share of `address`, which is nothing yet.
-    pub(crate) fn share(self: &Arc<Self>, address: IpAddr) -> Share {
+    pub fn share(self: &Arc<Self>, address: IpAddr) -> Share {
         Share { quota: Arc::clone(self), address: network(address), amount: 0 }
     }
 
-    pub(crate) fn most(&self) -> Option<usize> {
+    /// The limit in all; `None` where there is none.
+    pub fn most(&self) -> Option<usize> {
         self.most
     }
 
@@ -97,7 +99,7 @@ impl Quota {
 
 /// What somebody has of a [`Quota`]; dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     quota: Arc<Quota>,
     address: IpAddr,
     amount: usize,
@@ -109,7 +111,7 @@ impl Share {
     /// # Errors
     ///
     /// What is full; then nothing is taken.
-    pub(crate) fn take(&mut self, more: usize) -> Result<(), Full> {
+    pub fn take(&mut self, more: usize) -> Result<(), Full> {
         let mut taken = self.quota.all();
         self.quota.room(&taken, &self.address, more)?;
         self.quota.add(&mut taken, self.address, more);

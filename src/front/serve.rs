@@ -21,6 +21,8 @@ use tokio::{
     sync::Semaphore,
 };
 use tokio_util::task::TaskTracker;
+use tollhouse_base::id::RequestId;
+use tollhouse_telemetry::counted::{CONNECTIONS_ACCEPTED, CONNECTIONS_REFUSED};
 
 use self::connection::Protocols;
 use super::{
@@ -29,10 +31,6 @@ use super::{
     frame::{Fronts, framed, framed_routes},
     quota::{Full, Share},
     shared::Shared,
-};
-use crate::{
-    base::id::RequestId,
-    telemetry::counted::{CONNECTIONS_ACCEPTED, CONNECTIONS_REFUSED},
 };
 
 /// Connections that are told at once that there is no room for them; further ones are closed.

@@ -39,7 +39,7 @@ impl Shutdown {
     }
 
     /// For those who wait beside something else.
-    pub(crate) fn token(&self) -> CancellationToken {
+    pub fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 

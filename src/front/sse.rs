@@ -19,17 +19,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const EVENTS: &str = "text/event-stream";
 
 /// Whether the caller prefers a stream of events to JSON. Clients that name both with one weight read either, and get JSON.
-pub(crate) fn wanted(headers: &HeaderMap) -> bool {
+pub fn wanted(headers: &HeaderMap) -> bool {
     taken(headers) && accept::weight(headers, EVENTS) > accept::weight(headers, "application/json")
 }
 
 /// Whether the caller names a stream of events among what it takes.
-pub(crate) fn taken(headers: &HeaderMap) -> bool {
+pub fn taken(headers: &HeaderMap) -> bool {
     accept::is_named(headers, EVENTS) && accept::weight(headers, EVENTS).is_some_and(|weight| weight > 0.0)
 }
 
 /// An answer that is a stream of events, for one reader alone and held back by no proxy.
-pub(crate) fn response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
+pub fn response(events: impl Stream<Item = Result<Event, Infallible>> + Send + 'static) -> Response {
     let mut response = Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));

@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::{account::builder::Builders, base::id::BuilderId, call::Metrics, catalog::Shown, tool::Owner};
+use tollhouse_account::builder::Builders;
+use tollhouse_base::id::BuilderId;
+use tollhouse_call::Metrics;
+use tollhouse_catalog::Shown;
+use tollhouse_tool::Owner;
 
 /// Knows what is told beside records.
 pub struct About {

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_front::{Code, Fault, body::SMALL_BODY_BYTES};
+use tollhouse_money::{Asset, Ledger, Network};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     endpoints::{Body, Subject},
     page::QueryParams,
     route::{Route, open},
-};
-use crate::{
-    front::{Code, Fault, body::SMALL_BODY_BYTES},
-    money::{Asset, Ledger, Network},
-    tool::MicroUsd,
 };
 
 #[derive(Deserialize)]

@@ -10,6 +10,9 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_catalog::{PolicyDraft, PolicyInForce, Verdict, WaitingPlace};
+use tollhouse_front::{AboutBody as _, Code, Fault, cursor};
+use tollhouse_tool::{Endpoint, EndpointState, Owner};
 
 use super::{
     auth::Admin,
@@ -17,11 +20,6 @@ use super::{
     page::{Limit, PathParams, bad_cursor},
     route::{Route, get, post, put},
     services::{Calling, Publishing},
-};
-use crate::{
-    catalog::{PolicyDraft, PolicyInForce, Verdict, WaitingPlace},
-    front::{AboutBody as _, Code, Fault, cursor},
-    tool::{Endpoint, EndpointState, Owner},
 };
 
 impl Subject for PolicyDraft {

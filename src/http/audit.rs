@@ -16,21 +16,19 @@ use serde::{
     de::{Deserializer as _, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::Value;
+use tollhouse_account::audit::{Action, Actor, Audit, AuditQuery, Entry};
+use tollhouse_base::{
+    aside::{aside, still_asked},
+    id::{AuditId, BuilderId, RequestId},
+};
+use tollhouse_front::{Caller, Code, Fault, Known, REQUEST, body, code_of, peer};
+use tollhouse_tool::Slug;
 
 use super::{
     auth::Admin,
     page::{Limit, When, bad_cursor, paged},
     route::{Route, get},
     services::Auditing,
-};
-use crate::{
-    account::audit::{Action, Actor, Audit, AuditQuery, Entry},
-    base::{
-        aside::{aside, still_asked},
-        id::{AuditId, BuilderId, RequestId},
-    },
-    front::{Caller, Code, Fault, Known, REQUEST, body, code_of, peer},
-    tool::Slug,
 };
 
 /// Most names of a body's members that are kept, and their longest form in bytes.

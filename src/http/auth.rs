@@ -11,19 +11,17 @@ use axum::{
     http::request::Parts,
 };
 use serde::{Deserialize, de::DeserializeOwned};
+use tollhouse_account::builder::{Builder, Builders};
+use tollhouse_base::id::{BuilderId, EndpointId};
+use tollhouse_catalog::{Deleted, Shown};
+use tollhouse_front::{Caller, Code, Fault, names, not_suspended};
+use tollhouse_tool::Owner;
 
 use super::{
     page::{PathParams, QueryParams},
     route::{Asker, Nothing},
     row::Whose,
     services::Http,
-};
-use crate::{
-    account::builder::{Builder, Builders},
-    base::id::{BuilderId, EndpointId},
-    catalog::{Deleted, Shown},
-    front::{Caller, Code, Fault, names, not_suspended},
-    tool::Owner,
 };
 
 /// Whose credential a request shows: nobody who is suspended.

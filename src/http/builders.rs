@@ -9,6 +9,20 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_account::{
+    builder::{BuilderError, Verdict},
+    registration,
+};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, RequestId},
+};
+use tollhouse_call::{CallError, Registration};
+use tollhouse_event::{Events, Kind};
+use tollhouse_front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, network, offered, quote};
+use tollhouse_money::{Offered, Way, sale::Detail};
+use tollhouse_store::Batch;
+use tollhouse_tool::{EndpointState, Mismatch, Owner};
 
 use super::{
     auth::{Admin, Anyone, Everyone, ForBuilder},
@@ -19,28 +33,12 @@ use super::{
     services::{Accounts, Earning, Http, Publishing},
     tools::{OF_PAYERS, OF_PAYMENTS},
 };
-use crate::{
-    account::{
-        builder::{BuilderError, Verdict},
-        registration,
-    },
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, RequestId},
-    },
-    call::{CallError, Registration},
-    event::{Events, Kind},
-    front::{AboutBody as _, Caller, Code, Fault, body::SMALL_BODY_BYTES, network, offered, quote},
-    money::{Offered, Way, sale::Detail},
-    store::Batch,
-    tool::{EndpointState, Mismatch, Owner},
-};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Applicant {
     name: String,
-    contact: Option<String>,
+    pub contact: Option<String>,
 }
 
 impl Subject for Applicant {

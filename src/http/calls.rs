@@ -11,6 +11,11 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_base::id::EndpointId;
+use tollhouse_call::{CallPlace, CallQuery, ERROR_STATUS, Ending, History, Placed, Series, SeriesQuery, Step};
+use tollhouse_event::feed::{Crowded, Follower, Position as _};
+use tollhouse_front::{Code, Fault, sse};
+use tollhouse_store::StoreError;
 
 use super::{
     auth::{Admin, Managed},
@@ -18,13 +23,6 @@ use super::{
     page::{Limit, When, bad_cursor, no_end, paged},
     route::{Route, get},
     services::Watching,
-};
-use crate::{
-    base::id::EndpointId,
-    call::{CallPlace, CallQuery, ERROR_STATUS, Ending, History, Placed, Series, SeriesQuery, Step},
-    event::feed::{Crowded, Follower, Position as _},
-    front::{Code, Fault, sse},
-    store::StoreError,
 };
 
 /// How far back metrics go when the query does not say, and how wide their buckets are.

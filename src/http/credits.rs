@@ -10,6 +10,10 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_base::id::CreditId;
+use tollhouse_front::{Code, Fault, credit, names};
+use tollhouse_money::{Budget, Credit, CreditError, CreditVerdict, Minted, MovementPlace, Once, SetBy, receipt::json_hash};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     auth::{Admin, only_admins},
@@ -18,12 +22,6 @@ use super::{
     route::{Asker, Route, get, post, put},
     row::Whose,
     services::{Earning, Http},
-};
-use crate::{
-    base::id::CreditId,
-    front::{Code, Fault, credit, names},
-    money::{Budget, Credit, CreditError, CreditVerdict, Minted, MovementPlace, Once, SetBy, receipt::json_hash},
-    tool::MicroUsd,
 };
 
 #[derive(Deserialize)]

@@ -26,6 +26,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use tollhouse_front::{Code, Fault, host_name};
 
 #[cfg(test)]
 pub(super) use self::described::PARTS;
@@ -39,7 +40,6 @@ use super::{
     services::Offering,
     turn::ProcessorTurn,
 };
-use crate::front::{Code, Fault, host_name};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 

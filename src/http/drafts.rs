@@ -10,6 +10,15 @@ use axum::{
 use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, json};
+use tollhouse_base::rate::Permit;
+use tollhouse_call::{Content, DryRun};
+use tollhouse_capability::Granted;
+use tollhouse_catalog::{Checked, HandlerDraft, PublishError, Tried};
+use tollhouse_front::{
+    Caller, Code, Fault, Party,
+    body::{self, Verbatim},
+};
+use tollhouse_tool::{ContentSafety, Touches, finding::Finding};
 
 use super::{
     auth::{Anyone, Managed},
@@ -18,17 +27,6 @@ use super::{
     route::{Route, post},
     services::{Http, Publishing},
     turn::ProcessorTurn,
-};
-use crate::{
-    base::rate::Permit,
-    call::{Content, DryRun},
-    capability::Granted,
-    catalog::{Checked, HandlerDraft, PublishError, Tried},
-    front::{
-        Caller, Code, Fault, Party,
-        body::{self, Verbatim},
-    },
-    tool::{ContentSafety, Touches, finding::Finding},
 };
 
 /// The body of a check, read member by member.
@@ -176,7 +174,7 @@ fn one_of(publishing: &Publishing, caller: &Caller) -> Result<Permit<String>, Fa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::StoreError;
+    use tollhouse_store::StoreError;
 
     fn field(pointer: &str) -> PublishError {
         PublishError::Field { pointer: pointer.to_owned(), message: "it cannot be".to_owned() }

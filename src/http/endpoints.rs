@@ -12,6 +12,10 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+use tollhouse_base::{aside::aside, id::BuilderId, misfit};
+use tollhouse_catalog::{Draft, HandlerDraft, Patch, Shown};
+use tollhouse_front::{Caller, Code, Fault, body, peer, via};
+use tollhouse_tool::{CatalogForm, EndpointState, Owner, Via};
 
 use super::{
     auth::{Anyone, Deletable, Everyone, Managed},
@@ -19,12 +23,6 @@ use super::{
     route::{Route, delete, get, patch, post},
     services::{Http, Publishing},
     turn::ProcessorTurn,
-};
-use crate::{
-    base::{aside::aside, id::BuilderId, misfit},
-    catalog::{Draft, HandlerDraft, Patch, Shown},
-    front::{Caller, Code, Fault, body, peer, via},
-    tool::{CatalogForm, EndpointState, Owner, Via},
 };
 
 /// What a body is about: a type that is read from one says which code a misfit has.

@@ -10,6 +10,14 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use tollhouse_base::id::EventId;
+use tollhouse_event::{
+    Event, EventPlace, EventQuery, Events, Kind,
+    feed::{Crowded, Follower, Position as _},
+};
+use tollhouse_front::{Fault, sse};
+use tollhouse_store::StoreError;
+use tollhouse_tool::{Owner, Slug};
 
 use super::{
     auth::{ForBuilder, OfBuilder},
@@ -17,16 +25,6 @@ use super::{
     page::{Limit, When, bad_cursor, no_end, paged},
     route::{Route, get},
     services::Watching,
-};
-use crate::{
-    base::id::EventId,
-    event::{
-        Event, EventPlace, EventQuery, Events, Kind,
-        feed::{Crowded, Follower, Position as _},
-    },
-    front::{Fault, sse},
-    store::StoreError,
-    tool::{Owner, Slug},
 };
 
 /// How far back a list goes when the query does not say.

@@ -19,13 +19,10 @@ use axum::{
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-
-use crate::{
-    base::clock::Timestamp,
-    event::feed::{Crowded, FeedItem, Follower, Position},
-    front::{Code, Fault, Shutdown, sse},
-    store::StoreError,
-};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_event::feed::{Crowded, FeedItem, Follower, Position};
+use tollhouse_front::{Code, Fault, Shutdown, sse};
+use tollhouse_store::StoreError;
 
 /// Stored entries read at once.
 const PAGE: usize = 100;

@@ -9,6 +9,14 @@ use axum::{
 };
 use bytes::Bytes;
 use serde::{Deserialize, de::IgnoredAny};
+use tollhouse_call::{Asked, Call, CalledBy, Done, Input, bodiless};
+use tollhouse_catalog::Live;
+use tollhouse_front::{
+    Code, Fault,
+    body::{self, Verbatim},
+    bought, network, offered, quote, sse,
+};
+use tollhouse_money::Way;
 use tollhouse_protocol::limits::Limits;
 
 use super::{
@@ -17,16 +25,6 @@ use super::{
     route::{Route, open},
     services::Calling,
     stream, tools,
-};
-use crate::{
-    call::{Asked, Call, CalledBy, Done, Input, bodiless},
-    catalog::Live,
-    front::{
-        Code, Fault,
-        body::{self, Verbatim},
-        bought, network, offered, quote, sse,
-    },
-    money::Way,
 };
 
 #[derive(Deserialize)]

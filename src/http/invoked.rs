@@ -5,13 +5,11 @@ use std::{borrow::Cow, collections::BTreeMap};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
+use tollhouse_call::{Content, Done, chosen_headers};
+use tollhouse_front::Fault;
+use tollhouse_money::PaymentId;
 
 use super::services::Calling;
-use crate::{
-    call::{Content, Done, chosen_headers},
-    front::Fault,
-    money::PaymentId,
-};
 
 /// How the answer is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
+use tollhouse_front::Fault;
+use tollhouse_money::ledger::{self, Reading};
 
 use super::{
     auth::Admin,
     page::Limit,
     route::{Route, get},
     services::Earning,
-};
-use crate::{
-    front::Fault,
-    money::ledger::{self, Reading},
 };
 
 #[derive(Deserialize)]

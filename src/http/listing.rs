@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tollhouse_catalog::{Catalog, Entry, Filter, Order, Place, Shown, search::Query};
+use tollhouse_front::{Fault, cursor};
+use tollhouse_tool::{CatalogForm, MicroUsd, PricingMode};
 
 use super::page::{Limit, bad_cursor};
-use crate::{
-    catalog::{Catalog, Entry, Filter, Order, Place, Shown, search::Query},
-    front::{Fault, cursor},
-    tool::{CatalogForm, MicroUsd, PricingMode},
-};
 
 /// Bytes of records after which a page ends, however few they are: schemas may be large.
 const MAX_PAGE_BYTES: usize = 1 << 20;

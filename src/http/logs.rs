@@ -10,7 +10,12 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::json;
+use tollhouse_base::id::{CallId, EndpointId};
+use tollhouse_capability::{CapabilityServices, Followed, LogPlace, LogQuery};
+use tollhouse_event::feed::{Crowded, Follower, Position as _};
+use tollhouse_front::{Fault, sse};
 use tollhouse_protocol::LogLevel;
+use tollhouse_store::StoreError;
 
 use super::{
     auth::Managed,
@@ -18,13 +23,6 @@ use super::{
     page::{Limit, When, bad_cursor, paged},
     route::{Route, get},
     services::Watching,
-};
-use crate::{
-    base::id::{CallId, EndpointId},
-    capability::{CapabilityServices, Followed, LogPlace, LogQuery},
-    event::feed::{Crowded, Follower, Position as _},
-    front::{Fault, sse},
-    store::StoreError,
 };
 
 #[derive(Deserialize)]

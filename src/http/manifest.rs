@@ -9,6 +9,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
+use tollhouse_catalog::Shown;
+use tollhouse_front::Fault;
+use tollhouse_tool::{CatalogForm, HandlerType};
 
 use super::{
     about::Told,
@@ -16,11 +19,6 @@ use super::{
     route::{Route, open},
     services::Offering,
     turn::ProcessorTurn,
-};
-use crate::{
-    catalog::Shown,
-    front::Fault,
-    tool::{CatalogForm, HandlerType},
 };
 
 /// Version of the interface description.

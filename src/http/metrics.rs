@@ -7,16 +7,14 @@ use axum::{
     http::{HeaderMap, HeaderValue, header, request::Parts, uri::Authority},
     response::{IntoResponse as _, Response},
 };
+use tollhouse_front::{Code, Fault, bearer, names, peer};
+use tollhouse_telemetry::Format;
 
 use super::{
     auth::only_admins,
     route::{Route, open},
     row::Answers,
     services::{Http, Operating},
-};
-use crate::{
-    front::{Code, Fault, bearer, names, peer},
-    telemetry::Format,
 };
 
 /// The routes of this file.

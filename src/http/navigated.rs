@@ -5,12 +5,9 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use maud::{DOCTYPE, Markup, html};
-
-use crate::{
-    base::unseen,
-    front::{Code, Fault},
-    tool::Endpoint,
-};
+use tollhouse_base::unseen;
+use tollhouse_front::{Code, Fault};
+use tollhouse_tool::Endpoint;
 
 /// Whether a person asks, by an address or a link: a program says nothing of the kind, and a script of a page says something else.
 pub(super) fn by_a_person(headers: &HeaderMap) -> bool {

@@ -4,15 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
+use tollhouse_front::{Code, Fault};
+use tollhouse_money as money;
+use tollhouse_store::{Batch, Durability, Size, Space, Store, StoreError};
 
 use super::{
     route::{Route, open},
     services::Operating,
-};
-use crate::{
-    front::{Code, Fault},
-    money,
-    store::{Batch, Durability, Size, Space, Store, StoreError},
 };
 
 /// How long a commit may take of a host that is ready: a disk that hangs refuses nothing, and does nothing.
@@ -120,7 +118,7 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::store::{
+    use tollhouse_store::{
         around::Around,
         faulty::{self, FaultyStore},
         memory::MemoryStore,

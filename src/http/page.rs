@@ -5,15 +5,11 @@ use std::str::FromStr;
 use axum::Json;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Value, json};
+use tollhouse_front::{Fault, cursor};
+use tollhouse_tool::Slug;
 
-pub(super) use crate::{
-    base::when::When,
-    front::{PathParams, QueryParams},
-};
-use crate::{
-    front::{Fault, cursor},
-    tool::Slug,
-};
+pub(super) use tollhouse_base::when::When;
+pub(super) use tollhouse_front::{PathParams, QueryParams};
 
 /// Entries of a page when the query does not say.
 const DEFAULT_LIMIT: usize = 50;

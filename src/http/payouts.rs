@@ -5,6 +5,9 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::HeaderMap, response::Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
+use tollhouse_front::{AboutBody as _, Code, Fault, not_suspended};
+use tollhouse_money::payout::{Decision, Packet, PayoutError, PayoutSettings, SettingsDraft, Status, Verdict};
 
 use super::{
     auth::{Admin, ForBuilder, ForBuilderReadOnly, OfBuilder},
@@ -12,11 +15,6 @@ use super::{
     page::{Limit, PathParams, bad_cursor, paged},
     route::{Route, get, post},
     services::Earning,
-};
-use crate::{
-    base::id::{BuilderId, PayoutId, ReceiptId},
-    front::{AboutBody as _, Code, Fault, not_suspended},
-    money::payout::{Decision, Packet, PayoutError, PayoutSettings, SettingsDraft, Status, Verdict},
 };
 
 impl Subject for SettingsDraft {

@@ -10,16 +10,14 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_call::{QuoteDesk, SellerMethod};
+use tollhouse_front::{Code, Fault, body::SMALL_BODY_BYTES, names};
+use tollhouse_money::Start;
 
 use super::{
     endpoints::{Body, Subject},
     route::{Route, open},
     turn::ProcessorTurn,
-};
-use crate::{
-    call::{QuoteDesk, SellerMethod},
-    front::{Code, Fault, body::SMALL_BODY_BYTES, names},
-    money::Start,
 };
 
 /// What a call of a tool costs.

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
+use tollhouse_base::id::ReceiptId;
+use tollhouse_front::{Code, Fault};
+use tollhouse_money::{PaymentId, refund::Refund};
 
 use super::{
     page::PathParams,
     route::{Route, open},
     services::Proving,
-};
-use crate::{
-    base::id::ReceiptId,
-    front::{Code, Fault},
-    money::{PaymentId, refund::Refund},
 };
 
 /// The routes of this file.

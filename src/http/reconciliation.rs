@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
+use tollhouse_front::{Code, Fault, cursor};
+use tollhouse_money::{BlockRange, ReconcileError, Reconciliation};
 
 use super::{
     auth::Admin,
     page::{When, bad_cursor},
     route::{Route, get},
     services::Earning,
-};
-use crate::{
-    front::{Code, Fault, cursor},
-    money::{BlockRange, ReconcileError, Reconciliation},
 };
 
 /// How far back it goes where nothing is said: a day, in milliseconds.
@@ -57,7 +55,7 @@ async fn reconcile(Admin(wanted): Admin<Wanted>, State(earning): State<Arc<Earni
         Some(text) => read_cursor(text).ok_or_else(bad_cursor)?,
         None => {
             let now = earning.clock.now();
-            let since = wanted.since.map_or(crate::base::clock::Timestamp(now.0.saturating_sub(DAY_MS)), |since| since.at(now));
+            let since = wanted.since.map_or(tollhouse_base::clock::Timestamp(now.0.saturating_sub(DAY_MS)), |since| since.at(now));
             earning.gate.blocks_since(network, since).await.map_err(fault)?.1
         }
     };

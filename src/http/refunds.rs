@@ -5,22 +5,20 @@ use std::sync::Arc;
 use axum::{Json, extract::State, http::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_base::id::ReceiptId;
+use tollhouse_front::{Code, Fault, names};
+use tollhouse_money::{
+    Once,
+    receipt::json_hash,
+    refund::{RefundError, Refunding},
+};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     auth::Admin,
     endpoints::{Body, Subject},
     route::{Route, post},
     services::{Earning, Proving},
-};
-use crate::{
-    base::id::ReceiptId,
-    front::{Code, Fault, names},
-    money::{
-        Once,
-        receipt::json_hash,
-        refund::{RefundError, Refunding},
-    },
-    tool::MicroUsd,
 };
 
 #[derive(Deserialize)]

@@ -5,11 +5,8 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::Response,
 };
-
-use crate::{
-    call::{Done, bodiless},
-    front::{names, settlement},
-};
+use tollhouse_call::{Done, bodiless};
+use tollhouse_front::{names, settlement};
 
 /// The bare result with its receipt and settlement in headers: the answer of `/tools/{slug}`.
 pub(super) fn bare(done: &Done) -> Response {

@@ -4,17 +4,15 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
+use tollhouse_front::Fault;
+use tollhouse_money::sale::{Detail, HostReport, Report};
+use tollhouse_tool::Owner;
 
 use super::{
     auth::{Admin, ForBuilderReadOnly, OfBuilder},
     page::When,
     route::{Route, get},
     services::Earning,
-};
-use crate::{
-    front::Fault,
-    money::sale::{Detail, HostReport, Report},
-    tool::Owner,
 };
 
 const DEFAULT_SINCE: When = When::days(30);

@@ -16,12 +16,12 @@ use serde::{
     de::{DeserializeOwned, Error as _, Visitor, value},
     forward_to_deserialize_any,
 };
+use tollhouse_front::Code;
 
 use super::{
     row::{Answers, Row, Whose},
     services::Http,
 };
-use crate::front::Code;
 
 /// A row, and what performs it.
 pub(super) struct Route {
@@ -146,7 +146,7 @@ pub(super) mod open {
 
     macro_rules! methods {
         ($($method:ident $filter:ident;)*) => {
-            $(pub(in crate::http) fn $method<H: Handler<T, Http>, T: 'static>(
+            $(pub(in crate) fn $method<H: Handler<T, Http>, T: 'static>(
                 path: &'static str,
                 id: &'static str,
                 what: &'static str,

@@ -1,6 +1,6 @@
 //! A row of the table of operations, as the router, tests and documents read it.
 
-use crate::front::Code;
+use tollhouse_front::Code;
 
 /// Whose business a route is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

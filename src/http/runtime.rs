@@ -4,6 +4,8 @@ use std::{cmp::Reverse, sync::Arc};
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
+use tollhouse_call::Counts;
+use tollhouse_tool::Slug;
 
 use super::{
     auth::Admin,
@@ -11,7 +13,6 @@ use super::{
     route::{Route, get},
     services::Calling,
 };
-use crate::{call::Counts, tool::Slug};
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {

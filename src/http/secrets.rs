@@ -5,6 +5,10 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Value, json};
+use tollhouse_capability::secret::{SecretError, SecretName, Visibility};
+use tollhouse_front::{Code, Fault};
+use tollhouse_replica as replica;
+use tollhouse_tool::Endpoint;
 use zeroize::Zeroizing;
 
 use super::{
@@ -12,12 +16,6 @@ use super::{
     endpoints::{Body, Subject},
     route::{Route, delete, get, post},
     services::Sealing,
-};
-use crate::{
-    capability::secret::{SecretError, SecretName, Visibility},
-    front::{Code, Fault},
-    replica,
-    tool::Endpoint,
 };
 
 #[derive(Deserialize)]

@@ -3,29 +3,27 @@
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use axum::extract::FromRef;
+use tollhouse_account::{audit::Audit, builder::Builders, session::Sessions, token::Token};
+use tollhouse_base::{clock::Clock, rate::ConcurrencyLimit};
+use tollhouse_call::{Calls, History, Metrics, QuoteDesk, Receipts};
+use tollhouse_capability::{CapabilityServices, secret::Secrets};
+use tollhouse_catalog::{Catalog, safety::Scanner};
+use tollhouse_event::Events;
+use tollhouse_front::Shared;
+use tollhouse_money::{
+    Gate, Ledger, Terms,
+    payout::Payouts,
+    receipt::{FreeReceipts, PublishedKeys, Signer},
+    refund::Refunds,
+    sale::{FeeBps, Sales},
+};
+use tollhouse_operate::disk::Disk;
 use tollhouse_pool::Pool;
+use tollhouse_replica::Replica;
+use tollhouse_store::Store;
+use tollhouse_telemetry::Gather;
 
 use super::{about::About, documents::Documents};
-use crate::{
-    account::{audit::Audit, builder::Builders, session::Sessions, token::Token},
-    base::{clock::Clock, rate::ConcurrencyLimit},
-    call::{Calls, History, Metrics, QuoteDesk, Receipts},
-    capability::{CapabilityServices, secret::Secrets},
-    catalog::{Catalog, safety::Scanner},
-    event::Events,
-    front::Shared,
-    money::{
-        Gate, Ledger, Terms,
-        payout::Payouts,
-        receipt::{FreeReceipts, PublishedKeys, Signer},
-        refund::Refunds,
-        sale::{FeeBps, Sales},
-    },
-    operate::disk::Disk,
-    replica::Replica,
-    store::Store,
-    telemetry::Gather,
-};
 
 /// The services of the front, by the handlers that take them.
 pub struct Services {

@@ -4,15 +4,13 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State, http::HeaderMap};
 use serde_json::{Value, json};
+use tollhouse_account::session::Kind;
+use tollhouse_front::{Caller, Code, Fault, names};
 
 use super::{
     auth::Anyone,
     route::{Route, post},
     services::Accounts,
-};
-use crate::{
-    account::session::Kind,
-    front::{Caller, Code, Fault, names},
 };
 
 /// The routes of this file.

@@ -9,16 +9,14 @@ use tokio::{
     sync::mpsc,
     time::{Instant, interval_at},
 };
+use tollhouse_base::aside::still_asked;
+use tollhouse_call::{Call, CallError, Done, Progress, UnderWay};
+use tollhouse_capability::ProgressUpdate;
+use tollhouse_front::{Fault, REQUEST, sse};
 
 use super::{
     invoked::{Front, invoked},
     services::Calling,
-};
-use crate::{
-    base::aside::still_asked,
-    call::{Call, CallError, Done, Progress, UnderWay},
-    capability::ProgressUpdate,
-    front::{Fault, REQUEST, sse},
 };
 
 /// Events that wait for a slow reader; what the handler says beyond is left out.

@@ -12,7 +12,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
+use tollhouse_call::{Asked, Call, Input, MAX_QUERY_FIELDS, RequestHead, check_query};
+use tollhouse_front::{Code, Fault, body, bought, network, offered, quote, sse};
+use tollhouse_money::{Offered, Way};
 use tollhouse_protocol::limits::Limits;
+use tollhouse_tool::CatalogForm;
 
 use super::{
     navigated,
@@ -22,12 +26,6 @@ use super::{
     row::Answers,
     services::Calling,
     stream,
-};
-use crate::{
-    call::{Asked, Call, Input, MAX_QUERY_FIELDS, RequestHead, check_query},
-    front::{Code, Fault, body, bought, network, offered, quote, sse},
-    money::{Offered, Way},
-    tool::CatalogForm,
 };
 
 /// What pays, and under which quote.

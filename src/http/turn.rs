@@ -1,12 +1,10 @@
 //! A turn of the processor for what is computed here for a caller.
 
 use axum::{extract::FromRequestParts, http::request::Parts};
+use tollhouse_base::share::Turn;
+use tollhouse_front::{Fault, peer};
 
 use super::services::Http;
-use crate::{
-    base::share::Turn,
-    front::{Fault, peer},
-};
 
 /// A turn of the caller's, for what is computed here for it: the handler says what that cost.
 pub(super) struct ProcessorTurn(pub(super) Turn);

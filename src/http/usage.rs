@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::{Json, extract::State};
 use serde_json::{Value, json};
+use tollhouse_front::{Code, Fault};
 
 use super::{
     page::PathParams,
@@ -11,7 +12,6 @@ use super::{
     services::Offering,
     turn::ProcessorTurn,
 };
-use crate::front::{Code, Fault};
 
 /// The routes of this file.
 pub(super) fn routes() -> Vec<Route> {

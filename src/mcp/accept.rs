@@ -1,8 +1,7 @@
 //! The forms of an answer that a client takes, and what else of a request its message does not say to rmcp.
 
 use axum::{body::Bytes, http::HeaderMap};
-
-use crate::front::accept;
+use tollhouse_front::accept;
 
 /// Mark of a request whose answer cannot be a stream, and so has nothing but the result in it.
 #[derive(Debug, Clone, Copy)]

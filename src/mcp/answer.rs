@@ -12,14 +12,12 @@ use rmcp::model::{
 };
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
+use tollhouse_call::{Content, Done, chosen_headers};
+use tollhouse_front::Fault;
+use tollhouse_money::{Challenge, SettlementNotice, StoredAnswer, WireVersion};
 use tollhouse_protocol::{STRUCTURED, are_blocks};
 
 use super::{offer::Dialect, refusal::told, revision::Era};
-use crate::{
-    call::{Content, Done, chosen_headers},
-    front::Fault,
-    money::{Challenge, SettlementNotice, StoredAnswer, WireVersion},
-};
 
 /// The settle response of x402, in a result's `_meta`.
 const SETTLED: &str = "x402/payment-response";

@@ -4,15 +4,12 @@ use axum::body::Bytes;
 use rmcp::model::JsonObject;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
-
-use crate::{
-    base::{
-        aside::aside,
-        misfit::{self, Misfit},
-    },
-    call::Input,
-    front::{Code, Fault, body},
+use tollhouse_base::{
+    aside::aside,
+    misfit::{self, Misfit},
 };
+use tollhouse_call::Input;
+use tollhouse_front::{Code, Fault, body};
 
 /// The text of a JSON object.
 #[derive(Debug, Clone, PartialEq, Eq)]

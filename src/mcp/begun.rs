@@ -7,6 +7,8 @@ use tokio::{
     time::{Instant, interval_at},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tollhouse_base::id::RequestId;
+use tollhouse_call::{Call, CallError, Done, Progress, UnderWay};
 
 use super::{
     cancel::{Cancellable, Session},
@@ -14,10 +16,6 @@ use super::{
     request::CallRequest,
     revision::Era,
     services::Services,
-};
-use crate::{
-    base::id::RequestId,
-    call::{Call, CallError, Done, Progress, UnderWay},
 };
 
 /// What happens on the way and waits for a slow reader; what is beyond it is left out.

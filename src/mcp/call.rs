@@ -12,6 +12,11 @@ use std::{net::IpAddr, sync::Arc};
 
 use rmcp::{ErrorData, model::CallToolResponse};
 use tokio::time::Instant;
+use tollhouse_base::{aside::aside, id::RequestId};
+use tollhouse_call::{Asked, Call, CallError, Done, UnderWay};
+use tollhouse_front::{Code, Fault, bought, network, peer};
+use tollhouse_money::{Offered, Way};
+use tollhouse_telemetry::counted::{MCP_CALLS, MCP_REQUESTS};
 
 use super::{
     answer::{self, ToolAnswer},
@@ -26,13 +31,6 @@ use super::{
     revision::Era,
     services::Services,
     tasks::Started,
-};
-use crate::{
-    base::{aside::aside, id::RequestId},
-    call::{Asked, Call, CallError, Done, UnderWay},
-    front::{Code, Fault, bought, network, peer},
-    money::{Offered, Way},
-    telemetry::counted::{MCP_CALLS, MCP_REQUESTS},
 };
 
 /// How a call is told to the log.
@@ -74,7 +72,7 @@ impl Drop for LogLine<'_> {
     }
 }
 
-/// Performs a call. Must run where [`crate::front::REQUEST`] is set.
+/// Performs a call. Must run where [`tollhouse_front::REQUEST`] is set.
 ///
 /// # Errors
 ///

@@ -14,9 +14,9 @@ use std::{
 use axum::http::{HeaderMap, HeaderValue};
 use rmcp::model::RequestId;
 use tokio_util::sync::CancellationToken;
+use tollhouse_front::names::MCP_SESSION;
 
 use super::{recalls::Recallable, revision::sole};
-use crate::front::names::MCP_SESSION;
 
 /// Calls that can be taken back at a time. Those beyond it run to their end.
 const MAX_CALLS: usize = 65_536;

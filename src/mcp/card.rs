@@ -8,13 +8,13 @@ use axum::{
 };
 use bytes::Bytes;
 use serde_json::json;
+use tollhouse_front::host_name;
 
 use super::{
     front::{NAME, VERSION},
     refusal::PATH,
     revision::VERSIONS,
 };
-use crate::front::host_name;
 
 /// Where the card is: the specification keeps this address below the server's own for it.
 const CARD: &str = "/ai/mcp/server-card";

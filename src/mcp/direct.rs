@@ -15,6 +15,10 @@ use rmcp::model::{
 };
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
+use tollhouse_base::aside::aside;
+use tollhouse_front::peer;
+use tollhouse_store::StoreError;
+use tollhouse_telemetry::counted::MCP_REQUESTS;
 
 use super::{
     accept::Accepted,
@@ -27,7 +31,6 @@ use super::{
     revision::{Era, era, is_json, sole},
     tools::{self, Page},
 };
-use crate::{base::aside::aside, front::peer, store::StoreError, telemetry::counted::MCP_REQUESTS};
 
 /// Keys of a request's `_meta`.
 pub(super) const REVISION: &str = "io.modelcontextprotocol/protocolVersion";

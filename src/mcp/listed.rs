@@ -7,15 +7,13 @@ use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
 };
+use tollhouse_catalog::{Form, MakeForm, Shown};
+use tollhouse_money::{Gate, WireVersion};
+use tollhouse_tool::{Availability, Touches, portable, takes_objects};
 
 use super::{
     revision::Era,
     settings::{Mcp, name_of},
-};
-use crate::{
-    catalog::{Form, MakeForm, Shown},
-    money::{Gate, WireVersion},
-    tool::{Availability, Touches, portable, takes_objects},
 };
 
 /// The front's own tool that finds others by words.

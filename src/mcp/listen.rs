@@ -15,6 +15,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
+use tollhouse_base::aside::aside;
+use tollhouse_front::{Code, Fault, Full, Share, Shared, peer};
+use tollhouse_telemetry::counted::MCP_REQUESTS;
 
 use super::{
     accept::Accepted,
@@ -24,11 +27,6 @@ use super::{
     listeners::Listeners,
     refusal::of_message,
     revision::{Era, era, is_json, sole},
-};
-use crate::{
-    base::aside::aside,
-    front::{Code, Fault, Full, Share, Shared, peer},
-    telemetry::counted::MCP_REQUESTS,
 };
 
 const METHOD: &str = "subscriptions/listen";

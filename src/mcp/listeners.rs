@@ -16,11 +16,8 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
 };
-
-use crate::{
-    config::ListenerSettings,
-    front::{Quota, Share},
-};
+use tollhouse_config::ListenerSettings;
+use tollhouse_front::{Quota, Share};
 
 /// Time between two tellings of changes.
 const EVERY: Duration = Duration::from_secs(1);

@@ -2,11 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
-
-use crate::{
-    front::{Code, Fault},
-    tool::Slug,
-};
+use tollhouse_front::{Code, Fault};
+use tollhouse_tool::Slug;
 
 /// Longest name of a tool, in bytes: that of the longest slug. The front's own are shorter.
 const MAX_BYTES: usize = Slug::MAX_BYTES;

@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use axum::http::request::Parts;
 use serde::Deserialize;
+use tollhouse_base::misfit;
 
 use super::listed::SEARCH;
-use crate::base::misfit;
 
 /// Most names in `?tools=`.
 const MAX_NAMES: usize = 100;

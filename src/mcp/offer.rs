@@ -4,12 +4,11 @@ use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use rmcp::model::MetaObject;
 use serde_json::Value;
+use tollhouse_front as front;
+use tollhouse_front::offered;
+use tollhouse_money::{CreditOffer, Offered, WireVersion};
 
 use super::revision::Era;
-use crate::{
-    front::{self, offered},
-    money::{CreditOffer, Offered, WireVersion},
-};
 
 /// An x402 payment: an object (x402's MCP transport), or base64 of one (Cloudflare's `agents`).
 pub(super) const PAYMENT: &str = "x402/payment";

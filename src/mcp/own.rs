@@ -5,18 +5,16 @@ use std::{net::IpAddr, sync::Arc};
 use rmcp::model::{CallToolResult, ContentBlock, Tool, ToolAnnotations};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_catalog::{Entry, Filter, Shown, search::Query};
+use tollhouse_front::{Code, Fault};
+use tollhouse_money::Start;
+use tollhouse_tool::MicroUsd;
 
 use super::{
     arguments::Arguments,
     listed::{SEARCH, of},
     narrowed::Narrowed,
     services::Services,
-};
-use crate::{
-    catalog::{Entry, Filter, Shown, search::Query},
-    front::{Code, Fault},
-    money::Start,
-    tool::MicroUsd,
 };
 
 /// Answers a receipt.

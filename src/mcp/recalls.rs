@@ -11,14 +11,11 @@ use std::{
 };
 
 use tokio::time::{MissedTickBehavior, interval};
-
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        rate::Rate,
-    },
-    store::{Batch, Direction, Durability, Store, StoreError, Table, schema},
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    rate::Rate,
 };
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, schema};
 
 const RECALLS: Table<(Timestamp, String), ()> = schema::MCP_RECALLS.holding();
 

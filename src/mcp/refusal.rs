@@ -9,8 +9,7 @@ use axum::{
 };
 use rmcp::model::{ErrorCode, ErrorData, JsonRpcError, RequestId};
 use serde_json::Value;
-
-use crate::front::{Code, Fault, Wording, code_of};
+use tollhouse_front::{Code, Fault, Wording, code_of};
 
 /// Where this front is.
 pub(super) const PATH: &str = "/ai/mcp";

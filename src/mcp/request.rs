@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use axum::http::request::Parts;
 use rmcp::model::{MetaObject, RequestId as MessageId};
 use tokio_util::sync::CancellationToken;
+use tollhouse_call::RequestHead;
+use tollhouse_catalog::Live;
 
 use super::{progress::Subscriber, revision::Era};
-use crate::{call::RequestHead, catalog::Live};
 
 /// Which call is wanted, and by whom, whichever way it came in.
 pub(super) struct CallRequest<'a> {

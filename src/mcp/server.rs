@@ -20,6 +20,14 @@ use rmcp::{
     service::{NotificationContext, RequestContext},
 };
 use serde_json::{Value, value::to_raw_value};
+use tollhouse_base::{
+    aside::aside,
+    id::RequestId,
+    misfit::{self, Misfit},
+};
+use tollhouse_front::{Code, Fault, REQUEST, peer};
+use tollhouse_store::StoreError;
+use tollhouse_telemetry::counted::MCP_REQUESTS;
 
 use super::{
     accept::{JsonOnly, Sent},
@@ -36,16 +44,6 @@ use super::{
     revision::{Era, VERSIONS},
     services::Services,
     tools,
-};
-use crate::{
-    base::{
-        aside::aside,
-        id::RequestId,
-        misfit::{self, Misfit},
-    },
-    front::{Code, Fault, REQUEST, peer},
-    store::StoreError,
-    telemetry::counted::MCP_REQUESTS,
 };
 
 /// How long a client may take what the server can do to be as it was, in milliseconds.

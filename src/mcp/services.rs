@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use tollhouse_base::clock::Clock;
+use tollhouse_call::{Calls, QuoteDesk, Receipts};
+use tollhouse_catalog::Catalog;
+use tollhouse_front::Shared;
+use tollhouse_money::Gate;
+use tollhouse_replica::Replica;
+use tollhouse_store::Store;
+
 use super::settings::Mcp;
-use crate::{
-    base::clock::Clock,
-    call::{Calls, QuoteDesk, Receipts},
-    catalog::Catalog,
-    front::Shared,
-    money::Gate,
-    replica::Replica,
-    store::Store,
-};
 
 /// The services of the front.
 pub struct Services {

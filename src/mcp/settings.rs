@@ -7,14 +7,13 @@ use std::{
     time::Duration,
 };
 
+use tollhouse_base::{rate::Rate, uses::Tally};
+use tollhouse_config::{ListenerSettings, McpSettings, TaskSettings};
+use tollhouse_front::AllowedOrigins;
+use tollhouse_replica::Tallies;
+use tollhouse_tool::Slug;
+
 use super::names::ToolName;
-use crate::{
-    base::{rate::Rate, uses::Tally},
-    config::{ListenerSettings, McpSettings, TaskSettings},
-    front::AllowedOrigins,
-    replica::Tallies,
-    tool::Slug,
-};
 
 /// The front's settings as they work out on this host.
 #[derive(Debug)]

@@ -26,6 +26,15 @@ use tokio_util::{
     sync::{CancellationToken, DropGuard},
     task::TaskTracker,
 };
+use tollhouse_base::{
+    aside::aside,
+    clock::{Clock, Timestamp},
+};
+use tollhouse_call::{Call, CallError, Done, Progress};
+use tollhouse_front::{Fault, Quota, Share, network};
+use tollhouse_money::{Gate, Offered, PaymentId};
+use tollhouse_replica::Replica;
+use tollhouse_store::{Batch, Durability, Row, Store, StoreError, update};
 
 use self::{
     record::{Answer, Record, State, TASKS, as_object, is_id, new_id, paid_ms},
@@ -38,17 +47,6 @@ use super::{
     offer::Dialect,
     recalls::{Recallable, Recalls},
     services::Services,
-};
-use crate::{
-    base::{
-        aside::aside,
-        clock::{Clock, Timestamp},
-    },
-    call::{Call, CallError, Done, Progress},
-    front::{Fault, Quota, Share, network},
-    money::{Gate, Offered, PaymentId},
-    replica::Replica,
-    store::{Batch, Durability, Row, Store, StoreError, update},
 };
 
 /// Time to the next try after the end of a task could not be stored.

@@ -7,6 +7,10 @@ use std::{
 
 use rmcp::model::{CacheScope, ListToolsResult, MetaObject};
 use serde_json::{json, value::RawValue};
+use tollhouse_catalog::Shown;
+use tollhouse_front::cursor;
+use tollhouse_store::StoreError;
+use tollhouse_tool::Slug;
 
 use super::{
     front::Front,
@@ -16,7 +20,6 @@ use super::{
     revision::Era,
     services::Services,
 };
-use crate::{catalog::Shown, front::cursor, store::StoreError, tool::Slug};
 
 /// Tools of one page. Clients that read one page only see a usual catalogue whole.
 const PAGE: usize = 200;

@@ -17,6 +17,13 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tollhouse_base::{
+    aside::{aside, begun_aside, still_asked},
+    id::RequestId,
+};
+use tollhouse_catalog::Live;
+use tollhouse_front::{Code, Document, Door, Fault, REQUEST, body, names, peer};
+use tollhouse_tool::not_json;
 use tower::Service as _;
 
 use super::{
@@ -37,15 +44,6 @@ use super::{
     server::Server,
     services::Services,
     settings::Mcp,
-};
-use crate::{
-    base::{
-        aside::{aside, begun_aside, still_asked},
-        id::RequestId,
-    },
-    catalog::Live,
-    front::{Code, Document, Door, Fault, REQUEST, body, names, peer},
-    tool::not_json,
 };
 
 /// Largest request, in bytes. A tool's own limit on its input is lower.

@@ -1,12 +1,12 @@
 //! Dollar tokens, and how a price is written in each.
 
 use serde_json::{Value, json};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     Network,
     network::{ARBITRUM, AVALANCHE, BASE, BASE_SEPOLIA, CELO, ETHEREUM, POLYGON, SOLANA, SOLANA_DEVNET},
 };
-use crate::tool::MicroUsd;
 
 /// A dollar token on a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A settlement that has begun.
 
-use crate::base::clock::Timestamp;
+use tollhouse_base::clock::Timestamp;
 
 /// What its intent says of a settlement that has begun.
 #[derive(Debug, Clone, PartialEq, Eq)]

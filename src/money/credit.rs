@@ -21,6 +21,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use tollhouse_account::credential;
+use tollhouse_base::{clock::Clock, id::CreditId};
+use tollhouse_store::{Direction, Store, StoreError};
+use tollhouse_tool::Slug;
+
 use self::balance::CREDITS;
 pub use self::{
     balance::{Credit, Holder, Revoked},
@@ -32,15 +37,9 @@ pub use self::{
     movement::{Moved, MovementPlace, Movements},
 };
 pub(super) use self::{give_back::GivenBack, spend::Hold};
-use crate::{
-    account::credential,
-    base::{clock::Clock, id::CreditId},
-    store::{Direction, Store, StoreError},
-    tool::Slug,
-};
 
 /// What every token starts with; scanners for leaked secrets know it by that.
-pub(crate) const PREFIX: &str = "dc_";
+pub const PREFIX: &str = "dc_";
 
 /// What calls under way hold: of a credit in all, and of it for one tool.
 type Held = HashMap<(CreditId, Option<Slug>), u64>;

@@ -70,7 +70,7 @@ pub enum Unprepared {
 
 /// The reason of a refusal that has nothing against the payment: the facilitator does not serve this host, or does not take
 /// what it asks for.
-pub(crate) const NOT_SERVED: &str = "facilitator_unavailable";
+pub const NOT_SERVED: &str = "facilitator_unavailable";
 
 /// Name of the facilitator whose money is on no chain.
 pub(super) const PLAYS: &str = "simulated";

@@ -1,9 +1,12 @@
 //! What the gate asks of whoever makes receipts.
 
 use serde_json::Value;
+use tollhouse_base::clock::Timestamp;
+use tollhouse_event::Event;
+use tollhouse_store::Batch;
+use tollhouse_tool::Owner;
 
 use super::{gate::record::StoredAnswer, reorganized::ReorganizedSettlement, settlement::Settlement};
-use crate::{base::clock::Timestamp, event::Event, store::Batch, tool::Owner};
 
 /// A receipt and the answer it belongs to, ready to be stored in the commit that ends a payment.
 #[derive(Debug)]

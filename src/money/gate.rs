@@ -28,6 +28,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_objects::Objects;
+use tollhouse_replica::{Replica, Tallies};
+use tollhouse_store::{Entry, Row, Store, StoreError, Table, schema};
+use tollhouse_tool::MicroUsd;
 
 pub use self::{
     agrees::check_payments,
@@ -47,13 +52,6 @@ use super::{
     },
     receipt::Kind,
     x402::{extensions, offer::Shown, wire::Question},
-};
-use crate::{
-    base::clock::{Clock, Timestamp},
-    objects::Objects,
-    replica::{Replica, Tallies},
-    store::{Entry, Row, Store, StoreError, Table, schema},
-    tool::MicroUsd,
 };
 
 const PAYMENTS: Table<PaymentId, Record> = schema::PAYMENTS.indexed(&[open_intent]);
@@ -424,7 +422,7 @@ impl Admission {
     #[must_use]
     pub fn payer(&self) -> Option<String> {
         match &self.means {
-            Means::X402(payment) => Some(crate::money::receipt::shortened(payment.signed.sender())),
+            Means::X402(payment) => Some(crate::receipt::shortened(payment.signed.sender())),
             Means::Credit(_) => None,
         }
     }
@@ -456,7 +454,7 @@ impl Admission {
 
     /// Ends the call without a word to the store, as where its task is gone.
     #[cfg(test)]
-    pub(in crate::money) fn vanish(mut self) {
+    pub(crate) fn vanish(mut self) {
         self.reserved = false;
     }
 

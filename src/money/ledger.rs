@@ -22,7 +22,7 @@ mod read;
 mod returned;
 mod sold;
 
-pub(in crate::money) use self::{account::unpaid, posting::POSTINGS};
+pub(crate) use self::{account::unpaid, posting::POSTINGS};
 pub use self::{
     account::{Account, Dollars, Token, Tokens, Unit},
     check::{Check, Found, Wrong, check},

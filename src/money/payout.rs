@@ -31,6 +31,13 @@ use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 use serde_json::json;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{BuilderId, PayoutId},
+};
+use tollhouse_event::{Event, Events, Kind};
+use tollhouse_store::{Direction, Durability, Ended, Entry, Store, StoreError, Table, schema, update};
+use tollhouse_tool::{MicroUsd, Owner};
 
 use self::states::comes_to;
 pub use self::{
@@ -49,22 +56,13 @@ use super::{
     sale::{UNPAID, Unpaid},
     transactions,
 };
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::{BuilderId, PayoutId},
-    },
-    event::{Event, Events, Kind},
-    store::{Direction, Durability, Ended, Entry, Store, StoreError, Table, schema, update},
-    tool::{MicroUsd, Owner},
-};
 
 type Key = (Ended<String>, PayoutId);
 
-pub(in crate::money) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose, stands]);
+pub(crate) const PAYOUTS: Table<Key, Packet> = schema::PAYOUTS.indexed(&[whose, stands]);
 /// From a packet to whose it is.
-pub(in crate::money) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
-pub(in crate::money) const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
+pub(crate) const PAYOUT_BUILDERS: Table<PayoutId, BuilderId> = schema::PAYOUT_BUILDERS.holding();
+pub(crate) const PAYOUT_RECEIPTS: Table<(Ended<PayoutId>, String), Unpaid> = schema::PAYOUT_RECEIPTS.holding();
 
 fn whose((_, id): &Key, packet: &Packet) -> Option<Entry> {
     Some(schema::PAYOUT_BUILDERS.entry(id, &packet.builder_id))
@@ -253,7 +251,7 @@ fn of(builder: &BuilderId) -> Ended<String> {
     Ended(builder.as_str().trim_start_matches(BuilderId::PREFIX).to_owned())
 }
 
-pub(in crate::money) fn key(builder: &BuilderId, id: &PayoutId) -> Key {
+pub(crate) fn key(builder: &BuilderId, id: &PayoutId) -> Key {
     (of(builder), id.clone())
 }
 

@@ -13,13 +13,12 @@ mod told;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_tool::MicroUsd;
+
 use self::{id::Said, keys::Remembered};
 pub use self::{keys::QuoteKey, told::QuoteDocument};
 use super::Terms;
-use crate::{
-    base::clock::{Clock, Timestamp},
-    tool::MicroUsd,
-};
 
 /// The keys that may have made a quote's id, the one that makes them first.
 pub type QuoteKeys = Box<dyn Fn() -> Vec<QuoteKey> + Send + Sync>;

@@ -26,13 +26,13 @@ mod verify;
 
 pub use draft::{Draft, Kind, Payment, Transfer};
 pub use free::{FreeReceiptSettings, FreeReceipts};
-pub(in crate::money) use hash::written;
+pub(crate) use hash::written;
 pub use hash::{bytes_hash, canonical, json_hash, request_hash};
 pub use jws::JwsError;
 pub use key::{KeyError, Signer};
 pub use offer::{OfferFormat, OfferReceipt};
 pub use published::PublishedKeys;
-pub(in crate::money) use record::{RECEIPTS, is_free};
+pub(crate) use record::{RECEIPTS, is_free};
 pub use record::{Record, Signed, newest_at, paid, shortened};
 pub use short::Stored;
 pub use verify::{Part, Verified, VerifyError, verify};

@@ -17,26 +17,24 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{BuilderId, ReceiptId},
+};
+use tollhouse_event::Events;
+use tollhouse_store::{Counter, Store, StoreError, Table, schema};
+use tollhouse_tool::MicroUsd;
 
 pub use self::{
     error::RefundError,
     give::{Given, Refunding},
 };
 use super::sale::Sales;
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::{BuilderId, ReceiptId},
-    },
-    event::Events,
-    store::{Counter, Store, StoreError, Table, schema},
-    tool::MicroUsd,
-};
 
-pub(in crate::money) const REFUNDS: Table<ReceiptId, Refunded> = schema::REFUNDS.holding();
+pub(crate) const REFUNDS: Table<ReceiptId, Refunded> = schema::REFUNDS.holding();
 /// Micro-dollars that a builder has to give of what was given back, and that no packet has left out yet.
-pub(in crate::money) const REFUNDS_OWED: Counter<BuilderId> = schema::REFUNDS_OWED.counting();
-crate::store::json_values!(Refunded);
+pub(crate) const REFUNDS_OWED: Counter<BuilderId> = schema::REFUNDS_OWED.counting();
+tollhouse_store::json_values!(Refunded);
 
 /// What was given back of what one receipt paid.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use tollhouse_base::id::PaymentId;
+use tollhouse_store::StoreError;
+use tollhouse_tool::MicroUsd;
+
 use super::{
     credit::OverBudget,
     gate::{record::SettlementNotice, slowed::Slowed},
 };
-use crate::{base::id::PaymentId, store::StoreError, tool::MicroUsd};
 
 /// Why a payment does not admit a call. Nothing was taken.
 #[derive(Debug, Clone, thiserror::Error)]

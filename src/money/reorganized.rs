@@ -1,36 +1,34 @@
 //! Settlements that the chain may still take back, and those that it took back.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{PaymentId, ReceiptId},
+};
+use tollhouse_store::{Batch, Direction, Range, Store, StoreError, Table, schema};
+use tollhouse_tool::{Owner, Slug};
 
 use super::settlement::Settlement;
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{PaymentId, ReceiptId},
-    },
-    store::{Batch, Direction, Range, Store, StoreError, Table, schema},
-    tool::{Owner, Slug},
-};
 
 /// By network, block and receipt, as [`watched_key`] has it.
-pub(in crate::money) const WATCHED: Table<String, WatchedSettlement> = schema::WATCHED_SETTLEMENTS.holding();
-pub(in crate::money) const REORGANIZED: Table<ReceiptId, ReorganizedSettlement> = schema::REORGANIZED_SETTLEMENTS.holding();
-crate::store::json_values!(WatchedSettlement, ReorganizedSettlement);
+pub(crate) const WATCHED: Table<String, WatchedSettlement> = schema::WATCHED_SETTLEMENTS.holding();
+pub(crate) const REORGANIZED: Table<ReceiptId, ReorganizedSettlement> = schema::REORGANIZED_SETTLEMENTS.holding();
+tollhouse_store::json_values!(WatchedSettlement, ReorganizedSettlement);
 
 /// A settlement whose block may still be replaced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::money) struct WatchedSettlement {
-    pub(in crate::money) receipt_id: ReceiptId,
-    pub(in crate::money) payment: PaymentId,
-    pub(in crate::money) network: String,
-    pub(in crate::money) transaction: String,
-    pub(in crate::money) block: u64,
-    pub(in crate::money) block_hash: Option<String>,
-    pub(in crate::money) owner: Owner,
-    pub(in crate::money) slug: Option<Slug>,
+pub(crate) struct WatchedSettlement {
+    pub(crate) receipt_id: ReceiptId,
+    pub(crate) payment: PaymentId,
+    pub(crate) network: String,
+    pub(crate) transaction: String,
+    pub(crate) block: u64,
+    pub(crate) block_hash: Option<String>,
+    pub(crate) owner: Owner,
+    pub(crate) slug: Option<Slug>,
     /// Since when the node does not have it.
-    pub(in crate::money) missing_since: Option<Timestamp>,
+    pub(crate) missing_since: Option<Timestamp>,
 }
 
 /// A settlement whose transaction is in no block any more.
@@ -38,7 +36,7 @@ pub(in crate::money) struct WatchedSettlement {
 #[serde(rename_all = "camelCase")]
 pub struct ReorganizedSettlement {
     /// The settlement.
-    pub(in crate::money) settlement: WatchedSettlement,
+    pub(crate) settlement: WatchedSettlement,
     /// When that was noticed.
     pub at: Timestamp,
 }
@@ -76,13 +74,13 @@ impl ReorganizedSettlement {
 }
 
 impl WatchedSettlement {
-    pub(in crate::money) fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         format!("{}/{:020}/{}", self.network, self.block, self.receipt_id)
     }
 }
 
 /// Has a settlement watched until its block stays; nothing where it stays already, or where the chain was not asked.
-pub(in crate::money) fn watch(payment: &PaymentId, receipt_id: &str, settlement: &Settlement, owner: &Owner, slug: Option<&Slug>) -> Batch {
+pub(crate) fn watch(payment: &PaymentId, receipt_id: &str, settlement: &Settlement, owner: &Owner, slug: Option<&Slug>) -> Batch {
     let Some(evidence) = settlement.evidence.as_ref().filter(|evidence| !evidence.is_final) else { return Batch::new() };
     let Ok(receipt_id) = receipt_id.parse() else { return Batch::new() };
     let watched = WatchedSettlement {
@@ -100,7 +98,7 @@ pub(in crate::money) fn watch(payment: &PaymentId, receipt_id: &str, settlement:
 }
 
 /// The watched settlements of a network.
-pub(in crate::money) fn watched_on(network: &str) -> Range<String> {
+pub(crate) fn watched_on(network: &str) -> Range<String> {
     WATCHED.under(&format!("{network}/"))
 }
 
@@ -118,7 +116,7 @@ pub async fn count_reorganized(store: &dyn Store, most: usize) -> Result<usize, 
 /// # Errors
 ///
 /// The store's.
-pub(in crate::money) async fn list_reorganized(store: &dyn Store, limit: usize) -> Result<Vec<ReorganizedSettlement>, StoreError> {
+pub(crate) async fn list_reorganized(store: &dyn Store, limit: usize) -> Result<Vec<ReorganizedSettlement>, StoreError> {
     let rows = REORGANIZED.page(store, &REORGANIZED.all(), limit, Direction::Backward).await?;
     Ok(rows.into_iter().map(|row| row.value).collect())
 }

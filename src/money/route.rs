@@ -11,9 +11,9 @@ mod way;
 use async_trait::async_trait;
 use serde::Serialize;
 use serde_json::Value;
+use tollhouse_tool::MicroUsd;
 
 use super::{Asset, Network};
-use crate::tool::MicroUsd;
 
 pub use self::{remote::RemoteRoutes, way::TableRoutes};
 

@@ -33,26 +33,24 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, EndpointId, ReceiptId},
+};
+use tollhouse_store::{Batch, Ended, SaleKey, Store, Table, schema};
+use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use self::listed::Listed;
 pub use self::{
     agrees::check_sellers,
     report::{Detail, HostReport, Line, Report},
 };
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, EndpointId, ReceiptId},
-    },
-    store::{Batch, Ended, SaleKey, Store, Table, schema},
-    tool::{MicroUsd, Owner, Slug},
-};
 
 /// The whole of a price, in basis points.
 pub const WHOLE_BPS: u16 = 10_000;
 
 const SALES: Table<Key, Sale> = schema::SALES.holding();
-pub(in crate::money) const UNPAID: Table<(Ended<BuilderId>, ReceiptId), Unpaid> = schema::UNPAID.holding();
+pub(crate) const UNPAID: Table<(Ended<BuilderId>, ReceiptId), Unpaid> = schema::UNPAID.holding();
 
 /// The owner's share, and the row's own.
 type Key = (Ended<String>, SaleKey);
@@ -156,7 +154,7 @@ pub struct Sale {
     /// What it adds.
     pub totals: Totals,
 }
-crate::store::postcard_values!(Unpaid);
+tollhouse_store::postcard_values!(Unpaid);
 
 /// What a receipt leaves its builder to be paid out. Stored as postcard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,7 +168,7 @@ pub struct Unpaid {
 impl Sale {
     /// The row of calls of one day, as versions wrote it that list no sellers.
     #[cfg(test)]
-    pub(in crate::money) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
+    pub(crate) fn row(&self, owner: &Owner, at: Timestamp, id: &str) -> Batch {
         SALES.put(&(of(owner.share()), SaleKey::Row(at, id.to_owned())), self)
     }
 }

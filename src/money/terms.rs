@@ -7,11 +7,8 @@ use std::{
 };
 
 use serde_json::Value;
-
-use crate::{
-    base::id::EndpointId,
-    tool::{MicroUsd, Owner, Slug},
-};
+use tollhouse_base::id::EndpointId;
+use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 /// Longest description in a challenge, in characters: facilitators refuse longer ones.
 const MAX_DESCRIPTION: usize = 500;

@@ -42,6 +42,17 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use k256::ecdsa::SigningKey;
 use serde_json::{Value, json};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{CallId, CreditId, ReceiptId},
+};
+use tollhouse_event::{EventSettings, Events};
+use tollhouse_objects::{Kept as Bucket, Objects, Place};
+use tollhouse_replica::{RECEIPTS_SHORT, Replica, SELLERS_KEPT};
+use tollhouse_store::{
+    Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore,
+};
+use tollhouse_tool::{MicroUsd, Owner, UsdChange};
 
 use super::{
     asset::ASSETS,
@@ -51,18 +62,7 @@ use super::{
     x402::{eip3009::Transfer, offer::Shown},
     *,
 };
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::{CallId, CreditId, ReceiptId},
-    },
-    call::{Closing, ReceiptFinisher},
-    event::{EventSettings, Events},
-    objects::{Kept as Bucket, Objects, Place},
-    replica::{RECEIPTS_SHORT, Replica, SELLERS_KEPT},
-    store::{Batch, Direction, Durability, KeyRange, Space, Store, StoreError, Value as _, Write, around::Around, memory::MemoryStore},
-    tool::{MicroUsd, Owner, UsdChange},
-};
+use crate::{Closing, ReceiptFinisher};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const PAY_TO: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -171,7 +171,7 @@ fn config() -> PaymentConfig {
     PaymentConfig::for_network("eip155:84532", PAY_TO).unwrap()
 }
 
-pub(in crate::money) fn terms() -> Terms {
+pub(crate) fn terms() -> Terms {
     Terms {
         slug: "sum-up".parse().unwrap(),
         endpoint_id: "ep_01J00000000000000000000000".parse().unwrap(),

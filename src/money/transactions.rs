@@ -4,19 +4,17 @@
 //! second one is not believed.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::PaymentId};
+use tollhouse_store::{Store, StoreError, Table, Tx, schema};
 
 use super::settlement::{Settlement, SettlementKind};
-use crate::{
-    base::{clock::Timestamp, id::PaymentId},
-    store::{Store, StoreError, Table, Tx, schema},
-};
 
 const TRANSACTIONS: Table<String, PaidBy> = schema::TRANSACTIONS.holding();
-crate::store::json_values!(PaidBy);
+tollhouse_store::json_values!(PaidBy);
 
 /// What outgoing transactions are recorded for.
 const SENT_TRANSACTIONS: Table<String, SentFor> = schema::SENT_TRANSACTIONS.holding();
-crate::store::json_values!(SentFor);
+tollhouse_store::json_values!(SentFor);
 
 /// Uses of one outgoing transaction that are kept.
 const MOST_USES: usize = 64;
@@ -32,22 +30,22 @@ const MOST_RECEIPTS: usize = 256;
 
 /// What a transaction pays for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(in crate::money) struct PaidBy {
-    pub(in crate::money) receipts: Vec<PaidReceipt>,
+pub(crate) struct PaidBy {
+    pub(crate) receipts: Vec<PaidReceipt>,
 }
 
 /// A receipt that a transaction pays for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::money) struct PaidReceipt {
-    pub(in crate::money) payment: PaymentId,
-    pub(in crate::money) receipt_id: String,
-    pub(in crate::money) at: Timestamp,
+pub(crate) struct PaidReceipt {
+    pub(crate) payment: PaymentId,
+    pub(crate) receipt_id: String,
+    pub(crate) at: Timestamp,
 }
 
 /// Has the commit record that the transaction of `settlement` pays for a receipt. Answers the receipt that it pays for already, where it
 /// cannot be believed to pay for this one too.
-pub(in crate::money) async fn claim(
+pub(crate) async fn claim(
     tx: &mut Tx<'_>,
     payment: &PaymentId,
     receipt_id: &str,
@@ -73,7 +71,7 @@ pub(in crate::money) async fn claim(
 
 /// Has the commit record what an outgoing transaction was sent for: the id of a receipt or of a payout. Answers another one that it is
 /// recorded for already: one transaction may pay several, and may have been entered twice by mistake.
-pub(in crate::money) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Result<Option<String>, StoreError> {
+pub(crate) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &str) -> Result<Option<String>, StoreError> {
     let key = transaction.to_owned();
     let mut sent = tx.get(&SENT_TRANSACTIONS, &key).await?.unwrap_or_default();
     let other = sent.uses.iter().find(|other| *other != id).cloned();
@@ -88,7 +86,7 @@ pub(in crate::money) async fn sent_for(tx: &mut Tx<'_>, transaction: &str, id: &
 }
 
 /// What a transaction pays for, of those that were settled since transactions are recorded.
-pub(in crate::money) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidBy, StoreError> {
+pub(crate) async fn paid_by(store: &dyn Store, network: &str, transaction: &str) -> Result<PaidBy, StoreError> {
     Ok(TRANSACTIONS.get(store, &key(network, transaction)).await?.unwrap_or_default())
 }
 

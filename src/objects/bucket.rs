@@ -17,9 +17,8 @@ use object_store::{
     path::Path,
     prefix::PrefixStore,
 };
+use tollhouse_base::{causes::in_full, folder};
 use url::Url;
-
-use crate::base::{causes::in_full, folder};
 
 /// How often a bucket is asked again that did not answer, or said that it cannot now: somebody waits for most of what is asked, and is told.
 const RETRIES: usize = 2;

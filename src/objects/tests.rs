@@ -7,13 +7,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-
-use super::*;
-use crate::store::{
+use tollhouse_store::{
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
     update,
 };
+
+use super::*;
 
 const DAY: u64 = 24 * 3_600 * 1_000;
 

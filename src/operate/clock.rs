@@ -36,7 +36,7 @@ mod tests {
     use tollhouse_pace::ClockState;
 
     use super::*;
-    use crate::operate::finding::Level;
+    use crate::finding::Level;
 
     #[test]
     fn a_clock_is_right_that_follows_one_closely() {

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use super::finding::Finding;
-use crate::{
-    replica::{CLOCK_APART_MS, Replica, Seen},
-    store::{
-        StoreError,
-        postgres::{self, About, OpenError, PostgresConfig, PostgresStore},
-    },
+use tollhouse_replica::{CLOCK_APART_MS, Replica, Seen};
+use tollhouse_store::{
+    StoreError,
+    postgres::{self, About, OpenError, PostgresConfig, PostgresStore},
 };
+
+use super::finding::Finding;
 
 /// A database, and who serves the store in it.
 #[derive(Debug)]
@@ -118,7 +117,7 @@ impl Examined {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::finding::Level;
+    use crate::finding::Level;
 
     fn examined() -> Examined {
         let about = About {

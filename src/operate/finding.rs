@@ -3,8 +3,7 @@
 use std::{error::Error, fmt};
 
 use serde::Serialize;
-
-use crate::base::causes::in_full;
+use tollhouse_base::causes::in_full;
 
 /// How it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -85,7 +85,7 @@ fn group(own: &str) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::finding::Level;
+    use crate::finding::Level;
 
     #[test]
     fn what_is_too_little_fails_and_what_is_little_is_told() {

@@ -52,7 +52,7 @@ fn open_to_others(path: &Path) -> Option<(&'static str, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::finding::Level;
+    use crate::finding::Level;
 
     #[test]
     fn what_others_may_read_is_told_with_how_to_keep_it_from_them() {

@@ -6,8 +6,7 @@ use rustix::{
     param::{clock_ticks_per_second, page_size},
     process::{Resource, getrlimit},
 };
-
-use crate::telemetry::{Samples, table};
+use tollhouse_telemetry::{Samples, table};
 
 /// A moment of the process. What the system does not tell is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

@@ -142,7 +142,7 @@ fn nameless(folder: &Path) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operate::finding::Level;
+    use crate::finding::Level;
 
     #[test]
     fn a_folder_that_is_not_there_is_looked_at_where_it_would_be_and_nothing_is_made() {

@@ -12,12 +12,10 @@ use std::{
 };
 
 use tokio::time::{MissedTickBehavior, interval};
+use tollhouse_base::{clock::Clock, uses::Tally};
+use tollhouse_store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, schema};
 
 use super::Replica;
-use crate::{
-    base::{clock::Clock, uses::Tally},
-    store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, schema},
-};
 
 const USED: Counter<(u64, String)> = schema::USED.counting();
 

@@ -7,9 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tollhouse_store::{Change, Changes, StoreError};
 
 use super::{RENEW_AGAIN, RENEW_EVERY, RENEW_WITHIN, Replica, formats::JoinError};
-use crate::store::{Change, Changes, StoreError};
 
 /// How often the log of changes is asked.
 const HEAR_EVERY: Duration = Duration::from_millis(100);

@@ -1,6 +1,6 @@
 //! Formats: what a version of the program reads of the rows of others, and writes for them.
 //!
-//! Every change of the form of a stored value is counted ([`Formatted::FORMAT`](crate::store::Formatted)), and those of all kinds of rows
+//! Every change of the form of a stored value is counted ([`Formatted::FORMAT`](tollhouse_store::Formatted)), and those of all kinds of rows
 //! are added up to one number. A version reads all forms up to its own; hosts of two versions serve one store while one takes the place of
 //! the other, so what a version writes the one before it has to read. A form is therefore brought by two versions: the first reads it and
 //! goes on writing the one before ([`OWN`]`.writes` stays), the second writes it.
@@ -13,11 +13,8 @@
 //! serves it does not read.
 
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    base::id::ReplicaId,
-    store::{StoreError, Table, json_values, schema},
-};
+use tollhouse_base::id::ReplicaId;
+use tollhouse_store::{StoreError, Table, json_values, schema};
 
 pub(super) const WRITTEN: Table<(), Formats> = schema::FORMATS_WRITTEN.holding();
 pub(super) const READ_BY: Table<ReplicaId, Formats> = schema::FORMATS_READ.holding();

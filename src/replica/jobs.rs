@@ -9,12 +9,10 @@
 use std::{sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::id::ReplicaId;
+use tollhouse_store::{Batch, Durability, Row, StoreError, Table, postcard_values, schema};
 
 use super::Replica;
-use crate::{
-    base::id::ReplicaId,
-    store::{Batch, Durability, Row, StoreError, Table, postcard_values, schema},
-};
 
 /// Between one try to give a job back and the next.
 const AGAIN: Duration = Duration::from_secs(1);

@@ -1,12 +1,10 @@
 //! Keys: those that all replicas of a store have to have. The store knows them by their ids.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::id::ReplicaId;
+use tollhouse_store::{Batch, Durability, StoreError, Table, json_values, schema};
 
 use super::Replica;
-use crate::{
-    base::id::ReplicaId,
-    store::{Batch, Durability, StoreError, Table, json_values, schema},
-};
 
 const KEYS: Table<String, Agreed> = schema::KEYS.holding();
 

@@ -3,11 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    base::{clock::Timestamp, id::ReplicaId},
-    store::{Table, postcard_values, schema},
-};
+use tollhouse_base::{clock::Timestamp, id::ReplicaId};
+use tollhouse_store::{Table, postcard_values, schema};
 
 pub(super) const REPLICAS: Table<ReplicaId, Lease> = schema::REPLICAS.holding();
 

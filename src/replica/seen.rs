@@ -3,12 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use serde::Serialize;
+use tollhouse_base::{clock::Timestamp, id::ReplicaId};
+use tollhouse_store::StoreError;
 
 use super::Replica;
-use crate::{
-    base::{clock::Timestamp, id::ReplicaId},
-    store::StoreError,
-};
 
 /// A replica, as it has last said of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

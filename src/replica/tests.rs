@@ -3,17 +3,15 @@ mod formats;
 use std::sync::atomic::AtomicBool;
 
 use async_trait::async_trait;
+use tollhouse_base::clock::Clock;
+use tollhouse_store::{
+    Change, Changes, Space,
+    around::Meanwhile,
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+};
 
 use super::*;
-use crate::{
-    base::clock::Clock,
-    store::{
-        Change, Changes, Space,
-        around::Meanwhile,
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-    },
-};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const LEASE: Duration = Duration::from_millis(LEASE_MS);
@@ -201,7 +199,7 @@ async fn a_renewal_that_comes_late_does_not_end_the_lease_earlier() {
 async fn a_replica_that_cannot_renew_its_lease_is_fenced() {
     let (store, _) = shared();
     let (one, _ours) = replica(&store).await;
-    store.fail_all(crate::store::faulty::Fault::Before);
+    store.fail_all(tollhouse_store::faulty::Fault::Before);
     tokio::time::sleep(Duration::from_millis(3_100)).await;
     assert!(one.is_fenced());
     store.heal();
@@ -213,7 +211,7 @@ async fn a_replica_that_cannot_renew_its_lease_is_fenced() {
 async fn a_replica_whose_lease_was_over_is_fenced_until_it_has_heard_what_was_told_without_it() {
     let (store, _) = shared();
     let (one, _ours) = replica(&store).await;
-    store.fail_all(crate::store::faulty::Fault::Before);
+    store.fail_all(tollhouse_store::faulty::Fault::Before);
     tokio::time::sleep(LEASE).await;
     store.heal();
     one.renew().await.unwrap();
@@ -229,7 +227,7 @@ async fn a_replica_whose_lease_was_over_is_fenced_until_it_has_heard_what_was_to
 async fn who_missed_more_than_is_kept_reads_all_anew() {
     let (store, _) = shared();
     let (one, ours) = replica(&store).await;
-    for _ in 0..=crate::store::CHANGES_KEPT {
+    for _ in 0..=tollhouse_store::CHANGES_KEPT {
         change(store.inner()).await;
     }
     one.told().await;
@@ -309,7 +307,7 @@ async fn a_job_of_a_replica_that_is_gone_is_taken_and_what_comes_late_of_it_does
     let taken = one.take_turn("job").await.unwrap().unwrap();
     let happens = async |turn: &Turn| {
         let mut batch = Batch::new();
-        batch.writes.push(crate::store::Write::put(Space::Meta, "effect", "done"));
+        batch.writes.push(tollhouse_store::Write::put(Space::Meta, "effect", "done"));
         turn.holds(&mut batch);
         batch.commit(&*store, Durability::Buffered).await.map(drop)
     };

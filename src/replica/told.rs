@@ -2,8 +2,9 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use tollhouse_store::StoreError;
+
 use super::Replica;
-use crate::store::StoreError;
 
 /// How often others are asked how far they are.
 const ASK_EVERY: Duration = Duration::from_millis(20);

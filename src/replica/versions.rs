@@ -2,13 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use tollhouse_base::id::ReplicaId;
+use tollhouse_store::{Batch, Durability, Store, StoreError};
+
 use super::{
     Replica,
     formats::{Formats, JoinError, OWN, READ_BY, UNSAID, WRITTEN, are_read},
-};
-use crate::{
-    base::id::ReplicaId,
-    store::{Batch, Durability, Store, StoreError},
 };
 
 /// Whether this version reads all rows of a store that it does not serve.

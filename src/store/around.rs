@@ -8,27 +8,32 @@ use std::sync::{
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
+use tollhouse_base::clock::Timestamp;
 
-use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError};
-use crate::base::clock::Timestamp;
+use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, memory::MemoryStore};
 
 /// What such a store does itself.
 #[async_trait]
-pub(crate) trait Around: Send + Sync + 'static {
+pub trait Around: Send + Sync + 'static {
+    /// The store that it wraps.
     fn inner(&self) -> &dyn Store;
 
+    /// Replaces [`Store::get`].
     async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner().get(space, key).await
     }
 
+    /// Replaces [`Store::scan`].
     async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
         self.inner().scan(space, range, limit, direction).await
     }
 
+    /// Replaces [`Store::count`].
     async fn on_count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError> {
         self.inner().count(space, range, most).await
     }
 
+    /// Replaces [`Store::apply`].
     async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
 }
 
@@ -72,7 +77,7 @@ impl<S: Around> Store for S {
 }
 
 /// A store of several hosts, on which another one does something right before one's scan, or one's commit.
-pub(crate) struct Meanwhile<S> {
+pub struct Meanwhile<S> {
     inner: Arc<S>,
     /// Left to pass before that; as many as there can be where it is not before one.
     scans: AtomicUsize,
@@ -82,12 +87,12 @@ pub(crate) struct Meanwhile<S> {
 
 impl<S: Store> Meanwhile<S> {
     /// Before the scan with this number, from 1 on.
-    pub(crate) fn before_scan(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+    pub fn before_scan(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         Self::before(number, usize::MAX, inner, does)
     }
 
     /// Before the commit with this number, from 1 on: what it writes was decided by what was there until then.
-    pub(crate) fn before_commit(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+    pub fn before_commit(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         Self::before(usize::MAX, number, inner, does)
     }
 
@@ -125,18 +130,19 @@ impl<S: Store> Around for Meanwhile<S> {
 }
 
 /// A store that counts the rows that are read of it, those that are only counted among them.
-pub(crate) struct Reading<S> {
+pub struct Reading<S> {
     inner: S,
     rows: AtomicUsize,
 }
 
 impl<S: Store> Reading<S> {
-    pub(crate) fn of(inner: S) -> Arc<Self> {
+    /// Counts the rows that are read of `inner`.
+    pub fn of(inner: S) -> Arc<Self> {
         Arc::new(Self { inner, rows: AtomicUsize::new(0) })
     }
 
     /// How many rows were read since this was asked last.
-    pub(crate) fn rows(&self) -> usize {
+    pub fn rows(&self) -> usize {
         self.rows.swap(0, Ordering::SeqCst)
     }
 }
@@ -165,6 +171,54 @@ impl<S: Store> Around for Reading<S> {
     }
 
     async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        self.inner.apply(batch, durability).await
+    }
+}
+
+/// A store in memory that lets others go first before it answers, so that what is read is often
+/// not what is there when a commit checks it.
+#[derive(Default)]
+pub struct Yielding {
+    inner: MemoryStore,
+    scanned: AtomicUsize,
+    scans: AtomicUsize,
+}
+
+impl Yielding {
+    /// Bytes of keys and values that scans gave so far.
+    pub fn scanned(&self) -> usize {
+        self.scanned.load(Ordering::Relaxed)
+    }
+
+    /// How many scans there were so far.
+    pub fn scans(&self) -> usize {
+        self.scans.load(Ordering::Relaxed)
+    }
+}
+
+#[async_trait]
+impl Around for Yielding {
+    fn inner(&self) -> &dyn Store {
+        &self.inner
+    }
+
+    async fn on_get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.inner.get(space, key).await;
+        tokio::task::yield_now().await;
+        found
+    }
+
+    async fn on_scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
+        let found = self.inner.scan(space, range, limit, direction).await;
+        let bytes = found.iter().flatten().map(|(key, value)| key.len() + value.len()).sum();
+        self.scanned.fetch_add(bytes, Ordering::Relaxed);
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        found
+    }
+
+    async fn on_apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError> {
+        tokio::task::yield_now().await;
         self.inner.apply(batch, durability).await
     }
 }

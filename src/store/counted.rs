@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use tollhouse_telemetry::counted::{COMMIT_SECONDS, COMMITS};
+
 use super::{Durability, StoreError};
-use crate::telemetry::counted::{COMMIT_SECONDS, COMMITS};
 
 /// Commits, and counts how long it took and what became of it.
 pub(super) async fn counted<T>(commit: impl Future<Output = Result<T, StoreError>>, durability: Durability) -> Result<T, StoreError> {

@@ -7,9 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
+use tollhouse_base::clock::Timestamp;
 
 use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError};
-use crate::base::clock::Timestamp;
 
 /// How a commit fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

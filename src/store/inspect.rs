@@ -2,8 +2,9 @@
 
 use std::{fmt, vec};
 
+use tollhouse_base::flaws::Flaws;
+
 use super::{Range, Row, Store, StoreError, Table, key::Key, value::Value};
-use crate::base::flaws::Flaws;
 
 /// Rows of a table that are still to be looked at.
 pub struct Inspection<'s, K: 'static, V: 'static> {

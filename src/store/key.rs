@@ -6,11 +6,12 @@
 
 use std::str::FromStr;
 
-use super::value::Formatted;
-use crate::base::{
+use tollhouse_base::{
     clock::Timestamp,
     id::{AuditId, BuilderId, CallId, CreditId, EndpointId, EventId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
 };
+
+use super::value::Formatted;
 
 /// What a table's rows are found by.
 pub trait Key: Sized + Send + Sync + 'static {
@@ -116,12 +117,6 @@ macro_rules! ids {
 
             fn read(format: u8, bytes: &[u8]) -> Option<Self> {
                 if format > Self::FORMAT { None } else { std::str::from_utf8(bytes).ok()?.parse().ok() }
-            }
-        }
-
-        impl AsRef<str> for $id {
-            fn as_ref(&self) -> &str {
-                self.as_str()
             }
         }
     )*};

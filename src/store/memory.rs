@@ -7,13 +7,13 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
+use tollhouse_base::clock::{Clock, Timestamp};
 
 use super::{
     Batch, Change, Changes, Direction, Durability, KeyRange, Page, Pairs, Size, Sizes, Space, Store, StoreError, Sums, Write, add,
     changes::{KEPT, numbers},
     check_sizes,
 };
-use crate::base::clock::{Clock, Timestamp};
 
 type Spaces = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 

@@ -4,7 +4,7 @@
 //! are on their way: whoever comes then waits, and commits to the other store.
 //!
 //! The process built on having its store to itself, and goes on so: the other store stays its own until it has started again
-//! (`crate::backup`). What a commit of it was answered is durable from then on, for the other store may crash without it.
+//! (`tollhouse_backup`). What a commit of it was answered is durable from then on, for the other store may crash without it.
 
 use std::{
     fmt,

@@ -1,9 +1,9 @@
 //! Keys of more than one form: places in lists, and rows of the sales.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
 
 use super::key::{Key, Part, StartOf};
-use crate::base::{clock::Timestamp, id::EndpointId};
 
 /// The end of a key, as cursors carry it: opaque to all but the store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

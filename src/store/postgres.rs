@@ -35,6 +35,7 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::{sync::mpsc, time::timeout};
+use tollhouse_base::clock::Timestamp;
 
 pub use self::{
     about::{About, about},
@@ -47,7 +48,6 @@ use self::{
     shared::Shared,
 };
 use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, room::Room};
-use crate::base::clock::Timestamp;
 
 /// Keys counted at once.
 const COUNTED: usize = 10_000;

@@ -33,7 +33,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::store::{Space, Write};
+    use crate::{Space, Write};
 
     #[tokio::test]
     async fn commits_that_wait_are_bounded_in_bytes_and_a_larger_one_goes_alone() {

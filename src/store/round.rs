@@ -8,12 +8,13 @@
 use std::{fmt, ops::Bound, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
 
 use super::{
     Batch, Direction, Durability, Range, Row, Store, StoreError, Table, key::StartOf, postcard_values, schema, table::sound_of,
     value::Value,
 };
-use crate::{base::clock::Timestamp, store::Key};
+use crate::Key;
 
 const ROUNDS: Table<String, Standing> = schema::ROUNDS.holding();
 

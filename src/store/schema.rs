@@ -14,12 +14,12 @@ use super::{
     plan::{Kept, Plan},
     space::Space,
 };
-use crate::base::{
+
+use Kept::{Forever, Until, With};
+use tollhouse_base::{
     clock::Timestamp,
     id::{AuditId, BuilderId, CreditId, EndpointId, PaymentId, PayoutId, ReceiptId, ReplicaId, RequestId},
 };
-
-use Kept::{Forever, Until, With};
 
 macro_rules! tables {
     ($(

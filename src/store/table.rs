@@ -6,6 +6,7 @@
 use std::{fmt, marker::PhantomData, ops::Bound};
 
 use bytes::Bytes;
+use tollhouse_telemetry::counted::REMOVED;
 
 use super::{
     Batch, Change, Direction, Durability, Store, StoreError,
@@ -14,7 +15,6 @@ use super::{
     range::Range,
     value::{self, Sum, Value},
 };
-use crate::telemetry::counted::REMOVED;
 
 /// Rows taken away in one commit.
 const CLEARED: usize = 500;

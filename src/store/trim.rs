@@ -64,7 +64,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::store::{around::Meanwhile, memory::MemoryStore, schema};
+    use crate::{around::Meanwhile, memory::MemoryStore, schema};
 
     const ROWS: Table<String, String> = schema::RETIRED_SLUGS.holding();
 

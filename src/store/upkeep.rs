@@ -7,7 +7,7 @@ use super::StoreError;
 /// Starts the task that does `turn` at once, and again every `period`: each is told its number, from 0 on. What a turn did not do since the
 /// store was not there is logged as being for `what`, and left to the next one. The task ends when nobody else holds `of`. Must be called
 /// inside a tokio runtime.
-pub(crate) fn keep_up<T, Turn>(of: &Arc<T>, period: Duration, what: &'static str, turn: impl Fn(Arc<T>, u64) -> Turn + Send + 'static)
+pub fn keep_up<T, Turn>(of: &Arc<T>, period: Duration, what: &'static str, turn: impl Fn(Arc<T>, u64) -> Turn + Send + 'static)
 where
     T: Send + Sync + 'static,
     Turn: Future<Output = Result<(), StoreError>> + Send,

@@ -38,36 +38,36 @@ pub trait Formatted: Sized + Send + 'static {
 }
 
 /// Implements [`Formatted`] for values whose every format so far is the same JSON.
+#[macro_export]
 macro_rules! json_values {
     ($($value:ty),+ $(,)?) => {$(
-        impl $crate::store::Formatted for $value {
+        impl $crate::Formatted for $value {
             fn write(&self, out: &mut Vec<u8>) {
-                $crate::store::write_json(self, out);
+                $crate::write_json(self, out);
             }
 
             fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-                (format <= Self::FORMAT).then(|| serde_json::from_slice(bytes).ok()).flatten()
+                (format <= Self::FORMAT).then(|| $crate::read_json(bytes)).flatten()
             }
         }
     )+};
 }
 
 /// Implements [`Formatted`] for values whose every format so far is the same postcard.
+#[macro_export]
 macro_rules! postcard_values {
     ($($value:ty),+ $(,)?) => {$(
-        impl $crate::store::Formatted for $value {
+        impl $crate::Formatted for $value {
             fn write(&self, out: &mut Vec<u8>) {
-                $crate::store::write_postcard(self, out);
+                $crate::write_postcard(self, out);
             }
 
             fn read(format: u8, bytes: &[u8]) -> Option<Self> {
-                (format <= Self::FORMAT).then(|| $crate::store::read_postcard(bytes)).flatten()
+                (format <= Self::FORMAT).then(|| $crate::read_postcard(bytes)).flatten()
             }
         }
     )+};
 }
-
-pub(crate) use {json_values, postcard_values};
 
 impl<F: Formatted> Value for F {
     fn to_bytes(&self) -> Vec<u8> {
@@ -126,6 +126,12 @@ pub fn write_json(value: &impl Serialize, out: &mut Vec<u8>) {
 /// Appends `value` as postcard.
 pub fn write_postcard(value: &impl Serialize, out: &mut Vec<u8>) {
     *out = postcard::to_extend(value, std::mem::take(out)).expect("what is stored is plain data, and memory takes it");
+}
+
+/// Reads a value of JSON; `None` where the bytes hold none.
+#[must_use]
+pub fn read_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes).ok()
 }
 
 /// The value that postcard wrote as `bytes`, all of them.

@@ -9,13 +9,14 @@ use std::{
     time::Duration,
 };
 
+use tollhouse_base::clock::Timestamp;
+
 use super::{
     histogram::Histogram,
     sample::Samples,
     stage::Stage,
     table::{self, Metric},
 };
-use crate::base::clock::Timestamp;
 
 /// Counts by labels whose values are known.
 #[derive(Debug)]

@@ -8,6 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tollhouse_base::clock::Clock;
+
 use super::{
     context::{self, Context, span_id},
     counted,
@@ -15,7 +17,6 @@ use super::{
     stage::Stage,
     tracer,
 };
-use crate::base::clock::Clock;
 
 tokio::task_local! {
     static COURSE: Course;
@@ -106,7 +107,7 @@ pub fn enter(stage: Stage) {
 }
 
 /// Says something of the call in its span, where it has one: an id of the host's own, or the name of what is in its catalogue.
-pub(crate) fn note(name: &'static str, value: impl FnOnce() -> String) {
+pub fn note(name: &'static str, value: impl FnOnce() -> String) {
     _ = COURSE.try_with(|course| {
         if let Some(Recorded { told, .. }) = course.state.borrow_mut().recorded() {
             told.push((name, value()));

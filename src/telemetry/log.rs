@@ -5,6 +5,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tollhouse_base::clock::{Clock, Timestamp};
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -15,7 +16,6 @@ use tracing_subscriber::{
 };
 
 use super::course::current;
-use crate::base::clock::{Clock, Timestamp};
 
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]

@@ -16,6 +16,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval_at, sleep, timeout},
 };
+use tollhouse_base::clock::Clock;
 
 pub use self::send::Destination;
 use self::{
@@ -28,7 +29,6 @@ use super::{
     span::Traced,
     tracer::{self, TraceSettings},
 };
-use crate::base::clock::Clock;
 
 /// Traced calls in one request, at most.
 const TOGETHER: usize = 256;

@@ -134,7 +134,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::telemetry::{histogram::Histogram, table};
+    use crate::{histogram::Histogram, table};
 
     #[test]
     fn values_are_written_as_each_format_has_them() {

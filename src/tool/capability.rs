@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// A row is the name that ops go by, the capability, its name in records, the member of `ctx` that it opens, what it touches, what
 /// becomes of the member where it is not granted, what a tool that has it does, and what granting it allows.
+#[macro_export]
 macro_rules! capabilities {
     ($then:ident) => {
         $then! {
@@ -22,7 +23,6 @@ macro_rules! capabilities {
         }
     };
 }
-pub(crate) use capabilities;
 
 /// What a capability reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,19 +4,19 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, EndpointId},
+};
 use tollhouse_protocol::{Isolation, Limits, Tier};
 
 use super::{
     Capabilities, Handler, HandlerType, MicroUsd, Slug, Version,
     review::{ContentSafety, Hold, HoldKind, Review},
 };
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, EndpointId},
-    },
-    tool::finding::ScanOutcome,
-};
+use crate::finding::ScanOutcome;
+
+tollhouse_store::json_values!(Endpoint);
 
 /// A hosted endpoint as it is stored. [`Endpoint::public`] is what everyone may see.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,11 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tollhouse_base::clock::Timestamp;
 
-use crate::{
-    base::clock::Timestamp,
-    tool::finding::{Finding, ScanOutcome},
-};
+use crate::finding::{Finding, ScanOutcome};
 
 /// What the scan of an endpoint's content found, and when its builder vouched for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -50,7 +50,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::base::{clock::Timestamp, id::EndpointId};
+    use tollhouse_base::{clock::Timestamp, id::EndpointId};
 
     fn endpoint(handler_type: &str, handler: &Value) -> Endpoint {
         let record = json!({

@@ -1,8 +1,7 @@
 //! Versions of a handler, as the record of an endpoint keeps them.
 
 use serde::{Deserialize, Serialize};
-
-use crate::base::clock::Timestamp;
+use tollhouse_base::clock::Timestamp;
 
 /// A version of a handler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,9 +7,9 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     response::{IntoResponse as _, Response},
 };
+use tollhouse_front::{Code, Fault, Wording, code_of};
 
 use super::{doors::seal, forms::genuine, services::Services, visitor::Visitor};
-use crate::front::{Code, Fault, Wording, code_of};
 
 /// What a page's script shows in place of the form's hidden field.
 const FORM_TOKEN: HeaderName = HeaderName::from_static("x-csrf-token");

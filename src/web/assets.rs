@@ -15,9 +15,9 @@ use axum::{
 };
 use flate2::{Compression, write::GzEncoder};
 use sha2::{Digest as _, Sha256};
+use tollhouse_front::{Code, Fault, PathParams, takes_gzip};
 
 use super::doors::seal;
-use crate::front::{Code, Fault, PathParams, takes_gzip};
 
 /// Hex digits of the hash in their addresses.
 const DIGITS: usize = 16;

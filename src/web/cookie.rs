@@ -71,7 +71,7 @@ impl Cookie {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::session::Token;
+    use tollhouse_account::session::Token;
 
     #[test]
     fn a_cookie_is_named_by_its_port_and_sealed_by_its_scheme() {

@@ -9,10 +9,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
+use tollhouse_front::{Code, Door, Fault};
 use url::Url;
 
 use super::services::Services;
-use crate::front::{Code, Door, Fault};
 
 /// Which site's page asks, as browsers tell where that can be trusted (Fetch Metadata).
 static FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

@@ -17,6 +17,7 @@ use axum::{
 };
 use maud::html;
 use serde_json::{Value, json};
+use tollhouse_front::{Code, Fault, PathParams, names};
 
 use self::known::form;
 pub(super) use self::{
@@ -32,7 +33,6 @@ use super::{
     services::Operation,
     visitor::{Refused, Visitor, segment},
 };
-use crate::front::{Code, Fault, PathParams, names};
 
 /// Most bytes of an answer that is shown once.
 const MOST_BYTES: usize = 64 << 10;

@@ -12,14 +12,14 @@ use alloy_primitives::{Address, B256};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tollhouse_money::{
+    WireVersion,
+    payer::{Ask, Bounds, PayKey},
+};
 
 pub(super) use self::{
     faucet::fund,
     payment::{Payment, is_id},
-};
-use crate::money::{
-    WireVersion,
-    payer::{Ask, Bounds, PayKey},
 };
 
 /// How long a payment can be shown, in seconds: a call that is asked for again within it is the same call.

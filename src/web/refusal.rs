@@ -10,6 +10,8 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tollhouse_account::session::Token;
+use tollhouse_front::{Teller, Wording, code_of};
 
 use super::{
     doors::is_ours,
@@ -17,10 +19,6 @@ use super::{
     parts::{facts, text::plain, time::span},
     services::Services,
     visitor::{Refused, Visitor},
-};
-use crate::{
-    account::session::Token,
-    front::{Teller, Wording, code_of},
 };
 
 /// Most bytes of an envelope.

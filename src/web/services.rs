@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use axum::{Router, http::Method};
+use tollhouse_account::session::Sessions;
+use tollhouse_base::clock::Clock;
+use tollhouse_front::{AllowedOrigins, Shared};
 
 use super::{cookie::Cookie, kept::Kept, root::Root};
-use crate::{
-    account::session::Sessions,
-    base::clock::Clock,
-    front::{AllowedOrigins, Shared},
-};
 
 /// What pages take.
 #[derive(Debug, Clone)]

@@ -2,13 +2,13 @@
 
 use maud::{DOCTYPE, Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::{Kind, Opened};
 
 use super::{
     assets,
     page::{Area, Page},
     parts::text::{line, plain},
 };
-use crate::account::session::{Kind, Opened};
 
 /// What a page tells of the host around itself.
 pub(super) struct Around<'a> {

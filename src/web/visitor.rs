@@ -17,6 +17,14 @@ use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use tokio::sync::OnceCell;
+use tollhouse_account::session::{Kind, Opened, Token};
+use tollhouse_base::{
+    aside::{Bulk, aside},
+    clock::Timestamp,
+    id::RequestId,
+    share::Turn,
+};
+use tollhouse_front::{ByPage, Code, Fault, code_of, names};
 use tower::ServiceExt as _;
 
 use super::{
@@ -24,16 +32,6 @@ use super::{
     page::{Area, Back, Page},
     services::Services,
     shell::{self, Around},
-};
-use crate::{
-    account::session::{Kind, Opened, Token},
-    base::{
-        aside::{Bulk, aside},
-        clock::Timestamp,
-        id::RequestId,
-        share::Turn,
-    },
-    front::{ByPage, Code, Fault, code_of, names},
 };
 
 /// Most bytes of an answer that a page is made of.

@@ -11,9 +11,6 @@ use crate::{Failure, args::Args, place, shell};
 /// How long one target is looked into, where nothing else is asked for.
 const SECONDS: u32 = 60;
 
-/// Whose tests have targets.
-const PACKAGES: &[&str] = &["tollhouse-protocol", "tollhouse"];
-
 /// What libFuzzer counts and compares by.
 const COVERAGE: &[&str] = &[
     "-Cpasses=sancov-module",
@@ -71,7 +68,14 @@ fn look_into(target: &str, args: &Args) -> Result<(), Failure> {
     ];
     let options: Vec<_> = options.iter().chain(&args.rest).map(String::as_str).collect();
     let mut cargo = shell::cargo(&["test", "--lib", "--bins", "--features", "tollhouse-fuzz/guided", "--target", &host()?]);
-    cargo.args(PACKAGES.iter().flat_map(|name| ["--package", name])).args(["--", "fuzz::", "--nocapture", "--test-threads", "1"]);
+    let packages = place::packages()?;
+    cargo.args(["--package", "tollhouse-protocol"]).args(packages.iter().flat_map(|name| ["--package", name])).args([
+        "--",
+        "fuzz::",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ]);
     cargo.env("CARGO_TARGET_DIR", &home).env("CARGO_ENCODED_RUSTFLAGS", COVERAGE.join("\u{1f}")).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     cargo.env("TOLLHOUSE_FUZZ", target).env("TOLLHOUSE_FUZZ_ARGUMENTS", options.join("\n"));
     shell::run(&mut cargo)

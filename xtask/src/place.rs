@@ -13,6 +13,21 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(xtask).parent().map(PathBuf::from).unwrap_or_default()
 }
 
+/// The packages of the host: the binary's, and the crates of `src`.
+///
+/// # Errors
+///
+/// `src` cannot be listed.
+pub(crate) fn packages() -> Result<Vec<String>, Failure> {
+    let source = root().join("src");
+    let folders = fs::read_dir(&source).map_err(|why| format!("cannot list {}: {why}", source.display()))?;
+    let crates = folders.flatten().filter(|folder| folder.path().join("Cargo.toml").is_file());
+    let mut names: Vec<_> = crates.map(|folder| format!("tollhouse-{}", folder.file_name().to_string_lossy())).collect();
+    names.push("tollhouse".to_owned());
+    names.sort_unstable();
+    Ok(names)
+}
+
 /// The target folder this very program was built into: cargo leaves its tag there.
 pub(crate) fn target() -> PathBuf {
     std::env::current_exe()

@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     packages.join().map_err(|_| "the installation of a builder's packages broke")??;
 
     let mut tally = Tally::default();
-    tally.add(host(&worker, &clients), &args)?;
+    tally.add(host(&worker, &clients)?, &args)?;
     for &engine in &engines {
         let words = ["test", "--release", "--no-fail-fast", "--package", "tollhouse-worker"];
         tally.add(workers::cargo(engine, &words)?, &args)?;
@@ -85,23 +85,22 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// The host's tests, with a worker to start and payers to pay with.
-fn host(worker: &Path, clients: &Path) -> Command {
-    let packages = [
+fn host(worker: &Path, clients: &Path) -> Result<Command, Failure> {
+    let others = [
         "tollhouse-protocol",
         "tollhouse-pace",
         "tollhouse-fair",
         "tollhouse-pool",
-        "tollhouse",
         "tollhouse-fuzz",
         "xtask",
         "tollhouse-bench",
         "tollhouse-mutants",
-    ]
-    .iter()
-    .flat_map(|name| ["--package", name]);
+    ];
+    let packages = place::packages()?;
+    let packages = others.into_iter().chain(packages.iter().map(String::as_str)).flat_map(|name| ["--package", name]);
     let mut cargo = shell::cargo(&["test", "--no-fail-fast"]);
     cargo.args(packages).env("TOLLHOUSE_WORKER", worker).env("TOLLHOUSE_CLIENTS", clients);
-    cargo
+    Ok(cargo)
 }
 
 /// Those of the host's tests alone that a second engine could answer differently, with its worker.

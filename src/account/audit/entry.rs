@@ -1,18 +1,15 @@
 //! One entry of the trail.
 
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{AuditId, BuilderId, RequestId},
-    },
-    store::{Batch, Table, schema},
-    tool::Slug,
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{AuditId, BuilderId, RequestId},
 };
+use tollhouse_store::{Batch, Table, schema};
+use tollhouse_tool::Slug;
 
 pub(super) const AUDIT: Table<(Timestamp, AuditId), Entry> = schema::AUDIT.holding();
-crate::store::json_values!(Entry);
+tollhouse_store::json_values!(Entry);
 
 /// Who acted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

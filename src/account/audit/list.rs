@@ -2,17 +2,16 @@
 
 use std::str::FromStr;
 
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{AuditId, BuilderId},
+};
+use tollhouse_store::{Direction, StoreError};
+use tollhouse_tool::Slug;
+
 use super::{
     Audit,
     entry::{AUDIT, Actor, Entry, key},
-};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{AuditId, BuilderId},
-    },
-    store::{Direction, StoreError},
-    tool::Slug,
 };
 
 /// Entries read at once.

@@ -2,11 +2,12 @@
 
 use std::{collections::HashMap, hash::Hash};
 
+use tollhouse_store::{Batch, Direction, Durability, StoreError};
+
 use super::{
     Audit,
     entry::{AUDIT, Actor},
 };
-use crate::store::{Batch, Direction, Durability, StoreError};
 
 /// Entries looked at in one go.
 const SOME: usize = 1_000;

@@ -1,7 +1,8 @@
 //! What sessions open, when they end, and how many there are.
 
+use tollhouse_store::{around::Reading, memory::MemoryStore, round::TURN};
+
 use super::*;
-use crate::store::{around::Reading, memory::MemoryStore, round::TURN};
 
 const HOUR: u64 = 3_600 * 1_000;
 

@@ -13,10 +13,10 @@ use axum::{
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::Value;
 use tokio::runtime::Runtime;
+use tollhouse_config::Flags;
 use tower::Service as _;
 
 use super::super::*;
-use crate::config::Flags;
 
 /// What admins show, in the seeds.
 const ADMIN: &str = "admin-token-of-the-host-that-is-asked-anything";
@@ -50,7 +50,7 @@ impl Host {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let routes = runtime.block_on(async {
             let app = App::start(&settings, "http://127.0.0.1:4020".to_owned()).await.unwrap();
-            let framed = front::framed_routes(Arc::clone(&app.shared), fronts::all(&app.rooms, &app.shared));
+            let framed = tollhouse_front::framed_routes(Arc::clone(&app.shared), fronts::all(&app.rooms, &app.shared));
             std::mem::forget(app);
             Router::new().fallback_service(framed)
         });

@@ -14,7 +14,7 @@ use super::wrong::Wrong;
 
 /// A JSON value, or a text of a query, on its way into a type.
 #[derive(Clone, Copy)]
-pub(super) enum Node<'de> {
+pub(crate) enum Node<'de> {
     Json(&'de Value),
     /// Numbers and booleans are read from it where a type wants some.
     Text(&'de str),
@@ -45,7 +45,7 @@ impl Node<'_> {
 }
 
 /// The members of an object.
-pub(super) fn nodes<'de>(members: &'de Map<String, Value>) -> MapDeserializer<'de, impl Iterator<Item = (&'de str, Node<'de>)>, Wrong> {
+pub(crate) fn nodes<'de>(members: &'de Map<String, Value>) -> MapDeserializer<'de, impl Iterator<Item = (&'de str, Node<'de>)>, Wrong> {
     MapDeserializer::new(members.iter().map(|(name, value)| (name.as_str(), Node::Json(value))))
 }
 

@@ -9,7 +9,7 @@ const REPEATED: usize = 40;
 
 /// What serde found wrong, before it is put into words.
 #[derive(Debug)]
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     Shape {
         got: String,
         wanted: String,
@@ -106,7 +106,7 @@ fn plain(wanted: &str) -> String {
 }
 
 /// What is repeated of a text that was sent.
-pub(super) fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     let mut cut: String = text.chars().filter(|character| !character.is_control()).take(REPEATED).collect();
     if text.chars().count() > REPEATED {
         cut.push('…');

@@ -2,11 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tollhouse_base::id::EndpointId;
+use tollhouse_store::{Batch, Direction, Durability, StoreError, keep_up};
+
 use super::{CALLS, History, Key, Placed, all_of, read::stored_after};
-use crate::{
-    base::id::EndpointId,
-    store::{Batch, Direction, Durability, StoreError, keep_up},
-};
 
 /// How often calls that are too many are looked for.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
@@ -107,7 +106,7 @@ impl History {
         Ok(Some(removed))
     }
 
-    /// Removes what is too old of [some endpoints](crate::store::round), those behind which the last sweep had. Counts from before are wrong
+    /// Removes what is too old of [some endpoints](tollhouse_store::round), those behind which the last sweep had. Counts from before are wrong
     /// after.
     ///
     /// # Errors

@@ -1,15 +1,12 @@
 //! Where a call lies among those of its endpoint.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{EndpointId, RequestId},
-    },
-    event::feed::Position,
-    store::{Ended, Place},
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{EndpointId, RequestId},
 };
+use tollhouse_event::feed::Position;
+use tollhouse_store::{Ended, Place};
 
 /// Where a call stands among those of its endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,16 +1,14 @@
 //! Reading calls: newest first in pages, or oldest first from a place on.
 
 use serde::Deserialize;
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{EndpointId, RequestId},
+};
+use tollhouse_event::feed::Position as _;
+use tollhouse_store::{Direction, Ended, Store, StoreError, pack::Pack};
 
 use super::{CALLS, CallOutcome, CallRecord, History, Placed, all_of, end_of_pack, place::CallPlace};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{EndpointId, RequestId},
-    },
-    event::feed::Position as _,
-    store::{Direction, Ended, Store, StoreError, pack::Pack},
-};
 
 /// Calls that one read looks at, matching or not.
 const SCAN_LIMIT: usize = 5_000;

@@ -1,13 +1,12 @@
-use super::*;
-use crate::{
-    event::feed::Position as _,
-    store::{
-        Durability,
-        around::{Meanwhile, Reading},
-        memory::MemoryStore,
-        round::TURN,
-    },
+use tollhouse_event::feed::Position as _;
+use tollhouse_store::{
+    Durability,
+    around::{Meanwhile, Reading},
+    memory::MemoryStore,
+    round::TURN,
 };
+
+use super::*;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const DAY: u64 = 24 * 3_600_000;
@@ -153,7 +152,7 @@ async fn a_call_is_told_live_at_the_place_where_it_is_stored() {
     let mut follower = bench.history.follow(&endpoint).unwrap();
     let one = call(NOW, None);
     bench.add(&[(&endpoint, one.clone()), (&endpoint, call(NOW, None))]).await;
-    let Some(crate::event::feed::FeedItem::Entry(told)) = follower.next().await else { panic!("nothing was told") };
+    let Some(tollhouse_event::feed::FeedItem::Entry(told)) = follower.next().await else { panic!("nothing was told") };
     assert_eq!(told.call, one);
     assert_eq!(bench.history.after(&endpoint, &told.place, 10).await.unwrap().len(), 1);
 }

@@ -3,11 +3,9 @@
 use std::{collections::BTreeMap, ops::AddAssign};
 
 use serde::{Deserialize, Serialize};
+use tollhouse_store::{Value, write_postcard};
 
-use crate::{
-    call::history::{CallOutcome, CallRecord, Charge},
-    store::{Value, write_postcard},
-};
+use crate::history::{CallOutcome, CallRecord, Charge};
 
 /// Steps in which the length of calls is told from one time to its double: within 5 % of what it was.
 const STEPS: f64 = 8.0;

@@ -9,14 +9,13 @@ use std::{
     time::Duration,
 };
 
+use tollhouse_base::id::EndpointId;
+use tollhouse_store::{Direction, Ended, Range, StoreError};
+
 use super::{
     CALL_METRICS, Key, Metrics, OF_ALL, SOME, Span,
     bucket::Lengths,
     kept::{Figures, Kept},
-};
-use crate::{
-    base::id::EndpointId,
-    store::{Direction, Ended, Range, StoreError},
 };
 
 /// How far back the figures of an endpoint go, in milliseconds, and those of all endpoints together.

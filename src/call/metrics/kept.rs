@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use tollhouse_base::id::EndpointId;
+
 use super::bucket::Lengths;
-use crate::base::id::EndpointId;
 
 /// How an endpoint was called of late.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -3,13 +3,11 @@
 use std::{collections::BTreeMap, str::FromStr};
 
 use serde::Serialize;
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_store::{Direction, Ended, StoreError};
+use tollhouse_tool::MicroUsd;
 
 use super::{Bucket, CALL_METRICS, Metrics, OF_ALL, SOME, Span};
-use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    store::{Direction, Ended, StoreError},
-    tool::MicroUsd,
-};
 
 /// Most buckets of one answer: 90 days of hours, and some.
 const MAX_BUCKETS: u64 = 2_200;

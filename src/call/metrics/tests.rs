@@ -1,21 +1,20 @@
 use std::collections::BTreeMap;
 
+use tollhouse_base::id::CallId;
+use tollhouse_money::receipt;
+use tollhouse_store::{
+    around::Reading,
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+    round::TURN,
+};
+use tollhouse_tool::MicroUsd;
+
 use super::{
     figures::{COUNTED_AT_ONCE, Counting},
     *,
 };
-use crate::{
-    base::id::CallId,
-    call::history::CallOutcome,
-    money::receipt,
-    store::{
-        around::Reading,
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-        round::TURN,
-    },
-    tool::MicroUsd,
-};
+use crate::history::CallOutcome;
 
 /// The start of an hour and of a day.
 const NOW: Timestamp = Timestamp(1_800_057_600_000);

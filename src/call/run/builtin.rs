@@ -4,10 +4,12 @@ pub mod readiness;
 mod summary;
 
 use serde_json::{Value, json};
+use tollhouse_base::aside::aside;
+use tollhouse_tool::Builtin;
 
 use self::readiness::ReadinessClient;
 use super::{Produced, Task};
-use crate::{base::aside::aside, call::CallError, tool::Builtin};
+use crate::CallError;
 
 /// Answers a call with the host's own code.
 pub(super) async fn answer(builtin: Builtin, client: &ReadinessClient, task: &Task<'_>) -> Result<Produced, CallError> {

@@ -9,26 +9,24 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::json;
+use tollhouse_base::aside::aside;
+use tollhouse_capability::{
+    CallGrants, CapabilityServices, Ops, Redactor, Scratch,
+    secret::{SecretError, Visibility},
+};
+use tollhouse_catalog::Live;
+use tollhouse_money::PaymentId;
 use tollhouse_pool::{Job, OpHost, Pool};
 use tollhouse_protocol::{
     FAILED, Isolation, LogLevel, LogLine, OpFailure, OpRequest, OpValue, Outcome, Problem, ReplyBody, STRUCTURED, Said, Side, Start,
     StopReason, Thrown, ToolReply, Work, are_blocks,
 };
+use tollhouse_store::StoreError;
+use tollhouse_telemetry::{Stage, enter};
+use tollhouse_tool::{Mismatch, Unreadable, depth};
 
 use super::{Produced, Task, Took, produced::unfitting, tally::Counting};
-use crate::{
-    base::aside::aside,
-    call::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json},
-    capability::{
-        CallGrants, CapabilityServices, Ops, Redactor, Scratch,
-        secret::{SecretError, Visibility},
-    },
-    catalog::Live,
-    money::PaymentId,
-    store::StoreError,
-    telemetry::{Stage, enter},
-    tool::{Mismatch, Unreadable, depth},
-};
+use crate::{CallError, CalledBy, Progress, RequestHead, bodiless, content_type, says_json};
 
 /// Response headers that a handler may set. Others are dropped: they speak for the host.
 const REPLY_HEADERS: &[&str] = &["content-type", "content-language", "content-disposition", "location", "retry-after", "link"];

@@ -2,14 +2,12 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tollhouse_catalog::{Live, Unfit};
+use tollhouse_money::receipt;
 use tollhouse_protocol::{FAILED, are_blocks};
+use tollhouse_tool::Mismatch;
 
-use crate::{
-    call::CallError,
-    catalog::{Live, Unfit},
-    money::receipt,
-    tool::Mismatch,
-};
+use crate::CallError;
 
 /// What a handler answered: an answer that fits the tool's schema, or a failure that the handler tells of itself: an error status,
 /// or MCP's own blocks with `isError`.
@@ -30,7 +28,7 @@ pub struct Produced {
 impl Produced {
     /// The host's own answer.
     pub(super) fn json(live: &Live, value: &Value) -> Result<Self, CallError> {
-        Self::check(live, 200, vec![], crate::call::json_bytes(value), Some(value))
+        Self::check(live, 200, vec![], crate::json_bytes(value), Some(value))
     }
 
     /// `value` is `body` as JSON; `None` when it is something else. Where only the tool's worker can tell whether it fits,

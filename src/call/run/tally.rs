@@ -6,10 +6,9 @@ use std::{
 };
 
 use serde::Serialize;
+use tollhouse_base::id::EndpointId;
 use tollhouse_pool::{PoolError, Ran};
 use tollhouse_protocol::Outcome;
-
-use crate::base::id::EndpointId;
 
 /// What it did for one endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

@@ -3,21 +3,19 @@
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc;
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, PaymentId, ReceiptId},
+    share::Turn,
+};
+use tollhouse_capability::{Scratch, Till};
+use tollhouse_catalog::{Asker, Live};
 use tollhouse_protocol::Spent;
+use tollhouse_tool::MicroUsd;
 
 use crate::{
-    base::{
-        clock::Timestamp,
-        id::{CallId, PaymentId, ReceiptId},
-        share::Turn,
-    },
-    call::{
-        ParsedInput,
-        request::{CalledBy, Progress, RequestHead},
-    },
-    capability::{Scratch, Till},
-    catalog::{Asker, Live},
-    tool::MicroUsd,
+    ParsedInput,
+    request::{CalledBy, Progress, RequestHead},
 };
 
 /// One run of a handler: input that fits, and all the handler may know.

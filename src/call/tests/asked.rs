@@ -1,7 +1,7 @@
 //! Who may call what, with what, and what the host's own handlers say of it.
 
 use super::*;
-use crate::call::{json_bytes, run::builtin::readiness};
+use crate::{json_bytes, run::builtin::readiness};
 
 #[tokio::test]
 async fn a_paused_tool_is_its_owners_to_call() {

@@ -1,7 +1,8 @@
 //! Calls that share a payment, and calls that are waited for.
 
+use tollhouse_money::{Admit, CreditOffer};
+
 use super::*;
-use crate::money::{Admit, CreditOffer};
 
 const LONG: Duration = Duration::from_secs(20);
 

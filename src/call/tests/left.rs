@@ -1,11 +1,10 @@
 //! What calls leave: records, events, sums, receipts.
 
+use tollhouse_event::feed::FeedItem;
+use tollhouse_money::{CreditOffer, sale::Detail};
+use tollhouse_store::faulty::Fault;
+
 use super::*;
-use crate::{
-    event::feed::FeedItem,
-    money::{CreditOffer, sale::Detail},
-    store::faulty::Fault,
-};
 
 #[tokio::test]
 async fn a_paid_call_is_charged_and_tells_its_owner_so() {
@@ -77,7 +76,7 @@ async fn a_call_whose_settlement_is_refused_was_not_charged() {
 async fn a_facilitator_that_does_not_serve_the_host_asks_nobody_for_another_payment() {
     let bench = Bench::new().await;
     let live = bench.tool(0.01).await;
-    bench.settle(Settles::Refused(crate::money::NOT_SERVED));
+    bench.settle(Settles::Refused(tollhouse_money::NOT_SERVED));
     let ended = bench.perform(&live, pays(1)).await;
     assert!(matches!(ended.as_ref().map_err(|error| &**error), Err(CallError::FacilitatorUnavailable(_))), "{ended:?}");
 }

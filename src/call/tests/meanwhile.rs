@@ -1,10 +1,9 @@
 //! What has changed between the moment a front finds a tool and the moment its call begins, on hosts that share a store.
 
+use tollhouse_replica::Followed;
+use tollhouse_store::{Change, StoreError};
+
 use super::*;
-use crate::{
-    replica::Followed,
-    store::{Change, StoreError},
-};
 
 struct Nothing;
 

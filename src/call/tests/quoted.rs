@@ -1,7 +1,8 @@
 //! Calls under a quote, while it holds and after.
 
+use tollhouse_money::{CreditOffer, QuoteRefusal};
+
 use super::*;
-use crate::money::{CreditOffer, QuoteRefusal};
 
 const LONG: Duration = Duration::from_secs(20);
 

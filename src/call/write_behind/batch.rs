@@ -2,16 +2,14 @@
 
 use bytes::Bytes;
 use serde_json::json;
+use tollhouse_base::id::{ReceiptId, RequestId};
+use tollhouse_event::{Event, Events, Kind};
+use tollhouse_money::{receipt::FreeReceipts, sale::Sales};
+use tollhouse_store as store;
+use tollhouse_tool::Owner;
 
 use super::waiting::Taken;
-use crate::{
-    base::id::{ReceiptId, RequestId},
-    call::history::{Chapter, History},
-    event::{Event, Events, Kind},
-    money::{receipt::FreeReceipts, sale::Sales},
-    store,
-    tool::Owner,
-};
+use crate::history::{Chapter, History};
 
 /// One commit's worth.
 pub(super) struct Batch {

@@ -1,22 +1,20 @@
 use std::collections::HashMap;
 
 use futures_util::FutureExt as _;
+use tollhouse_base::{
+    clock::Clock,
+    id::{BuilderId, ReceiptId},
+};
+use tollhouse_event::{EventQuery, EventSettings};
+use tollhouse_money::{receipt::Draft, sale::Detail};
+use tollhouse_store::{
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+};
+use tollhouse_tool::MicroUsd;
 
 use super::{waiting::MAX_FAILED, *};
-use crate::{
-    base::{
-        clock::Clock,
-        id::{BuilderId, ReceiptId},
-    },
-    call::{HistorySettings, MetricsSettings},
-    event::{EventQuery, EventSettings},
-    money::{receipt::Draft, sale::Detail},
-    store::{
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-    },
-    tool::MicroUsd,
-};
+use crate::{HistorySettings, MetricsSettings};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 

@@ -6,18 +6,16 @@ use std::{
 };
 
 use bytes::Bytes;
-
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{EndpointId, ReceiptId},
-        queues::Queues,
-    },
-    call::history::CallRecord,
-    event::Event,
-    money::sale::{self, Sale},
-    tool::Owner,
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{EndpointId, ReceiptId},
+    queues::Queues,
 };
+use tollhouse_event::Event;
+use tollhouse_money::sale::{self, Sale};
+use tollhouse_tool::Owner;
+
+use crate::history::CallRecord;
 
 /// Receipts that may wait to be written. A call that finds more, and no less than its owner's part of them, waits for the store
 /// itself. As many again may wait of owners who have less than their parts.

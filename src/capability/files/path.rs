@@ -2,7 +2,7 @@
 
 use tollhouse_protocol::OpFailure;
 
-use crate::capability::failure::invalid_argument;
+use crate::failure::invalid_argument;
 
 /// Longest path, in bytes.
 const PATH_BYTES: usize = 512;

@@ -11,16 +11,14 @@ use std::{
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tollhouse_objects::Bucket;
+use tollhouse_store::around::Yielding;
+use tollhouse_store::{
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+};
 
 use super::{path::SEGMENT_BYTES, *};
-use crate::{
-    capability::testing::Yielding,
-    objects::Bucket,
-    store::{
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-    },
-};
 
 /// Content in memory, so that a test sees what is left over.
 #[derive(Default)]

@@ -54,7 +54,7 @@ const LATE: Duration = Duration::from_millis(200);
 const KEPT_BYTES: usize = 128;
 
 /// Asks name servers.
-pub(crate) struct Dns(Arc<Inner>);
+pub struct Dns(Arc<Inner>);
 
 struct Inner {
     settings: Box<dyn Fn() -> Settings + Send + Sync>,

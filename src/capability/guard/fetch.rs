@@ -13,6 +13,7 @@ use hyper::{
         HeaderValue, LOCATION, USER_AGENT,
     },
 };
+use tollhouse_base::aside::aside;
 use tollhouse_fair::HOST;
 use url::{Host, Url};
 
@@ -25,7 +26,7 @@ use super::{
     recorded::Recorded,
     resolve::{DialError, OWNER},
 };
-use crate::{base::aside::aside, capability::AllowedHosts};
+use crate::AllowedHosts;
 
 /// Headers that go along to another origin; all others stay behind.
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];

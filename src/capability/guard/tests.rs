@@ -16,7 +16,7 @@ use axum::{
 use hyper::Method;
 
 use super::*;
-use crate::capability::testing::{Names, serve, serve_tls};
+use crate::testing::{Names, serve, serve_tls};
 
 mod floods;
 mod fuzz;

@@ -2,22 +2,20 @@ use std::sync::Arc;
 
 use axum::{Json, Router, extract::Query, http::StatusCode, response::IntoResponse, routing::get};
 use serde_json::{Value, json};
+use tollhouse_base::id::{CallId, EndpointId};
 use tollhouse_protocol::Limits;
 
 use super::*;
 use crate::{
-    base::id::{CallId, EndpointId},
-    capability::{
-        Grant, GuardSettings,
-        secret::{Secret, Visibility},
-        testing::{Names, serve, serve_tls},
-    },
+    Grant, GuardSettings,
+    secret::{Secret, Visibility},
+    testing::{Names, serve, serve_tls},
 };
 
 fn call(limits: Limits) -> CallGrants {
     let secrets = vec![Secret::new("API_KEY", "k-0123456789", Visibility::Auth), Secret::new("BAD", "a\nb", Visibility::Env)];
     CallGrants {
-        owner: crate::tool::Owner::Platform,
+        owner: tollhouse_tool::Owner::Platform,
         endpoint_id: EndpointId::generate(),
         call_id: CallId::generate(),
         by_owner: false,

@@ -2,18 +2,20 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use tollhouse_base::clock::Timestamp;
 use tollhouse_protocol::{AtomicWrite, OpFailure};
+use tollhouse_store::Value as Stored;
 
-use crate::{base::clock::Timestamp, capability::failure::invalid_argument, store::Value as Stored};
+use crate::failure::invalid_argument;
 
 /// Integers that JavaScript tells apart from their neighbours.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// A stored value: a format byte of its own, the expiry in milliseconds since 1970 (0: never), JSON text.
 #[derive(Clone)]
-pub(in crate::capability) struct Entry {
+pub(crate) struct Entry {
     pub(super) expires: Timestamp,
-    pub(in crate::capability) json: Bytes,
+    pub(crate) json: Bytes,
 }
 
 impl Entry {

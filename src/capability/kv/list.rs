@@ -7,12 +7,10 @@ use tollhouse_protocol::{
     OpFailure, OpValue,
     limits::{LIST_BYTES, LIST_LIMIT},
 };
+use tollhouse_store::{Counted, Direction, Row, Starting, Unread};
 
 use super::{KV, SCAN, Scoped};
-use crate::{
-    capability::failure::{self, invalid_argument},
-    store::{Counted, Direction, Row, Starting, Unread},
-};
+use crate::failure::{self, invalid_argument};
 
 /// Entries one `list` looks at, expired ones included.
 const SCAN_LIMIT: usize = 4_000;
@@ -67,7 +65,7 @@ impl Page {
 }
 
 impl Scoped<'_> {
-    pub(in crate::capability) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
+    pub(crate) async fn list(&self, prefix: String, limit: u32, cursor: Option<String>) -> Result<OpValue, OpFailure> {
         if !(1..=LIST_LIMIT).contains(&limit) {
             return Err(invalid_argument(format!("limit of list is {limit}, it must be 1 to {LIST_LIMIT}")));
         }
@@ -78,15 +76,15 @@ impl Scoped<'_> {
         let now = self.kv.clock.now();
         let (mut page, mut seen, mut looked_at, limit) = (Page::new(), 0, 0, limit as usize);
         loop {
-            let rows = KV.unread(&*self.kv.store, &range, SCAN, Direction::Forward).await?;
+            let rows = KV.unread(&*self.kv.store, &range, SCAN, Direction::Forward).await.map_err(failure::store)?;
             let bytes: usize = rows.iter().map(Unread::bytes).sum();
-            let Some(last) = rows.last().map(|last| KV.key(last)).transpose()? else { return page.end(None) };
+            let Some(last) = rows.last().map(|last| KV.key(last)).transpose().map_err(failure::store)? else { return page.end(None) };
             let is_end = rows.len() < SCAN && bytes < LIST_BYTES;
             range = range.after(&last);
             for found in rows {
                 seen += 1;
                 looked_at += found.bytes();
-                let Row { key: (_, key), value: entry, .. } = KV.read(found)?;
+                let Row { key: (_, key), value: entry, .. } = KV.read(found).map_err(failure::store)?;
                 if entry.live(now) {
                     if !page.takes(entry.json.len(), limit) {
                         let last = page.last.take();

@@ -3,16 +3,14 @@ mod shares;
 
 use serde_json::{Value, json};
 use tollhouse_protocol::limits::{LIST_BYTES, LIST_LIMIT};
+use tollhouse_store::around::Yielding;
+use tollhouse_store::{
+    Changes, KeyRange, Pairs, Space,
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+};
 
 use super::*;
-use crate::{
-    capability::testing::Yielding,
-    store::{
-        Changes, KeyRange, Pairs, Space,
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-    },
-};
 
 /// Integers up to this one are told apart from their neighbours.
 const MAX_SAFE_INTEGER: i64 = 9_007_199_254_740_991;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// `text` on one line, without control characters, terminal sequences, and marks that reorder text.
-pub(in crate::capability) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {

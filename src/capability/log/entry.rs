@@ -2,13 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tollhouse_base::{clock::Timestamp, id::CallId};
 use tollhouse_protocol::{LogLevel, LogLine};
 
 use super::clean::{clean, clean_json};
-use crate::{
-    base::{clock::Timestamp, id::CallId},
-    capability::{CallGrants, Redactor},
-};
+use crate::{CallGrants, Redactor};
 
 /// A line, cleaned and redacted: `{at, level, message, fields, callId}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +37,7 @@ impl LogEntry {
     }
 
     /// A line as the handler wrote it.
-    pub(in crate::capability) fn of_handler(at: Timestamp, line: &LogLine, call: &CallGrants, redactor: &Redactor) -> Self {
+    pub(crate) fn of_handler(at: Timestamp, line: &LogLine, call: &CallGrants, redactor: &Redactor) -> Self {
         // The worker cuts to the limit, perhaps amid a character or a secret.
         let cut = line.message.len() as u64 + 4 >= call.limits.log_line_bytes;
         let message = clean(&line.message);

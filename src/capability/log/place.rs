@@ -1,13 +1,11 @@
 //! Where a line lies in its endpoint's log.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_event::feed::Position;
+use tollhouse_store::{Counted, Place, Table, schema};
 
 use super::entry::LogEntry;
-use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    event::feed::Position,
-    store::{Counted, Place, Table, schema},
-};
 
 pub(super) const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
 

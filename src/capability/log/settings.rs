@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use crate::base::clock::{Clock, Timestamp};
+use tollhouse_base::clock::{Clock, Timestamp};
 
 /// How much of a log is kept, and how much may wait to be written.
 #[derive(Debug, Clone)]

@@ -4,17 +4,15 @@ mod writing;
 use std::time::Duration;
 
 use serde_json::json;
+use tollhouse_event::feed::FeedItem;
 use tollhouse_protocol::{Limits, LogLine};
+use tollhouse_store::{Durability, around::Reading, memory::MemoryStore, round::TURN};
 
 use super::{place::LOGS, *};
 use crate::{
-    capability::{
-        CallGrants, Grant, Redactor,
-        secret::{Secret, Visibility},
-        testing::Stuck,
-    },
-    event::feed::FeedItem,
-    store::{Durability, around::Reading, memory::MemoryStore, round::TURN},
+    CallGrants, Grant, Redactor,
+    secret::{Secret, Visibility},
+    testing::Stuck,
 };
 
 const DAY_MS: u64 = 24 * 3_600 * 1_000;

@@ -10,14 +10,12 @@ use std::{
 };
 
 use tokio::sync::{Notify, oneshot};
+use tollhouse_base::{id::EndpointId, queues::Queues, rate::Rate};
+use tollhouse_tool::Owner;
 
 use super::{
     LogPlace, LogSettings,
     settings::{BURST, OWNER},
-};
-use crate::{
-    base::{id::EndpointId, queues::Queues, rate::Rate},
-    tool::Owner,
 };
 
 /// What a line takes beside its text: its key, and its place in a queue.

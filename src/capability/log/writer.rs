@@ -4,19 +4,17 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::Map;
 use tokio::time::Instant;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::EndpointId,
+};
 use tollhouse_protocol::LogLevel;
+use tollhouse_store::{Batch, Counted, Direction, Durability, Store, StoreError, Value as _};
 
 use super::{
     LogEntry, LogPlace, LogSettings,
     place::LOGS,
     waiting::{Line, Taken, Waiting, Why},
-};
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::EndpointId,
-    },
-    store::{Batch, Counted, Direction, Durability, Store, StoreError, Value as _},
 };
 
 /// Lines of one commit.

@@ -1,7 +1,7 @@
 use futures_util::FutureExt as _;
+use tollhouse_base::id::BuilderId;
 
 use super::*;
-use crate::base::id::BuilderId;
 
 fn builder() -> Owner {
     Owner::Builder(BuilderId::generate())

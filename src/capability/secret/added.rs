@@ -1,9 +1,7 @@
 //! How many names were added to the secrets of an endpoint: what hosts that add some at once keep to its limit by.
 
-use crate::{
-    base::id::EndpointId,
-    store::{Batch, Durability, Formatted, Store, StoreError, Table, schema},
-};
+use tollhouse_base::id::EndpointId;
+use tollhouse_store::{Batch, Durability, Formatted, Store, StoreError, Table, schema};
 
 pub(super) const ADDED: Table<EndpointId, Added> = schema::SECRETS_ADDED.holding();
 
@@ -37,12 +35,12 @@ impl Formatted for Added {
 }
 
 /// Has nobody add a secret of `endpoint` from this commit on.
-pub(in crate::capability) fn close(batch: &mut Batch, endpoint: &EndpointId) {
+pub(crate) fn close(batch: &mut Batch, endpoint: &EndpointId) {
     batch.put(&ADDED, endpoint, &Added::CLOSED);
 }
 
 /// Forgets that `endpoint` was closed.
-pub(in crate::capability) fn release(batch: &mut Batch, endpoint: &EndpointId) {
+pub(crate) fn release(batch: &mut Batch, endpoint: &EndpointId) {
     batch.delete(&ADDED, endpoint);
 }
 

@@ -1,7 +1,9 @@
 //! Why a secret was not set, found or opened.
 
+use tollhouse_store::StoreError;
+use tollhouse_tool::Slug;
+
 use super::master::KeyError;
-use crate::{store::StoreError, tool::Slug};
 
 /// Why a secret was not set, found or opened.
 #[derive(Debug, thiserror::Error)]

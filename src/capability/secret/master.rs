@@ -20,9 +20,8 @@ use base64::{
 };
 use hkdf::Hkdf;
 use sha2::Sha256;
+use tollhouse_base::folder;
 use zeroize::Zeroizing;
-
-use crate::base::folder;
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 32;

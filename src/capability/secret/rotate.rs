@@ -8,12 +8,10 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use serde::Serialize;
+use tollhouse_base::id::EndpointId;
+use tollhouse_store::{Decided, Direction, Durability, Range, Tx, update};
 
 use super::{Binding, Key, PAGE, SECRETS, SecretError, SecretName, Secrets, sealed::Sealed};
-use crate::{
-    base::id::EndpointId,
-    store::{Decided, Direction, Durability, Range, Tx, update},
-};
 
 /// What a rotation did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

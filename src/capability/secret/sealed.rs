@@ -5,10 +5,10 @@ use aes_gcm_siv::{
     aead::{Aead as _, KeyInit as _, Payload},
 };
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
 use zeroize::Zeroizing;
 
 use super::master::{Keyring, MasterKey};
-use crate::base::clock::Timestamp;
 
 /// Where a secret belongs. Part of what is sealed: moved elsewhere, it does not open.
 #[derive(Clone, Copy)]

@@ -4,13 +4,13 @@ mod hosts;
 use std::os::unix::fs::PermissionsExt as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-
-use super::*;
-use crate::store::{
+use tollhouse_store::{
     KeyRange, Space, Value as _,
     faulty::{Fault, FaultyStore},
     memory::MemoryStore,
 };
+
+use super::*;
 
 const VALUE: &str = "a value that nobody else has";
 
@@ -48,7 +48,7 @@ fn ring(folder: &tempfile::TempDir) -> Keyring {
 
 async fn open(store: &Arc<FaultyStore<MemoryStore>>, ring: Keyring) -> Secrets {
     let store: Arc<dyn Store> = Arc::clone(store) as _;
-    let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), crate::event::EventSettings::default()));
+    let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), tollhouse_event::EventSettings::default()));
     Secrets::open(store, Clock::default(), events, ring, 1 << 20).await.unwrap()
 }
 
@@ -66,7 +66,7 @@ async fn value_of(secrets: &Secrets, endpoint: &Holder, name: &str) -> Option<St
 }
 
 fn builder() -> Owner {
-    Owner::Builder(crate::base::id::BuilderId::generate())
+    Owner::Builder(tollhouse_base::id::BuilderId::generate())
 }
 
 #[tokio::test]

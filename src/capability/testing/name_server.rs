@@ -19,13 +19,13 @@ use tokio::{
     sync::watch,
 };
 
-use crate::capability::guard::{Dns, Lookup};
+use crate::guard::{Dns, Lookup};
 
 /// What a server says of a name when asked for addresses of a kind, with their TTL in seconds; `None` is nothing at all.
 type Zone = dyn Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync;
 
 /// A server that counts what it is asked.
-pub(crate) struct NameServer {
+pub struct NameServer {
     address: SocketAddr,
     /// The names that it was asked for, and how many questions there were.
     asked: watch::Receiver<(BTreeSet<String>, usize)>,
@@ -37,17 +37,17 @@ type Asking = watch::Sender<(BTreeSet<String>, usize)>;
 
 impl NameServer {
     /// Answers as `zone` says, without the dot at a name's end. No addresses: the name does not exist.
-    pub(crate) async fn start(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
+    pub async fn start(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
         Self::answering(ResponseCode::NXDomain, Arc::new(zone)).await
     }
 
     /// Knows of no name whether it exists, for a reason.
-    pub(crate) async fn unable(reason: ResponseCode) -> Self {
+    pub async fn unable(reason: ResponseCode) -> Self {
         Self::answering(reason, Arc::new(|_, _| Some(Vec::new()))).await
     }
 
     /// Answers as [`start`](Self::start), over TCP alone: what it sends over UDP is cut short.
-    pub(crate) async fn truncating(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
+    pub async fn truncating(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
         let (tcp, socket) = loop {
             let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
             if let Ok(socket) = UdpSocket::bind(tcp.local_addr().unwrap()).await {
@@ -72,12 +72,12 @@ impl NameServer {
     }
 
     /// Asks this one as the host asks its own.
-    pub(crate) fn lookup(&self) -> Arc<dyn Lookup> {
+    pub fn lookup(&self) -> Arc<dyn Lookup> {
         Arc::new(Dns::new(self.settings()))
     }
 
     /// Of whom to ask this one alone.
-    pub(crate) fn settings(&self) -> impl Fn() -> (Vec<NameServerConfig>, ResolverOpts) + Send + Sync + use<> {
+    pub fn settings(&self) -> impl Fn() -> (Vec<NameServerConfig>, ResolverOpts) + Send + Sync + use<> {
         let mut connection = ConnectionConfig::udp();
         connection.port = self.address.port();
         let mut connections = vec![connection];
@@ -91,17 +91,17 @@ impl NameServer {
     }
 
     /// How many different names that end like this it was asked for.
-    pub(crate) fn names(&self, end: &str) -> usize {
+    pub fn names(&self, end: &str) -> usize {
         self.asked.borrow().0.iter().filter(|name| name.ends_with(end)).count()
     }
 
     /// How many questions it got: one for each kind of address, and again where no answer came.
-    pub(crate) fn questions(&self) -> usize {
+    pub fn questions(&self) -> usize {
         self.asked.borrow().1
     }
 
     /// Waits until it was asked for so many names that end like this.
-    pub(crate) async fn was_asked(&self, names: usize, end: &str) {
+    pub async fn was_asked(&self, names: usize, end: &str) {
         let mut asked = self.asked.clone();
         asked.wait_for(|(all, _)| all.iter().filter(|name| name.ends_with(end)).count() >= names).await.unwrap();
     }

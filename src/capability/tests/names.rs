@@ -2,8 +2,11 @@
 
 use std::sync::atomic::AtomicUsize;
 
+use tollhouse_base::id::BuilderId;
+use tollhouse_tool::Owner;
+
 use super::*;
-use crate::{base::id::BuilderId, capability::testing::NameServer, tool::Owner};
+use crate::testing::NameServer;
 
 /// Few threads for what blocks: a lookup that took one of them would hold up files.
 #[test]

@@ -2,8 +2,9 @@
 
 use std::{borrow::Cow, collections::HashSet};
 
+use tollhouse_base::lexer::{Kind, Token, cooked, tokens};
+
 use super::unicode;
-use crate::base::lexer::{Kind, Token, cooked, tokens};
 
 /// A source taken apart.
 pub(super) struct Code<'s> {

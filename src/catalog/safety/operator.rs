@@ -21,9 +21,9 @@ use std::collections::HashSet;
 use aho_corasick::{AhoCorasick, MatchKind};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
+use tollhouse_tool::finding::Severity;
 
 use super::rules::{Rule, TERMS};
-use crate::tool::finding::Severity;
 
 /// Rule of the hash list.
 pub(super) const HASH_RULE: &str = "operator.known-hash";

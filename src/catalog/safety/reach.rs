@@ -3,10 +3,8 @@
 //! It is advice for whoever publishes, no gate: what a call may do is decided at each of its ops. A `ctx` that goes through
 //! other names, or is handed on to a function, is not followed.
 
-use crate::{
-    base::lexer::{Kind, Token, tokens},
-    tool::Capability,
-};
+use tollhouse_base::lexer::{Kind, Token, tokens};
+use tollhouse_tool::Capability;
 
 /// Tokens of a handler's parameters that are looked at.
 const PARAMETER_TOKENS: usize = 256;

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-
-use crate::tool::finding::{Finding, ScanOutcome, Severity};
+use tollhouse_tool::finding::{Finding, ScanOutcome, Severity};
 
 /// Findings of one rule in one field that are reported; more say nothing new.
 const PER_RULE_AND_FIELD: usize = 3;

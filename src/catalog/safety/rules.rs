@@ -3,9 +3,9 @@
 use aho_corasick::AhoCorasick;
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
+use tollhouse_tool::finding::Severity;
 
 use super::check::Check;
-use crate::tool::finding::Severity;
 
 /// Version of the shipped rules, terms and detectors; endpoints keep the one they were scanned under. Changes whenever
 /// one of them does: a test holds the hash of the tables against it.

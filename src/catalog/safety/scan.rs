@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
+use tollhouse_tool::finding::{Finding, Severity};
 
 use super::{
     Upload,
@@ -15,7 +16,6 @@ use super::{
     rules::{Row, Rules, Scope},
     unicode,
 };
-use crate::tool::finding::{Finding, Severity};
 
 /// Longest base64 or hex literal that passes without review, in characters.
 const LARGE_LITERAL: usize = 8 << 10;

@@ -1,9 +1,9 @@
 use std::{collections::BTreeSet, path::PathBuf, time::Instant};
 
 use serde_json::json;
+use tollhouse_tool::finding::ScanOutcome;
 
 use super::{operator::sha256_hex, *};
-use crate::tool::finding::ScanOutcome;
 
 fn scanner() -> Scanner {
     Scanner::new(&OperatorLists::default())
@@ -176,7 +176,7 @@ fn lists_that_are_none_are_refused() {
 #[test]
 fn the_shipped_tools_pass() {
     let scanner = scanner();
-    let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/tools");
+    let tools = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tools");
     let mut count = 0;
     for tool in std::fs::read_dir(tools).unwrap().map(|entry| entry.unwrap().path()) {
         let read = |name: &str| std::fs::read_to_string(tool.join(name)).ok();

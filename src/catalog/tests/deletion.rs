@@ -2,26 +2,24 @@
 
 use std::{sync::atomic::AtomicBool, time::Duration};
 
+use tollhouse_base::id::{CallId, EndpointId};
+use tollhouse_capability::{
+    CallGrants, Ops,
+    secret::{Holder, SecretError, SecretName, Visibility},
+};
 use tollhouse_pool::OpHost as _;
 use tollhouse_protocol::{Limits, LogLevel, LogLine, OpRequest, OpValue};
+use tollhouse_store::{
+    Direction, KeyRange, Space, StoreError,
+    around::{Around, Meanwhile},
+    faulty::{Fault, FaultyStore},
+};
+use tollhouse_tool::Capabilities;
 
 use super::{follow::hears, *};
 use crate::{
-    base::id::{CallId, EndpointId},
-    capability::{
-        CallGrants, Ops,
-        secret::{Holder, SecretError, SecretName, Visibility},
-    },
-    catalog::{
-        deletion::{DELETIONS, MARKED_MS},
-        retired::DELETED,
-    },
-    store::{
-        Direction, KeyRange, Space, StoreError,
-        around::{Around, Meanwhile},
-        faulty::{Fault, FaultyStore},
-    },
-    tool::Capabilities,
+    deletion::{DELETIONS, MARKED_MS},
+    retired::DELETED,
 };
 
 /// What endpoints keep lies here.

@@ -1,16 +1,15 @@
 //! Two hosts of one store: each shows what the other has changed, and changes what the other has made.
 
-use super::*;
-use crate::{
-    account::builder::{self, Builder},
-    capability::secret::{Holder, SecretName, Visibility},
-    replica::Followed as _,
-    store::{
-        StoreError,
-        faulty::{Fault, FaultyStore},
-    },
-    tool::{Availability, Capabilities},
+use tollhouse_account::builder::{self, Builder};
+use tollhouse_capability::secret::{Holder, SecretName, Visibility};
+use tollhouse_replica::Followed as _;
+use tollhouse_store::{
+    StoreError,
+    faulty::{Fault, FaultyStore},
 };
+use tollhouse_tool::{Availability, Capabilities};
+
+use super::*;
 
 /// Two catalogues, and what keeps their folders.
 async fn two() -> (Arc<Catalog>, Arc<Catalog>, [tempfile::TempDir; 2]) {
@@ -221,7 +220,7 @@ async fn a_version_that_one_host_lets_go_of_stays_for_what_another_has_published
 
 #[tokio::test]
 async fn what_later_rules_have_scanned_those_of_an_older_version_do_not() {
-    const BY: crate::store::Table<(), String> = crate::store::schema::SCANNED_BY.holding();
+    const BY: tollhouse_store::Table<(), String> = tollhouse_store::schema::SCANNED_BY.holding();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let (catalog, _folder) = catalog_of(Arc::clone(&store)).await;
     let (catalog, replica) = (&*catalog, Replica::new(Arc::clone(&store)));

@@ -2,13 +2,12 @@
 
 use jsonschema::PatternOptions;
 use serde_json::{Value, json};
+use tollhouse_base::misfit;
 use tollhouse_protocol::Limits;
+use tollhouse_tool as tool;
+use tollhouse_tool::{CatalogForm, Endpoint, MicroUsd, Slug};
 
-use crate::{
-    base::misfit,
-    catalog::{Draft, Patch},
-    tool::{self, CatalogForm, Endpoint, MicroUsd, Slug},
-};
+use crate::{Draft, Patch};
 
 /// Reads a document as the fronts do: what fits them fits serde too, which takes lists for objects besides, and what does not is told
 /// with a place that is a pointer.

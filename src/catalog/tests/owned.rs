@@ -1,7 +1,8 @@
 //! How many endpoints a builder may have, at hosts that have not heard of each other's.
 
+use tollhouse_store::around::Meanwhile;
+
 use super::{follow::hears, *};
-use crate::store::around::Meanwhile;
 
 /// Has a builder have this many endpoints at most.
 async fn at_most(catalog: &Catalog, most: u64) {

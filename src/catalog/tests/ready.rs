@@ -1,11 +1,10 @@
 //! What is made of an endpoint when it is asked for, and let go of when there is no room.
 
+use tollhouse_store::{StoreError, faulty::FaultyStore};
+use tollhouse_tool::Capabilities;
+
 use super::*;
-use crate::{
-    catalog::entry::{CARDS, ENDPOINTS},
-    store::{StoreError, faulty::FaultyStore},
-    tool::Capabilities,
-};
+use crate::entry::{CARDS, ENDPOINTS};
 
 /// A host with room for nothing that is not in use.
 async fn crowded(store: &Arc<dyn Store>) -> (Arc<Catalog>, tempfile::TempDir) {

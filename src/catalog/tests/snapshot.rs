@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use tollhouse_base::id::EndpointId;
+use tollhouse_tool::{PricingMode, Slug};
+
 use super::{
     super::{entry::Card, gathered::Gathered},
     *,
-};
-use crate::{
-    base::id::EndpointId,
-    tool::{PricingMode, Slug},
 };
 
 const MANY: usize = 11_000;

@@ -2,20 +2,19 @@
 
 use std::path::PathBuf;
 
+use tollhouse_base::flaws::Flaws;
+use tollhouse_objects::Bucket as _;
 use tollhouse_protocol::Language;
+use tollhouse_store as store;
+use tollhouse_store::{
+    Direction, KeyRange, Space, StoreError, Value as _, Written,
+    faulty::{Fault, FaultyStore},
+};
 
 use super::{follow::hears, *};
 use crate::{
-    base::flaws::Flaws,
-    catalog::{
-        entry::ENDPOINTS,
-        source::{IN_ROW, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of},
-    },
-    objects::Bucket as _,
-    store::{
-        self, Direction, KeyRange, Space, StoreError, Value as _, Written,
-        faulty::{Fault, FaultyStore},
-    },
+    entry::ENDPOINTS,
+    source::{IN_ROW, StoredSource, StoredVersion, VERSIONS, VersionRow, object_of},
 };
 
 const DAY: u64 = 24 * 3_600_000;

@@ -2,21 +2,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use serde_json::json;
+use tollhouse_base::clock::Clock;
+use tollhouse_store::{
+    Batch, Direction, Durability, KeyRange, Pairs, Space, Store,
+    around::Around,
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+};
+use tollhouse_tool::Owner;
 
 use super::*;
 use crate::{
-    base::clock::Clock,
-    event::{
-        EventPlace, EventSettings, Events, Kind,
-        feed::{FeedItem, Follower},
-    },
-    store::{
-        Batch, Direction, Durability, KeyRange, Pairs, Space, Store,
-        around::Around,
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-    },
-    tool::Owner,
+    EventPlace, EventSettings, Events, Kind,
+    feed::{FeedItem, Follower},
 };
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
@@ -86,7 +84,7 @@ impl Bench {
 }
 
 /// What the follower was told by now, as [`Bench::record`] has named it.
-async fn told(follower: &mut Follower<Arc<crate::event::Event>>) -> Vec<u64> {
+async fn told(follower: &mut Follower<Arc<crate::Event>>) -> Vec<u64> {
     let mut told = vec![];
     while let Ok(Some(item)) = tokio::time::timeout(Duration::from_millis(1), follower.next()).await {
         match item {

@@ -6,25 +6,23 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::task::JoinError;
+use tollhouse_account::{builder::BuilderError, session::SessionError};
+use tollhouse_call::{CallError, QuoteError, SellerError};
+use tollhouse_capability::secret::SecretError;
+use tollhouse_catalog::{PublishError, Reading};
+use tollhouse_money::{CreditError, LedgerError, QuoteRefusal, RouteError, payout::PayoutError, refund::RefundError};
 use tollhouse_protocol::StopReason;
+use tollhouse_store::StoreError;
+use tollhouse_tool::{Mismatch, finding::Finding};
 
 use super::{Fault, Policy, whole_seconds};
-use crate::{
-    account::{builder::BuilderError, session::SessionError},
-    call::{CallError, QuoteError, SellerError},
-    capability::secret::SecretError,
-    catalog::{PublishError, Reading},
-    front::Code,
-    money::{CreditError, LedgerError, QuoteRefusal, RouteError, payout::PayoutError, refund::RefundError},
-    store::StoreError,
-    tool::{Mismatch, finding::Finding},
-};
+use crate::Code;
 
 /// After which a search is asked again that came while the words of all tools were read.
 const SEARCHED_AGAIN_SECS: u64 = 5;
 
 /// An error that may be of one member of a body.
-pub(crate) trait AboutBody: Sized {
+pub trait AboutBody: Sized {
     /// The fault; `code` is that of a member that cannot be.
     fn about(self, code: Code) -> Fault;
 }
@@ -369,10 +367,8 @@ impl From<LedgerError> for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        front::Party,
-        money::{Challenge, PaymentId},
-    };
+    use crate::Party;
+    use tollhouse_money::{Challenge, PaymentId};
 
     fn away() -> StoreError {
         StoreError::Away("a planned fault".to_owned())

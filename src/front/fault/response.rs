@@ -5,15 +5,13 @@ use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use tollhouse_money::Challenge;
 
 use super::{Fault, Policy};
-use crate::{
-    front::{faults::Code, names, payment::settlement},
-    money::Challenge,
-};
+use crate::{faults::Code, names, payment::settlement};
 
 /// The code of an answer that is a [`Fault`]'s, for the layers around its handler.
-pub(crate) fn code_of(response: &Response) -> Option<Code> {
+pub fn code_of(response: &Response) -> Option<Code> {
     response.extensions().get().copied()
 }
 

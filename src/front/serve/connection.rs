@@ -1,6 +1,6 @@
 //! One connection: HTTP/1 or HTTP/2, within its limits of time.
 //!
-//! Time that a body may take is the business of who reads it: [`crate::front::body`].
+//! Time that a body may take is the business of who reads it: [`crate::body`].
 
 use std::{
     convert::Infallible,
@@ -29,6 +29,9 @@ use tokio::{
     net::TcpStream,
     time::{MissedTickBehavior, interval},
 };
+use tollhouse_base::{aside::asked_by, behalf, rate::Rate};
+use tollhouse_config::ConnectionSettings;
+use tollhouse_telemetry::counted::CONNECTIONS_CLOSED;
 use tower::{Service, ServiceExt as _};
 
 use super::{
@@ -36,12 +39,7 @@ use super::{
     outgoing::{FRAME_BYTES, Outgoing, WAITS},
     pulse::{Moment, Pulse, look},
 };
-use crate::{
-    base::{aside::asked_by, behalf, rate::Rate},
-    config::ConnectionSettings,
-    front::{intake::Intake, network, quota::Quota, shared::Shared},
-    telemetry::counted::CONNECTIONS_CLOSED,
-};
+use crate::{intake::Intake, network, quota::Quota, shared::Shared};
 
 /// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
 const STREAM_WINDOW: u32 = 64 << 10;

@@ -7,7 +7,7 @@
 
 use std::{net::IpAddr, num::NonZeroU32, time::Instant};
 
-use crate::base::rate::Rate;
+use tollhouse_base::rate::Rate;
 
 /// The bytes that every connection of HTTP/2 begins with (RFC 9113, section 3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

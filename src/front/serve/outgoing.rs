@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::pulse::{Answering, Moment};
-use crate::front::quota::Share;
+use crate::quota::Share;
 
 /// Bytes of an answer that are handed to HTTP/2 at once: one frame. What it has it keeps until the client takes it,
 /// and nobody can ask how long.

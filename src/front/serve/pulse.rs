@@ -8,8 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tollhouse_config::ConnectionSettings;
+
 use super::frames;
-use crate::config::ConnectionSettings;
 
 /// Requests that a client may take back on one connection beyond those that were answered: HTTP/2 lets it ask for
 /// another one at once, however many are being cleared away.

@@ -7,29 +7,27 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use tollhouse_front::Code;
 
-use crate::{
-    front::Code,
-    http::row::{Answers, Row, Whose},
-};
+use crate::row::{Answers, Row, Whose};
 
 /// The media type of what is written for people.
 pub(super) const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
 /// What stands in `schemas.json`.
 #[derive(Deserialize)]
-pub(in crate::http) struct Parts {
+pub(crate) struct Parts {
     /// Of bodies and answers, by name.
-    pub(in crate::http) schemas: BTreeMap<String, Value>,
+    pub(crate) schemas: BTreeMap<String, Value>,
     /// Of what queries and headers say, by name: a description and a schema.
-    pub(in crate::http) parameters: BTreeMap<String, Value>,
+    pub(crate) parameters: BTreeMap<String, Value>,
 }
 
-pub(in crate::http) static PARTS: LazyLock<Parts> =
+pub(crate) static PARTS: LazyLock<Parts> =
     LazyLock::new(|| serde_json::from_str(include_str!("schemas.json")).expect("the file is JSON of this form"));
 
 /// Every operation of the host, without what differs from host to host.
-pub(in crate::http) fn described(rows: &[Row]) -> Value {
+pub(crate) fn described(rows: &[Row]) -> Value {
     json!({
         "openapi": "3.1.0",
         "info": {

@@ -12,7 +12,7 @@ use super::{
     document::Document,
     library::{Page, pages},
 };
-use crate::http::row::Row;
+use crate::row::Row;
 
 /// The documents: what is made of the table of operations once, and the others as they were made last.
 #[derive(Debug)]

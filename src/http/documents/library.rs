@@ -4,15 +4,16 @@
 use std::fmt::Write as _;
 
 use include_dir::{Dir, include_dir};
+use tollhouse_front::Code;
 
 use super::{
     described::{MARKDOWN, capital},
     document::Document,
     subject,
 };
-use crate::{front::Code, http::row::Row};
+use crate::row::Row;
 
-static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/docs");
+static FILES: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../docs");
 
 /// The subjects of operations, and what is about each.
 const SUBJECTS: &[(&str, &str)] = &[
@@ -200,7 +201,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::http::rows;
+    use crate::rows;
 
     #[test]
     fn every_document_has_a_name_of_its_own_a_heading_and_a_sentence() {

@@ -2,12 +2,11 @@
 
 use std::{fmt::Write as _, sync::Arc};
 
+use tollhouse_catalog::{Entry, Shown, Snapshot};
+use tollhouse_store::StoreError;
+
 use super::{library::Origin, plain::plain};
-use crate::{
-    catalog::{Entry, Shown, Snapshot},
-    http::services::Offering,
-    store::StoreError,
-};
+use crate::services::Offering;
 
 /// Most characters of `/llms.txt`: what clients read of one is not more.
 const MOST: usize = 20_000;

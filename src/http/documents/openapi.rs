@@ -8,19 +8,17 @@ use std::{
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_base::aside::off_the_runtime;
+use tollhouse_catalog::{Entry, Shown, Snapshot};
+use tollhouse_front::Fault;
+use tollhouse_store::StoreError;
 
 use super::{
     described::{components, paths},
     paged::{MAX_PAGE_BYTES, TOOLS, is_paid, paid, tagged},
     tool::path_item,
 };
-use crate::{
-    base::aside::off_the_runtime,
-    catalog::{Entry, Shown, Snapshot},
-    front::Fault,
-    http::services::Offering,
-    store::StoreError,
-};
+use crate::services::Offering;
 
 /// For agents that read this document and nothing else.
 const GUIDANCE: &str = "Paid tools answer 402 with an x402 challenge: v2 in the PAYMENT-REQUIRED header, v1 in the body. Repeat the same request \

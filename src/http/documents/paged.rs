@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::catalog::{Entry, Snapshot};
+use tollhouse_catalog::{Entry, Snapshot};
 
 /// Tools of one page of `/openapi.json`: checkers of such documents warn above 40 operations in all.
 pub(super) const TOOLS: usize = 25;

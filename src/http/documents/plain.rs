@@ -1,6 +1,6 @@
 //! Words of builders in documents of the host's: one line, of which no program makes anything but text.
 
-use crate::base::unseen;
+use tollhouse_base::unseen;
 
 /// At most so many characters of a text, on one line, with nothing in it that Markdown heeds or that turns the direction of writing.
 pub(super) fn plain(text: &str, most: usize) -> String {

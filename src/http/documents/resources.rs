@@ -3,14 +3,12 @@
 use std::{collections::HashSet, sync::Arc};
 
 use serde_json::{Value, json};
+use tollhouse_catalog::{Shown, Snapshot};
+use tollhouse_money::WireVersion;
+use tollhouse_store::StoreError;
 
 use super::paged::{ADDRESSES, paid};
-use crate::{
-    catalog::{Shown, Snapshot},
-    http::services::Offering,
-    money::WireVersion,
-    store::StoreError,
-};
+use crate::services::Offering;
 
 /// The page behind `after`.
 pub(super) async fn made(offering: &Offering, all: &Snapshot, after: &str) -> Result<Value, StoreError> {

@@ -8,7 +8,7 @@ use super::{
     described::{PARTS, capital, reached},
     examples,
 };
-use crate::http::row::{Answers, Row, Whose};
+use crate::row::{Answers, Row, Whose};
 
 /// The operations of a subject at `base`, one after the other, and the schemas that they name.
 pub(super) fn text(rows: &[&Row], base: &str) -> String {

@@ -1,8 +1,8 @@
 //! A tool as an operation of OpenAPI.
 
 use serde_json::{Value, json};
-
-use crate::{catalog::Shown, tool::components};
+use tollhouse_catalog::Shown;
+use tollhouse_tool::components;
 
 /// A tool's path item, and the schemas that it names among the components. Generators do not follow references into paths, whose names
 /// have slashes, and make modules of components whose names have dots.

@@ -1,16 +1,15 @@
 //! How a task stands, and what it answered, from wherever that is kept.
 
+use tollhouse_base::aside::aside;
+use tollhouse_money::Ended;
+use tollhouse_store::{Batch, Durability, StoreError};
+
 use super::{
     Tasks,
     record::{End, Looked, Record, State, TASKS},
     told::{completed, lost, paid, restarted},
 };
-use crate::{
-    base::aside::aside,
-    mcp::{answer, offer::Dialect, revision::Era},
-    money::Ended,
-    store::{Batch, Durability, StoreError},
-};
+use crate::{answer, offer::Dialect, revision::Era};
 
 impl Tasks {
     /// A task as it is now; `None` when there is none with this id.
@@ -18,7 +17,7 @@ impl Tasks {
     /// # Errors
     ///
     /// The store's.
-    pub(in crate::mcp) async fn get(&self, id: &str) -> Result<Option<Looked>, StoreError> {
+    pub(crate) async fn get(&self, id: &str) -> Result<Option<Looked>, StoreError> {
         let Some(row) = self.read(id).await? else { return Ok(None) };
         let mut record = row.value.clone();
         if record.state.is_working()

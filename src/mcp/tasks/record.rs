@@ -9,16 +9,13 @@ use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
 };
-
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{CallId, ReplicaId},
-    },
-    call::Done,
-    money::{PaymentId, StoredAnswer},
-    store::{StoreError, Table, schema},
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CallId, ReplicaId},
 };
+use tollhouse_call::Done;
+use tollhouse_money::{PaymentId, StoredAnswer};
+use tollhouse_store::{StoreError, Table, schema};
 
 /// How long a task that was paid for is kept from its start: as long as the answer of its payment.
 const PAID: Duration = Duration::from_secs(24 * 60 * 60);
@@ -41,7 +38,7 @@ pub(super) struct Record {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) dotted: bool,
 }
-crate::store::json_values!(Record);
+tollhouse_store::json_values!(Record);
 
 pub(super) const TASKS: Table<String, Record> = schema::TASKS.holding();
 
@@ -143,8 +140,8 @@ impl State {
 }
 
 /// A task as it is told.
-pub(in crate::mcp) struct Looked {
-    pub(in crate::mcp) task: GetTaskResult,
+pub(crate) struct Looked {
+    pub(crate) task: GetTaskResult,
     /// The call's result, which the task itself has empty then.
     result: Option<Box<RawValue>>,
 }
@@ -182,7 +179,7 @@ impl Looked {
     }
 
     /// The whole of a task that has a result; `None` where rmcp's form has all there is.
-    pub(in crate::mcp) fn written(&mut self) -> Option<Box<RawValue>> {
+    pub(crate) fn written(&mut self) -> Option<Box<RawValue>> {
         let result = self.result.take()?;
         let mut task = as_object(&self.task);
         task.remove("result");

@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use rmcp::{ErrorData, model::JsonObject};
 use serde_json::value::{RawValue, to_raw_value};
+use tollhouse_call::{CallError, Done};
+use tollhouse_front::Fault;
+use tollhouse_money::{PaymentId, StoredAnswer};
 
 use super::record::as_object;
-use crate::{
-    call::{CallError, Done},
-    front::Fault,
-    mcp::{answer::ToolAnswer, revision::Era},
-    money::{PaymentId, StoredAnswer},
-};
+use crate::{answer::ToolAnswer, revision::Era};
 
 /// That the answer of a payment is lost, as JSON-RPC tells it.
 pub(super) fn lost(payment: &PaymentId) -> JsonObject {

@@ -12,7 +12,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::{base::clock::Timestamp, call::Done, tool::Owner};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_call::Done;
+use tollhouse_tool::Owner;
 
 /// What a task counts as beside its answer, in bytes: its row, and what is remembered of it here. So this bounds their number too.
 pub(super) const EACH_BYTES: usize = 2 << 10;
@@ -163,7 +165,7 @@ pub(super) fn in_memory(done: &Done) -> Done {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::BuilderId;
+    use tollhouse_base::id::BuilderId;
 
     const ANSWER: usize = 10_000;
     const MOST: usize = 20 * (ANSWER + EACH_BYTES);

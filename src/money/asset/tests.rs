@@ -1,5 +1,5 @@
 use super::*;
-use crate::money::network::NETWORKS;
+use crate::network::NETWORKS;
 
 /// A row that says other decimals than 6.
 fn of_decimals(decimals: u32) -> Asset {

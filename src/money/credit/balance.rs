@@ -4,21 +4,19 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_account::credential::SecretHash;
+use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_store::{Store, StoreError, Table, schema};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     budgets::Budgets,
     line::{LINES, Line},
     number::BALANCE,
 };
-use crate::{
-    account::credential::SecretHash,
-    base::{clock::Timestamp, id::CreditId},
-    store::{Store, StoreError, Table, schema},
-    tool::MicroUsd,
-};
 
-pub(in crate::money) const CREDITS: Table<CreditId, Holder> = schema::CREDITS.holding();
-crate::store::json_values!(Holder);
+pub(crate) const CREDITS: Table<CreditId, Holder> = schema::CREDITS.holding();
+tollhouse_store::json_values!(Holder);
 
 /// A prepaid balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +47,7 @@ pub struct Holder {
     pub budgets: Budgets,
     /// The balance, where a version without a ledger wrote it last.
     #[serde(default, rename = "balanceUsd", skip_serializing_if = "Option::is_none")]
-    pub(in crate::money) before: Option<MicroUsd>,
+    pub(crate) before: Option<MicroUsd>,
     pub(super) secret_sha256: SecretHash,
 }
 

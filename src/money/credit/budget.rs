@@ -4,17 +4,15 @@
 //! refuses above the limit. So however many calls end at once, no budget is passed.
 
 use serde_json::{Value, json};
+use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, schema, update};
+use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{
     Credits,
     balance::{CREDITS, Credit, Holder},
     budgets::{Budget, BudgetKind, OverBudget, SetBy},
     error::CreditError,
-};
-use crate::{
-    base::{clock::Timestamp, id::CreditId},
-    store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, schema, update},
-    tool::{MicroUsd, Slug},
 };
 
 const DAYS: Counter<(u32, CreditId, String)> = schema::CREDIT_DAYS.counting();

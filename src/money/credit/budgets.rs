@@ -1,8 +1,8 @@
 //! What a budget says, and that a call would pass it.
 
 use serde::{Deserialize, Serialize};
-
-use crate::{base::clock::Timestamp, tool::MicroUsd};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::MicroUsd;
 
 /// What one party allows. Nothing said is no limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

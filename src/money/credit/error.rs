@@ -1,9 +1,7 @@
 //! Why a credit is not made, found or changed.
 
-use crate::{
-    store::StoreError,
-    tool::{MicroUsd, texts},
-};
+use tollhouse_store::StoreError;
+use tollhouse_tool::{MicroUsd, texts};
 
 /// Longest label, in characters.
 pub(super) const MAX_LABEL: usize = texts::MAX_CREDIT_LABEL;

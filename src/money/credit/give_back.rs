@@ -1,40 +1,39 @@
 //! Giving back to a credit what a call cost.
 
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CreditId, ReceiptId},
+};
+use tollhouse_store::Tx;
+use tollhouse_tool::{MicroUsd, Slug};
+
 use super::{
     Credits,
     balance::CREDITS,
     error::CreditError,
     line::{Movement, MovementKind},
 };
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{CreditId, ReceiptId},
-    },
-    store::Tx,
-    tool::{MicroUsd, Slug},
-};
 
 /// What a call cost, or a part of it.
-pub(in crate::money) struct GivenBack<'a> {
+pub(crate) struct GivenBack<'a> {
     /// Whose it was.
-    pub(in crate::money) credit: &'a CreditId,
+    pub(crate) credit: &'a CreditId,
     /// The number of its movement.
-    pub(in crate::money) number: u64,
+    pub(crate) number: u64,
     /// When it is given.
-    pub(in crate::money) at: Timestamp,
+    pub(crate) at: Timestamp,
     /// How much of it.
-    pub(in crate::money) amount: MicroUsd,
+    pub(crate) amount: MicroUsd,
     /// Of the call.
-    pub(in crate::money) receipt: &'a ReceiptId,
+    pub(crate) receipt: &'a ReceiptId,
     /// What was called.
-    pub(in crate::money) slug: &'a Slug,
+    pub(crate) slug: &'a Slug,
 }
 
 impl Credits {
     /// Enters the movement of a refund in the commit of `tx`, whose posting adds it to the balance. What was spent of its budgets
     /// stays spent.
-    pub(in crate::money) async fn give_back(tx: &mut Tx<'_>, given: GivenBack<'_>) -> Result<(), CreditError> {
+    pub(crate) async fn give_back(tx: &mut Tx<'_>, given: GivenBack<'_>) -> Result<(), CreditError> {
         let GivenBack { credit, number, at, amount, receipt, slug } = given;
         if tx.get(&CREDITS, credit).await?.ok_or(CreditError::Unknown)?.revoked.is_some() {
             return Err(CreditError::Revoked);

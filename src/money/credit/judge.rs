@@ -1,6 +1,9 @@
 //! Revoking a credit, and restoring it.
 
 use serde::Deserialize;
+use tollhouse_base::id::CreditId;
+use tollhouse_store::{Batch, Durability, update};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     Credits,
@@ -9,12 +12,7 @@ use super::{
     line::{LINES, Movement, MovementKind},
     number::{self, BALANCE},
 };
-use crate::{
-    base::id::CreditId,
-    money::ledger::{Cause, Dollars, Posting},
-    store::{Batch, Durability, update},
-    tool::MicroUsd,
-};
+use crate::ledger::{Cause, Dollars, Posting};
 
 /// The body of `POST /ai/admin/credits/{id}`.
 #[derive(Debug, Clone, Deserialize)]

@@ -1,15 +1,12 @@
 //! What moved a balance, and beside it the balance.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_store::{Batch, Sum, Table, Value, schema};
+use tollhouse_tool::{MicroUsd, Slug};
 
-use crate::{
-    base::{clock::Timestamp, id::CreditId},
-    store::{Batch, Sum, Table, Value, schema},
-    tool::{MicroUsd, Slug},
-};
-
-pub(in crate::money) const LINES: Table<(CreditId, u64), Line> = schema::CREDIT_MOVEMENTS.holding();
-crate::store::json_values!(Movement);
+pub(crate) const LINES: Table<(CreditId, u64), Line> = schema::CREDIT_MOVEMENTS.holding();
+tollhouse_store::json_values!(Movement);
 
 /// One change of a balance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,14 +45,14 @@ pub enum MovementKind {
 
 /// A row of a credit: one scan, which is one moment, sees all of them.
 #[derive(Debug)]
-pub(in crate::money) enum Line {
+pub(crate) enum Line {
     /// Behind the last movement.
     Balance(i128),
     Movement(Movement),
 }
 
 impl Line {
-    pub(in crate::money) fn movement(self) -> Option<Movement> {
+    pub(crate) fn movement(self) -> Option<Movement> {
         match self {
             Self::Movement(movement) => Some(movement),
             Self::Balance(_) => None,
@@ -86,7 +83,7 @@ impl Movement {
     }
 
     /// What it adds to the balance; below zero what it takes.
-    pub(in crate::money) fn change(&self) -> i128 {
+    pub(crate) fn change(&self) -> i128 {
         match self.kind {
             MovementKind::Mint | MovementKind::Restore | MovementKind::Refund => self.amount.0.into(),
             MovementKind::Debit | MovementKind::Revoke => -i128::from(self.amount.0),

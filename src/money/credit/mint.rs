@@ -1,6 +1,10 @@
 //! Minting: credits that admins make or add to, once under each name.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_account::credential::{self, SecretHash};
+use tollhouse_base::id::CreditId;
+use tollhouse_store::{Batch, Durability, StoreError, Table, schema, update};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     Credits, PREFIX,
@@ -11,18 +15,12 @@ use super::{
     number,
 };
 use crate::{
-    account::credential::{self, SecretHash},
-    base::id::CreditId,
-    money::{
-        ledger::{Cause, Dollars, Posting},
-        offered::checked_key,
-    },
-    store::{Batch, Durability, StoreError, Table, schema, update},
-    tool::MicroUsd,
+    ledger::{Cause, Dollars, Posting},
+    offered::checked_key,
 };
 
 const MINTINGS: Table<String, Done> = schema::MINTINGS.holding();
-crate::store::json_values!(Done);
+tollhouse_store::json_values!(Done);
 
 /// A credit just made.
 #[derive(Debug)]
@@ -36,8 +34,8 @@ pub struct Minted {
 /// The name of a minting or a refund, so that it happens once however often it is asked for.
 #[derive(Debug, Clone)]
 pub struct Once {
-    pub(in crate::money) key: String,
-    pub(in crate::money) request: String,
+    pub(crate) key: String,
+    pub(crate) request: String,
 }
 
 impl Once {

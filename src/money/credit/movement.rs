@@ -3,16 +3,14 @@
 use std::{fmt, num::ParseIntError, str::FromStr};
 
 use serde::Serialize;
+use tollhouse_base::id::CreditId;
+use tollhouse_store::{Direction, StoreError};
+use tollhouse_tool::UsdChange;
 
 use super::{
     Credits,
     line::{LINES, Line, Movement},
     number::BALANCE,
-};
-use crate::{
-    base::id::CreditId,
-    store::{Direction, StoreError},
-    tool::UsdChange,
 };
 
 /// A movement as it is read: the balance is not stored with it, for it is not known before the commit has happened.

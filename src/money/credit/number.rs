@@ -2,16 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::base::clock::Timestamp;
+use tollhouse_base::clock::Timestamp;
 
 /// Stands behind the numbers of all movements: where the balance is, so that one scan sees both.
-pub(in crate::money) const BALANCE: u64 = u64::MAX;
+pub(crate) const BALANCE: u64 = u64::MAX;
 
 /// Bits below those of the time: so many of one millisecond are told apart.
 const WITHIN: u32 = 22;
 
 /// A number above those before it, also where the clock was put back. Those of versions that counted are below.
-pub(in crate::money) fn next(at: Timestamp) -> u64 {
+pub(crate) fn next(at: Timestamp) -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(after(last, at)));
     after(last.unwrap_or_default(), at)

@@ -5,6 +5,10 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
+use tollhouse_base::id::CreditId;
+use tollhouse_store::{StoreError, Tx};
+use tollhouse_tool::{MicroUsd, Slug};
+
 use super::{
     Credits,
     balance::{CREDITS, Credit},
@@ -12,18 +16,13 @@ use super::{
     line::{Movement, MovementKind},
     number,
 };
-use crate::{
-    base::id::CreditId,
-    money::Refusal,
-    store::{StoreError, Tx},
-    tool::{MicroUsd, Slug},
-};
+use crate::Refusal;
 
 /// An amount of a credit that a call under way may need. Dropping it gives it back.
-pub(in crate::money) struct Hold {
+pub(crate) struct Hold {
     credits: Arc<Credits>,
-    pub(in crate::money) id: CreditId,
-    pub(in crate::money) amount: MicroUsd,
+    pub(crate) id: CreditId,
+    pub(crate) amount: MicroUsd,
     /// Of what is called.
     slug: Slug,
 }
@@ -31,7 +30,7 @@ pub(in crate::money) struct Hold {
 impl Credits {
     /// Holds `amount` for a call of `slug`, if with all that other calls hold it is within the credit's budgets, and the balance is
     /// enough. Of calls that come at once, no more are let in than can be paid.
-    pub(in crate::money) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<Hold, Refusal> {
+    pub(crate) async fn hold(self: &Arc<Self>, credit: &Credit, amount: MicroUsd, slug: &Slug) -> Result<Hold, Refusal> {
         let budget = credit.budgets.in_force();
         let spending = Spending { id: &credit.id, slug, price: amount, at: self.clock.now() };
         let spent = spending.spent(&*self.store, &budget).await?;
@@ -51,7 +50,7 @@ impl Credits {
 
     /// Enters the debit of what is held, in the commit of `tx`, whose posting takes it from the balance. False when the credit
     /// pays for nothing any more. Commits of others do not stand in its way, but for those that change the credit's record.
-    pub(in crate::money) async fn debit(&self, tx: &mut Tx<'_>, hold: &Hold, receipt_id: &str) -> Result<bool, StoreError> {
+    pub(crate) async fn debit(&self, tx: &mut Tx<'_>, hold: &Hold, receipt_id: &str) -> Result<bool, StoreError> {
         let Some(holder) = tx.get(&CREDITS, &hold.id).await? else { return Ok(false) };
         let budget = holder.budgets.in_force();
         if holder.revoked.is_some() || budget.frozen || budget.per_call_usd.is_some_and(|limit| hold.amount > limit) {
@@ -69,7 +68,7 @@ impl Credits {
 
 impl Hold {
     /// Holds no more than `amount` from now on, where that is less: what the call has come to cost.
-    pub(in crate::money) fn narrow(&mut self, amount: MicroUsd) {
+    pub(crate) fn narrow(&mut self, amount: MicroUsd) {
         let Some(less) = self.amount.0.checked_sub(amount.0) else { return };
         self.give_back(less);
         self.amount = amount;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::{Facilitator, SettleOutcome, Verdict, view::ChainView};
-use crate::money::{Begun, Network, Payment, network::NETWORKS};
+use crate::{Begun, Network, Payment, network::NETWORKS};
 
 /// Who settles on which network: one to each.
 #[derive(Clone)]
@@ -34,12 +34,12 @@ impl fmt::Debug for Facilitators {
 
 impl Facilitators {
     /// That of a network. Where there is none it is one that admits nothing, and leaves open what is.
-    pub(in crate::money) fn of(&self, network: &Network) -> &dyn Facilitator {
+    pub(crate) fn of(&self, network: &Network) -> &dyn Facilitator {
         self.0.iter().find(|(known, _)| *known == network).map_or(&Nobody, |(_, facilitator)| &**facilitator)
     }
 
     /// The networks whose chain can be asked.
-    pub(in crate::money) fn chains(&self) -> impl Iterator<Item = (&'static Network, Arc<dyn ChainView>)> {
+    pub(crate) fn chains(&self) -> impl Iterator<Item = (&'static Network, Arc<dyn ChainView>)> {
         self.0.iter().filter_map(|(network, facilitator)| Some((*network, facilitator.chain()?)))
     }
 

@@ -1,10 +1,10 @@
 //! The chain, where it alone knows what became of a payment.
 
-pub(in crate::money) mod events;
-pub(in crate::money) mod judge;
-pub(in crate::money) mod node;
+pub(crate) mod events;
+pub(crate) mod judge;
+pub(crate) mod node;
 mod permit;
 mod proof;
 mod reader;
 mod search;
-pub(in crate::money) mod sending;
+pub(crate) mod sending;

@@ -1,12 +1,10 @@
 //! What the scheme `exact` wants of an authorisation, whoever settles it.
 
 use alloy_primitives::{Address, U256};
+use tollhouse_base::clock::Timestamp;
 
 use super::reason::Told;
-use crate::{
-    base::clock::Timestamp,
-    money::{Payment, x402::eip3009::Transfer},
-};
+use crate::{Payment, x402::eip3009::Transfer};
 
 /// An authorisation must still be valid this long, in seconds, as facilitators want it.
 pub(super) const MIN_VALIDITY_SECS: u64 = 6;

@@ -1,15 +1,17 @@
 //! The facilitators there are, and the making of each.
 
-pub(in crate::money) mod evm;
-pub(in crate::money) mod ledger;
+pub(crate) mod evm;
+pub(crate) mod ledger;
 mod reach;
-pub(in crate::money) mod remote;
-pub(in crate::money) mod simulated;
+pub(crate) mod remote;
+pub(crate) mod simulated;
 
 use std::{fmt, sync::Arc};
 
 use clap::ValueEnum;
 use serde::Deserialize;
+use tollhouse_base::clock::Clock;
+use tollhouse_store::Store;
 
 use self::{
     evm::{EvmFacilitator, Patience},
@@ -19,11 +21,7 @@ use self::{
 };
 pub use self::{reach::Reached, remote::FacilitatorAccess};
 use super::{Facilitator, by_network::Facilitators, chain::node::Node};
-use crate::{
-    base::clock::Clock,
-    money::{Asset, ConfigError, Family, Network},
-    store::Store,
-};
+use crate::{Asset, ConfigError, Family, Network};
 
 /// Who verifies and settles, as settings name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]

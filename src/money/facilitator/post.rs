@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use reqwest::{Client, RequestBuilder, StatusCode, header::HeaderMap, redirect};
 use serde_json::Value;
+use tollhouse_telemetry as telemetry;
 
-use crate::{money::ConfigError, telemetry};
+use crate::ConfigError;
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER_BYTES: usize = 256 << 10;
@@ -15,11 +16,11 @@ const CONNECT: Duration = Duration::from_secs(5);
 
 /// Asks, and reads what is answered, within bounds.
 #[derive(Debug)]
-pub(in crate::money) struct Poster(Client);
+pub(crate) struct Poster(Client);
 
 /// What came back.
 #[derive(Debug)]
-pub(in crate::money) enum Answer {
+pub(crate) enum Answer {
     /// JSON, whatever the status.
     Json(StatusCode, Value),
     /// There was no connection: nothing was sent.
@@ -31,16 +32,16 @@ pub(in crate::money) enum Answer {
 }
 
 impl Poster {
-    pub(in crate::money) fn new() -> Result<Self, ConfigError> {
+    pub(crate) fn new() -> Result<Self, ConfigError> {
         let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).connect_timeout(CONNECT).build();
         Ok(Self(client.map_err(|error| ConfigError::Client(error.to_string()))?))
     }
 
-    pub(in crate::money) async fn post(&self, url: &str, headers: HeaderMap, body: &Value, patience: Duration) -> Answer {
+    pub(crate) async fn post(&self, url: &str, headers: HeaderMap, body: &Value, patience: Duration) -> Answer {
         answered(traced(self.0.post(url).headers(headers).json(body)), patience).await
     }
 
-    pub(in crate::money) async fn get(&self, url: &str, headers: HeaderMap, patience: Duration) -> Answer {
+    pub(crate) async fn get(&self, url: &str, headers: HeaderMap, patience: Duration) -> Answer {
         answered(traced(self.0.get(url).headers(headers)), patience).await
     }
 }

@@ -1,12 +1,10 @@
 //! What the scheme `upto` wants of a permit, whoever settles it.
 
 use alloy_primitives::U256;
+use tollhouse_base::clock::Timestamp;
 
 use super::{exact::MIN_VALIDITY_SECS, reason::Told};
-use crate::{
-    base::clock::Timestamp,
-    money::{Payment, x402::permit2::Permit},
-};
+use crate::{Payment, x402::permit2::Permit};
 
 /// What is charged of `permit`: at most what it permits.
 pub(super) fn charged(permit: &Permit, payment: &Payment) -> Result<U256, Told> {

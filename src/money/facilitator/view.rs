@@ -3,7 +3,7 @@
 use alloy_primitives::U256;
 use async_trait::async_trait;
 
-use crate::money::Asset;
+use crate::Asset;
 
 /// Why a chain could not be read, for the log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,6 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tollhouse_base::id::RequestId;
+use tollhouse_telemetry::counted::SLOWED_RUNS;
+
 use super::{
     Admission, Admit, Gate, Held, Means, Request, Reservation,
     asked::asked,
@@ -12,12 +15,8 @@ use super::{
     throttle::{Funds, Running},
 };
 use crate::{
-    base::id::RequestId,
-    money::{
-        Credit, CreditOffer, Offered, Payment, PaymentId, Refusal, Terms, Verdict, WireVersion, offered::checked_key, terms::SETTLE_MARGIN,
-        x402::offer::Shown,
-    },
-    telemetry::counted::SLOWED_RUNS,
+    Credit, CreditOffer, Offered, Payment, PaymentId, Refusal, Terms, Verdict, WireVersion, offered::checked_key, terms::SETTLE_MARGIN,
+    x402::offer::Shown,
 };
 
 /// Longest time that an authorisation may still be valid when it is shown: as long as its record must be kept. Clients

@@ -1,10 +1,9 @@
 //! Whether payments, what finds them, and their answers agree: of a store that nobody writes to.
 
+use tollhouse_base::flaws::Flaws;
+use tollhouse_store::{Store, StoreError};
+
 use super::{OPEN_INTENTS, PAYMENT_NAMES, PAYMENTS, answer::PAYMENT_ANSWERS, record::State};
-use crate::{
-    base::flaws::Flaws,
-    store::{Store, StoreError},
-};
 
 /// Rows that are read at once.
 const PAGE: usize = 500;

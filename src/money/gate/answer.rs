@@ -3,21 +3,20 @@
 
 mod row;
 
+use tollhouse_objects::Promised;
+use tollhouse_replica::ANSWERS_APART;
+use tollhouse_store::{Batch, Store, StoreError, Table, Written, schema};
+
 use self::row::AnswerRow;
 use super::{
     Gate, PAYMENTS,
     record::{Intent, Kept, Record, State, StoredAnswer},
 };
-use crate::{
-    money::PaymentId,
-    objects::Promised,
-    replica::ANSWERS_APART,
-    store::{Batch, Store, StoreError, Table, Written, schema},
-};
+use crate::PaymentId;
 
 /// The largest body of an answer that lies in its row, in bytes. A larger one is an object: a database would write it to its log and to
 /// its table, and send it to each standby.
-pub(in crate::money) const IN_ROW: usize = 64 * 1024;
+pub(crate) const IN_ROW: usize = 64 * 1024;
 
 pub(super) const PAYMENT_ANSWERS: Table<PaymentId, AnswerRow> = schema::PAYMENT_ANSWERS.holding();
 

@@ -9,6 +9,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, timeout_at},
 };
+use tollhouse_store::{Batch, Durability, StoreError};
 
 use super::{
     Gate, PAYMENTS,
@@ -16,10 +17,7 @@ use super::{
     record::{Record, Settler},
     retry::Retry,
 };
-use crate::{
-    money::{Payment, PaymentId, SettleError, SettleOutcome, State},
-    store::{Batch, Durability, StoreError},
-};
+use crate::{Payment, PaymentId, SettleError, SettleOutcome, State};
 
 /// Age at which a settlement of ours that nobody awaits counts as open, of a call whose task died: above every facilitator's own time-out.
 const FORSAKEN_AGE: Duration = Duration::from_secs(180);

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use crate::{
-    money::{SettleOutcome, Verdict},
-    telemetry::counted::{FACILITATOR, FACILITATOR_SECONDS},
-};
+use tollhouse_telemetry::counted::{FACILITATOR, FACILITATOR_SECONDS};
+
+use crate::{SettleOutcome, Verdict};
 
 /// Asks, and counts how long it took and how it ended, by `name`.
 pub(super) async fn asked<T>(operation: &str, question: impl Future<Output = T>, name: impl FnOnce(&T) -> &'static str) -> T {

@@ -2,16 +2,15 @@
 
 use std::sync::Arc;
 
+use tollhouse_store::{Decided, Durability, StoreError, Tx, update};
+use tollhouse_telemetry::counted::PAYMENTS as PAYMENTS_RESERVED;
+
 use super::{
     Admission, Admit, Gate, PAYMENT_NAMES, PAYMENTS, Reservation, Seen,
     answer::Bought,
     record::{Record, Tail},
 };
-use crate::{
-    money::{PaymentId, Refusal, State},
-    store::{Decided, Durability, StoreError, Tx, update},
-    telemetry::counted::PAYMENTS as PAYMENTS_RESERVED,
-};
+use crate::{PaymentId, Refusal, State};
 
 impl Gate {
     /// What a payment that is known already admits to; `None` when it is unspent.

@@ -1,7 +1,7 @@
 //! Payments that somebody else has settled. Two stores with one `payTo` both take a payment that is shown to both, and one transfer pays for
 //! two runs: each store knows of its own alone. What gives it away is an authorization that was used before this host used it.
 
-use crate::money::{PaymentId, SettleOutcome};
+use crate::{PaymentId, SettleOutcome};
 
 /// Logs an outcome that another host with the same `payTo` may have brought about. `prepared` is the transaction that was to be sent, where
 /// that was known beforehand.
@@ -29,7 +29,7 @@ fn may_be_elsewhere(outcome: &SettleOutcome, prepared: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::money::{Settlement, SettlementKind};
+    use crate::{Settlement, SettlementKind};
 
     #[test]
     fn authorization_that_was_used_by_another_transaction_is_told_apart() {

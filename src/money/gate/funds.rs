@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::slowed::{Bound, Slowed};
-use crate::money::Payment;
+use crate::Payment;
 
 /// After how long it is worth asking again.
 const SOON: Duration = Duration::from_secs(1);

@@ -14,13 +14,13 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tollhouse_telemetry::counted::BURNED_GAS;
 
 use super::{
     recent::{Moment, Recent},
     slowed::{Bound, Slowed},
     throttle::Running,
 };
-use crate::telemetry::counted::BURNED_GAS;
 
 /// The time for which burned gas and reverted settlements count.
 const WINDOW: Duration = Duration::from_secs(60 * 60);
@@ -53,11 +53,11 @@ impl Default for GasLimits {
 
 /// What a settlement needs of gas, by a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::money) struct TriedGas {
+pub(crate) struct TriedGas {
     /// The most that its transaction may use.
-    pub(in crate::money) limit: u64,
+    pub(crate) limit: u64,
     /// Whether the payer is a contract.
-    pub(in crate::money) by_contract: bool,
+    pub(crate) by_contract: bool,
 }
 
 /// Gas that a reverted settlement has used.

@@ -7,17 +7,15 @@ use std::{
 
 use alloy_primitives::U256;
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_store::StoreError;
 
 use super::Gate;
 use crate::{
-    base::{clock::Timestamp, id::ReceiptId},
-    money::{
-        Asset, Network,
-        facilitator::view::{ChainError, ChainView, TokenTransfer},
-        receipt::RECEIPTS,
-        transactions,
-    },
-    store::StoreError,
+    Asset, Network,
+    facilitator::view::{ChainError, ChainView, TokenTransfer},
+    receipt::RECEIPTS,
+    transactions,
 };
 
 /// Blocks, and transfers, of one page.

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{CreditId, ReplicaId, RequestId},
-    },
-    money::{Begun, PaymentId, WireVersion},
-    store::postcard_values,
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CreditId, ReplicaId, RequestId},
 };
+use tollhouse_store::postcard_values;
+
+use crate::{Begun, PaymentId, WireVersion};
 
 /// How long an answer is kept for whoever shows its payment again, and how long a refusal can be asked for.
 const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -23,7 +21,7 @@ const ANSWER_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 const RELEASED_KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// How long a record outlives the last moment at which its payment can be shown: clocks differ, and are put back.
-pub(in crate::money) const MARGIN: Duration = Duration::from_secs(60 * 60);
+pub(crate) const MARGIN: Duration = Duration::from_secs(60 * 60);
 
 /// Where a payment stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +87,7 @@ pub struct PaymentState {
 
 /// Where the answer of a payment that is settled lies: there is one of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::money) enum Kept {
+pub(crate) enum Kept {
     /// In the record, which was written once.
     Here(StoredAnswer),
     /// In a row of its own, as its intent had it written. With what the payer is told of the settlement.
@@ -98,47 +96,47 @@ pub(in crate::money) enum Kept {
 
 /// The record of one payment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::money) struct Record {
-    pub(in crate::money) state: State,
+pub(crate) struct Record {
+    pub(crate) state: State,
     /// Whose reservation it is: no two admissions write the same bytes.
     holder: String,
     /// Hash of the request that the payment is bound to.
-    pub(in crate::money) request: String,
+    pub(crate) request: String,
     /// Hash of the signed payment: who shows it holds that.
-    pub(in crate::money) digest: String,
-    pub(in crate::money) updated_ms: u64,
-    pub(in crate::money) receipt_id: Option<String>,
-    pub(in crate::money) reason: Option<String>,
-    pub(in crate::money) transaction: Option<String>,
+    pub(crate) digest: String,
+    pub(crate) updated_ms: u64,
+    pub(crate) receipt_id: Option<String>,
+    pub(crate) reason: Option<String>,
+    pub(crate) transaction: Option<String>,
     /// Present while settling.
-    pub(in crate::money) intent: Option<Intent>,
+    pub(crate) intent: Option<Intent>,
     /// Present while settled and not yet forgotten.
-    pub(in crate::money) answer: Option<Kept>,
+    pub(crate) answer: Option<Kept>,
     /// `None` in a record that a version without tails wrote.
-    pub(in crate::money) tail: Option<Tail>,
+    pub(crate) tail: Option<Tail>,
     /// Present beside an intent, but for those of versions that did not say.
-    pub(in crate::money) settler: Option<Settler>,
+    pub(crate) settler: Option<Settler>,
     /// Whose it is to end while it is reserved or settling: another replica takes it up once that one's lease is over.
-    pub(in crate::money) replica: Option<ReplicaId>,
+    pub(crate) replica: Option<ReplicaId>,
 }
 
 /// Who was to settle. Nobody else judges what became of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::money) struct Settler {
-    /// As [`crate::money::Facilitator::identity`] has it.
-    pub(in crate::money) facilitator: String,
+pub(crate) struct Settler {
+    /// As [`crate::Facilitator::identity`] has it.
+    pub(crate) facilitator: String,
     /// The transaction that it has prepared, and sends once the intent is on disk.
-    pub(in crate::money) transaction: Option<String>,
+    pub(crate) transaction: Option<String>,
 }
 
 /// What says when a record may go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::money) struct Tail {
+pub(crate) struct Tail {
     /// Until when the payment could be shown again if the record were not there: the end of its authorisation, or of the
     /// client's key. In milliseconds since 1970.
-    pub(in crate::money) showable_until_ms: u64,
+    pub(crate) showable_until_ms: u64,
     /// The client's own name of the payment, behind [`NAMED`].
-    pub(in crate::money) named: Option<String>,
+    pub(crate) named: Option<String>,
 }
 
 /// What names of payments start with in records: they once were the keys of the names.
@@ -163,7 +161,7 @@ impl Tail {
 
 /// What time does to a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::money) enum Due {
+pub(crate) enum Due {
     /// Nothing more.
     Never,
     /// Nothing until then.
@@ -176,19 +174,19 @@ pub(in crate::money) enum Due {
 
 /// All that a restart needs to finish a settlement, but for the answer: that lies in a row of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::money) struct Intent {
-    pub(in crate::money) version: WireVersion,
+pub(crate) struct Intent {
+    pub(crate) version: WireVersion,
     /// JSON texts: postcard cannot hold a `Value`.
-    pub(in crate::money) payload: String,
-    pub(in crate::money) requirements: String,
+    pub(crate) payload: String,
+    pub(crate) requirements: String,
     /// What the finisher makes the receipt from.
-    pub(in crate::money) draft: Vec<u8>,
+    pub(crate) draft: Vec<u8>,
     /// The answer, where a version without such rows has written it here.
-    pub(in crate::money) answer: Option<StoredAnswer>,
+    pub(crate) answer: Option<StoredAnswer>,
 }
 
 impl Record {
-    pub(in crate::money) fn reserved(request: &str, digest: String, tail: Tail, now: Timestamp) -> Self {
+    pub(crate) fn reserved(request: &str, digest: String, tail: Tail, now: Timestamp) -> Self {
         Self {
             state: State::Reserved,
             holder: RequestId::generate().to_string(),
@@ -217,18 +215,18 @@ impl Record {
     }
 
     /// The same, for this replica to end.
-    pub(in crate::money) fn held_by(self, replica: &ReplicaId) -> Self {
+    pub(crate) fn held_by(self, replica: &ReplicaId) -> Self {
         Self { replica: Some(replica.clone()), ..self }
     }
 
     /// No more than that its nonce is spent, and by what: for good, since it has no tail.
-    pub(in crate::money) fn spent(self) -> Self {
+    pub(crate) fn spent(self) -> Self {
         let none = String::new;
         Self { holder: none(), request: none(), digest: none(), answer: None, intent: None, tail: None, settler: None, ..self }
     }
 
     /// What time has done to it by `now`.
-    pub(in crate::money) fn due(&self, now: Timestamp) -> Due {
+    pub(crate) fn due(&self, now: Timestamp) -> Due {
         let after = |at: u64, kept: Duration| at.saturating_add(u64::try_from(kept.as_millis()).unwrap_or(u64::MAX));
         let answer_until = after(self.updated_ms, ANSWER_KEPT);
         let record_until = match (self.state, &self.tail) {
@@ -249,13 +247,13 @@ impl Record {
     }
 
     /// What a settlement is known by that has begun when this record was written.
-    pub(in crate::money) fn begun(&self) -> Begun {
+    pub(crate) fn begun(&self) -> Begun {
         let settler = self.settler.as_ref();
         let facilitator = settler.map(|settler| settler.facilitator.clone());
         Begun { at: Timestamp(self.updated_ms), facilitator, transaction: settler.and_then(|settler| settler.transaction.clone()) }
     }
 
-    pub(in crate::money) fn public(&self, id: &PaymentId) -> PaymentState {
+    pub(crate) fn public(&self, id: &PaymentId) -> PaymentState {
         PaymentState {
             payment_id: id.clone(),
             state: self.state,

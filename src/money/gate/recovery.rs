@@ -5,17 +5,15 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use tokio::time::Instant;
+use tollhouse_base::clock::Timestamp;
+use tollhouse_replica::Living;
+use tollhouse_store::{Batch, Durability, Row, StoreError};
+use tollhouse_telemetry as telemetry;
 
 use super::{Gate, OPEN_INTENTS, PAYMENT_EXPIRY, PAYMENT_NAMES, PAYMENTS, retry::Retry};
 use crate::{
-    base::clock::Timestamp,
-    money::{
-        PaymentId, State,
-        gate::record::{Due, Kept, Record, Tail},
-    },
-    replica::Living,
-    store::{Batch, Durability, Row, StoreError},
-    telemetry,
+    PaymentId, State,
+    gate::record::{Due, Kept, Record, Tail},
 };
 
 /// Open settlements, and payments with something to forget, looked at in one go.

@@ -1,6 +1,8 @@
 //! Taking the money: intent, settlement, outcome.
 
 use serde_json::Value;
+use tollhouse_store::{Batch, Decided, Durability, StoreError, Tx, update};
+use tollhouse_telemetry::{Stage, counted::PAYMENTS as PAYMENTS_ENDED, enter};
 
 use super::{
     Admission, Gate, Held, Means, OpenRun, PAYMENTS,
@@ -11,15 +13,10 @@ use super::{
     retry::Retry,
 };
 use crate::{
-    money::{
-        Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer,
-        Unprepared,
-        gate::record::{Intent, Kept, Record, SettlementNotice, Settler},
-        reorganized, transactions,
-        x402::wire,
-    },
-    store::{Batch, Decided, Durability, StoreError, Tx, update},
-    telemetry::{Stage, counted::PAYMENTS as PAYMENTS_ENDED, enter},
+    Begun, NOT_SERVED, News, Payment, PaymentId, SettleError, SettleOutcome, Settlement, SettlementKind, State, StoredAnswer, Unprepared,
+    gate::record::{Intent, Kept, Record, SettlementNotice, Settler},
+    reorganized, transactions,
+    x402::wire,
 };
 
 /// How a payment ended, and what is to be told of it.

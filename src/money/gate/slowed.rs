@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::tool::Slug;
+use tollhouse_tool::Slug;
 
 /// A limit that a run has reached.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,7 +60,7 @@ impl Bound {
     }
 
     /// What the limit is counted as.
-    pub(in crate::money) fn metric(&self) -> &'static str {
+    pub(crate) fn metric(&self) -> &'static str {
         match self {
             Self::Payer => "payer",
             Self::Address => "address",

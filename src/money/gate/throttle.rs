@@ -25,6 +25,8 @@ use std::{
 };
 
 use tokio::time::Instant;
+use tollhouse_telemetry::counted::UNPAID_RUNS;
+use tollhouse_tool::Slug;
 
 pub(super) use self::account::Funds;
 use self::{
@@ -32,7 +34,6 @@ use self::{
     untold::Untold,
 };
 use super::slowed::{Bound, Slowed};
-use crate::{telemetry::counted::UNPAID_RUNS, tool::Slug};
 
 /// Runs under way at once of a payer whose balance nobody tells, before its first paid run.
 const UNTOLD_AT_ONCE: u32 = 8;

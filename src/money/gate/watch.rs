@@ -6,15 +6,14 @@
 
 use std::time::Duration;
 
+use tollhouse_base::id::ReceiptId;
+use tollhouse_store::{Batch, Direction, Durability, Range, Row, StoreError};
+
 use super::Gate;
 use crate::{
-    base::id::ReceiptId,
-    money::{
-        Network,
-        facilitator::view::{ChainError, ChainView, Placed},
-        reorganized::{REORGANIZED, ReorganizedSettlement, WATCHED, WatchedSettlement, watched_on},
-    },
-    store::{Batch, Direction, Durability, Range, Row, StoreError},
+    Network,
+    facilitator::view::{ChainError, ChainView, Placed},
+    reorganized::{REORGANIZED, ReorganizedSettlement, WATCHED, WatchedSettlement, watched_on},
 };
 
 /// How long a transaction has to be missing before its settlement counts as taken back: a node may lag, and what a block loses is in one

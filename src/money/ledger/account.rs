@@ -3,22 +3,20 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::id::{BuilderId, CreditId, PayoutId};
+use tollhouse_store::{Batch, Counter, Limit, Store, StoreError, schema};
+use tollhouse_tool::{MicroUsd, Owner};
 
 use crate::{
-    base::id::{BuilderId, CreditId, PayoutId},
-    money::{
-        credit::{line::LINES, number::BALANCE},
-        settlement::Settlement,
-    },
-    store::{Batch, Counter, Limit, Store, StoreError, schema},
-    tool::{MicroUsd, Owner},
+    credit::{line::LINES, number::BALANCE},
+    settlement::Settlement,
 };
 
-pub(in crate::money) const ACCOUNTS: Counter<String> = schema::ACCOUNTS.counting();
-pub(in crate::money) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();
+pub(crate) const ACCOUNTS: Counter<String> = schema::ACCOUNTS.counting();
+pub(crate) const CREDIT_BALANCES: Counter<(CreditId, u64)> = LINES.counting();
 
 /// The name of the account that has what all credits have together, so that one scan sees all that there is.
-pub(in crate::money) const CREDITS_TOGETHER: &str = "credits";
+pub(crate) const CREDITS_TOGETHER: &str = "credits";
 
 /// Whoever gives may be below zero by any amount.
 const NONE: Limit = Limit::Floor(i128::MIN);
@@ -114,7 +112,7 @@ impl Dollars {
 }
 
 /// What a builder earned that is in no payout packet yet; below zero where more is to be given back.
-pub(in crate::money) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i128, StoreError> {
+pub(crate) async fn unpaid(store: &dyn Store, builder: &BuilderId) -> Result<i128, StoreError> {
     ACCOUNTS.get(store, &Account::Dollars(Dollars::Builder(builder.clone())).to_string()).await
 }
 

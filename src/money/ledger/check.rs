@@ -13,16 +13,15 @@ mod sales;
 use std::collections::BTreeMap;
 
 pub use self::found::{Found, Wrong};
+use tollhouse_base::{clock::Timestamp, id::CreditId};
+use tollhouse_store::{Row, Store, StoreError, Written};
+
 use super::{
     account::{ACCOUNTS, Account, CREDIT_BALANCES, CREDITS_TOGETHER, Dollars, Unit},
     opening::OPENED,
     posting::POSTINGS,
 };
-use crate::{
-    base::{clock::Timestamp, id::CreditId},
-    money::{credit::number::BALANCE, reorganized::REORGANIZED},
-    store::{Row, Store, StoreError, Written},
-};
+use crate::{credit::number::BALANCE, reorganized::REORGANIZED};
 
 /// Rows that are read at once.
 const PAGE: usize = 1_000;

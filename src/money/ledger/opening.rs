@@ -4,27 +4,25 @@
 //! one that was cut off goes on where it ended.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::BuilderId,
+};
+use tollhouse_store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     account::{Account, Dollars},
     posting::{Cause, POSTINGS, Posting},
 };
 use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::BuilderId,
-    },
-    money::{
-        credit::balance::CREDITS,
-        payout::{PAYOUTS, Status},
-        sale::UNPAID,
-    },
-    store::{Batch, Direction, Durability, Ended, Row, Store, StoreError, Table, schema},
-    tool::MicroUsd,
+    credit::balance::CREDITS,
+    payout::{PAYOUTS, Status},
+    sale::UNPAID,
 };
 
-pub(in crate::money) const OPENED: Table<(), Opened> = schema::LEDGER_OPENED.holding();
-crate::store::json_values!(Opened);
+pub(crate) const OPENED: Table<(), Opened> = schema::LEDGER_OPENED.holding();
+tollhouse_store::json_values!(Opened);
 
 /// Rows that are looked at, or entered, at once.
 const PAGE: usize = 500;

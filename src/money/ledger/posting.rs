@@ -3,19 +3,17 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{CreditId, PayoutId, ReceiptId},
+};
+use tollhouse_store::{Batch, Table, schema};
+use tollhouse_tool::MicroUsd;
 
 use super::account::{Account, Dollars, Token, Tokens};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{CreditId, PayoutId, ReceiptId},
-    },
-    store::{Batch, Table, schema},
-    tool::MicroUsd,
-};
 
-pub(in crate::money) const POSTINGS: Table<String, Posting> = schema::POSTINGS.holding();
-crate::store::postcard_values!(Posting);
+pub(crate) const POSTINGS: Table<String, Posting> = schema::POSTINGS.holding();
+tollhouse_store::postcard_values!(Posting);
 
 /// Most units of a token that one posting moves. No token has as many; sums of those that there could be hold.
 const MAX_UNITS: u128 = 1 << 100;

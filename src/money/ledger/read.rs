@@ -7,27 +7,25 @@ mod tests;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, CreditId, ReceiptId},
+};
+use tollhouse_store::{Direction, Ended, Store, StoreError, Sum, Table};
+use tollhouse_tool::UsdChange;
 
 use super::{
     account::{ACCOUNTS, Account, Dollars},
     opening::OPENED,
 };
 use crate::{
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, CreditId, ReceiptId},
+    credit::{
+        balance::CREDITS,
+        line::{LINES, Line},
     },
-    money::{
-        credit::{
-            balance::CREDITS,
-            line::{LINES, Line},
-        },
-        refund::REFUNDS_OWED,
-        reorganized::{ReorganizedSettlement, list_reorganized},
-        sale::UNPAID,
-    },
-    store::{Direction, Ended, Store, StoreError, Sum, Table},
-    tool::UsdChange,
+    refund::REFUNDS_OWED,
+    reorganized::{ReorganizedSettlement, list_reorganized},
+    sale::UNPAID,
 };
 
 const ROWS: Table<String, Sum> = ACCOUNTS.rows();

@@ -1,15 +1,14 @@
 //! The posting of a refund: what a sale moved, or a part of it, goes back to where it came from.
 
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, CreditId, ReceiptId},
+};
+use tollhouse_tool::{MicroUsd, Owner};
+
 use super::{
     account::{Dollars, Token, Tokens},
     posting::{Cause, Move, Posting},
-};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, CreditId, ReceiptId},
-    },
-    tool::{MicroUsd, Owner},
 };
 
 /// What a sale moved.

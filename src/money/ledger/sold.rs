@@ -1,16 +1,15 @@
 //! The posting of a call that was paid: from who paid to who earned, and the host's share.
 
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_tool::{MicroUsd, Owner};
+
 use super::{
     account::{Dollars, Token, Tokens},
     posting::{Cause, Posting},
 };
 use crate::{
-    base::{clock::Timestamp, id::ReceiptId},
-    money::{
-        sale::Totals,
-        settlement::{Settlement, SettlementKind},
-    },
-    tool::{MicroUsd, Owner},
+    sale::Totals,
+    settlement::{Settlement, SettlementKind},
 };
 
 /// A call that was paid.

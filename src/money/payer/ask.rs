@@ -2,11 +2,9 @@
 
 use alloy_primitives::{Address, B256, U256};
 use serde_json::Value;
+use tollhouse_tool::MicroUsd;
 
-use crate::{
-    money::{Asset, Network, PaymentId, WireVersion},
-    tool::MicroUsd,
-};
+use crate::{Asset, Network, PaymentId, WireVersion};
 
 /// How much of what is signed is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

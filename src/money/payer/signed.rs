@@ -10,7 +10,7 @@ use super::{
     ask::{Ask, Bounds, Scheme},
     key::PayKey,
 };
-use crate::money::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, TransferWithAuthorization, UPTO_PROXY, WireVersion, Witness};
+use crate::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, TransferWithAuthorization, UPTO_PROXY, WireVersion, Witness};
 
 impl Ask {
     /// What the header of a payment says, signed by `key`, before it is put in base64. `resource` is the challenge's.

@@ -1,17 +1,15 @@
 use alloy_primitives::{B256, U256};
 use serde_json::{Value, json};
+use tollhouse_tool::MicroUsd;
 
 use super::*;
 use crate::{
-    money::{
-        Asset, WireVersion,
-        x402::{
-            eip3009::{Authorization, Transfer},
-            permit2::{Permit, PermitAuthorization},
-            signed::Signed,
-        },
+    Asset, WireVersion,
+    x402::{
+        eip3009::{Authorization, Transfer},
+        permit2::{Permit, PermitAuthorization},
+        signed::Signed,
     },
-    tool::MicroUsd,
 };
 
 const KEY: &str = "0x0101010101010101010101010101010101010101010101010101010101010101";

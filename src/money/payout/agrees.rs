@@ -1,14 +1,13 @@
 //! Whether payout packets and what finds and counts them agree: of a store that nobody writes to.
 
+use tollhouse_base::flaws::Flaws;
+use tollhouse_store::{Store, StoreError};
+
 use super::{
     PAYOUT_BUILDERS, PAYOUTS,
     by_state::BY_STATE,
     key,
     states::{Counts, PAYOUT_STATES},
-};
-use crate::{
-    base::flaws::Flaws,
-    store::{Store, StoreError},
 };
 
 /// Rows that are read at once.

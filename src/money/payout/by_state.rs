@@ -1,13 +1,12 @@
 //! Packets by their state: those of each, and how many there are.
 
+use tollhouse_base::id::{BuilderId, PayoutId};
+use tollhouse_store::{Batch, Direction, Durability, StoreError, Table, schema};
+
 use super::{
     PAYOUTS, Payouts,
     states::{Counts, PAYOUT_STATES, count},
     status::Status,
-};
-use crate::{
-    base::id::{BuilderId, PayoutId},
-    store::{Batch, Direction, Durability, StoreError, Table, schema},
 };
 
 /// That every packet is found and counted so.

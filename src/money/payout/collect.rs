@@ -2,24 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tollhouse_base::id::{BuilderId, PayoutId, ReceiptId};
+use tollhouse_store::{Batch, Decided, Limit, Place, Tx};
 
 use super::{
     Direction, Durability, Ended, Event, Events, Kind, MicroUsd, Owner, PAYOUT_RECEIPTS, PAYOUTS, Packet, PayoutError, Payouts, Period,
     Status, StoreError, Table, Timestamp, comes_to, damaged, key, schema, update,
 };
 use crate::{
-    base::id::{BuilderId, PayoutId, ReceiptId},
-    money::{
-        ledger::{Cause, Dollars, Posting},
-        payout::packet::Begun,
-        refund::REFUNDS_OWED,
-        sale::UNPAID,
-    },
-    store::{Batch, Decided, Limit, Place, Tx},
+    ledger::{Cause, Dollars, Posting},
+    payout::packet::Begun,
+    refund::REFUNDS_OWED,
+    sale::UNPAID,
 };
 
 const PAYOUT_HEADS: Table<BuilderId, Head> = schema::PAYOUT_HEADS.holding();
-crate::store::json_values!(Head);
+tollhouse_store::json_values!(Head);
 
 /// Receipts moved in one commit.
 const CHUNK: usize = 1_000;

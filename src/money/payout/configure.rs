@@ -1,14 +1,12 @@
 //! Asking for a builder's payout settings, and setting them.
 
 use serde::Deserialize;
+use tollhouse_base::id::BuilderId;
+use tollhouse_store::{Durability, StoreError, Table, schema, update};
+use tollhouse_tool::MicroUsd;
 
 use super::{Payouts, error::PayoutError, settings::PayoutSettings};
-use crate::{
-    base::id::BuilderId,
-    money::{Asset, Network},
-    store::{Durability, StoreError, Table, schema, update},
-    tool::MicroUsd,
-};
+use crate::{Asset, Network};
 
 const PAYOUT_SETTINGS: Table<BuilderId, PayoutSettings> = schema::PAYOUT_SETTINGS.holding();
 

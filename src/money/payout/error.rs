@@ -1,7 +1,9 @@
 //! Why a payout is not made.
 
+use tollhouse_store::StoreError;
+use tollhouse_tool::MicroUsd;
+
 use super::status::Status;
-use crate::{store::StoreError, tool::MicroUsd};
 
 /// Why a payout did not happen, or its settings were not taken.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -2,18 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{BuilderId, PayoutId},
+};
+use tollhouse_event::Kind;
+use tollhouse_store::Place;
+use tollhouse_tool::{MicroUsd, texts};
 
 use super::{PayoutError, PayoutSettings, status::Status};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{BuilderId, PayoutId},
-    },
-    event::Kind,
-    money::Network,
-    store::Place,
-    tool::{MicroUsd, texts},
-};
+use crate::Network;
 
 /// Longest reason, in characters.
 const MAX_REASON: usize = texts::MAX_MONEY_REASON;
@@ -69,7 +67,7 @@ pub struct Packet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
-crate::store::json_values!(Packet);
+tollhouse_store::json_values!(Packet);
 
 /// What a new packet is made of.
 pub(super) struct Begun {

@@ -1,10 +1,10 @@
 //! Where a builder's payouts go, and from what amount on.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::MicroUsd;
 
-use crate::{base::clock::Timestamp, tool::MicroUsd};
-
-crate::store::json_values!(PayoutSettings);
+tollhouse_store::json_values!(PayoutSettings);
 
 /// Where payouts go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,12 +1,10 @@
 //! What packets are found and counted by, each by its state: written in the commit that has it come to that.
 
 use serde::Serialize;
+use tollhouse_base::id::{BuilderId, PayoutId};
+use tollhouse_store::{Batch, Counter, Direction, Limit, Store, StoreError, Sum, Table, Tx, schema};
 
 use super::{Packet, status::Status};
-use crate::{
-    base::id::{BuilderId, PayoutId},
-    store::{Batch, Counter, Direction, Limit, Store, StoreError, Sum, Table, Tx, schema},
-};
 
 pub(super) const PAYOUT_STATES: Table<(u8, PayoutId), BuilderId> = schema::PAYOUT_STATES.holding();
 const PAYOUT_COUNTS: Counter<u8> = schema::PAYOUT_COUNTS.counting();

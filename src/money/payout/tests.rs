@@ -1,17 +1,15 @@
 use std::{collections::BTreeMap, collections::BTreeSet, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
+use tollhouse_base::id::ReceiptId;
+use tollhouse_event::{EventQuery, EventSettings};
+use tollhouse_store::{
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+};
 
 use super::*;
-use crate::{
-    base::id::ReceiptId,
-    event::{EventQuery, EventSettings},
-    money::{PaymentConfig, ledger},
-    store::{
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-    },
-};
+use crate::{PaymentConfig, ledger};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const ADDRESS: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
@@ -56,7 +54,7 @@ impl Bench {
         let owner = Owner::Builder(builder.clone());
         let made: Vec<_> = nets.into_iter().map(|net| (ReceiptId::generate(), net)).collect();
         let waiting = made.iter().enumerate().map(|(n, (id, net))| Unpaid { net: *net, at_ms: NOW.0 + n as u64 }.stored(&owner, id));
-        let batch = waiting.fold(crate::store::Batch::new(), crate::store::Batch::and);
+        let batch = waiting.fold(tollhouse_store::Batch::new(), tollhouse_store::Batch::and);
         batch.commit(self.store.inner(), Durability::Buffered).await.unwrap();
         made
     }
@@ -250,8 +248,8 @@ async fn packets_of_a_version_that_did_not_count_them_are_counted_once_by_the_fi
     // What is found otherwise than it is, is told.
     let stray = states.put(&(Status::Paid.number(), ids[1].clone()), &bench.builder);
     stray.commit(store, Durability::Buffered).await.unwrap();
-    let mut batch = crate::store::Batch::new();
-    batch.add(&schema::PAYOUT_COUNTS.counting(), &Status::Paid.number(), 1, crate::store::Limit::Floor(0));
+    let mut batch = tollhouse_store::Batch::new();
+    batch.add(&schema::PAYOUT_COUNTS.counting(), &Status::Paid.number(), 1, tollhouse_store::Limit::Floor(0));
     batch.delete(&states, &(Status::Created.number(), ids[2].clone()));
     batch.commit(store, Durability::Buffered).await.unwrap();
     let told = flaws(store).await.join("\n");
@@ -265,7 +263,7 @@ async fn packets_of_a_version_that_did_not_count_them_are_counted_once_by_the_fi
 }
 
 async fn flaws(store: &MemoryStore) -> Vec<String> {
-    let mut flaws = crate::base::flaws::Flaws::default();
+    let mut flaws = tollhouse_base::flaws::Flaws::default();
     check_packets(store, &mut flaws).await.unwrap();
     flaws.told
 }
@@ -436,7 +434,7 @@ async fn packets_of_a_state_come_page_by_page_and_of_one_that_none_is_in_nothing
     let bench = Bench::new().settled().await;
     bench.earn(&bench.builder, [1]).await;
     let packet = bench.payouts.pay_out(&bench.builder).await.unwrap().unwrap();
-    let mut batch = crate::store::Batch::new();
+    let mut batch = tollhouse_store::Batch::new();
     for at in 1..=1_000 {
         let id = PayoutId::of_time(Timestamp(packet.id.made_at().0 + at));
         batch.insert(&PAYOUTS, &key(&bench.builder, &id), &Packet { id: id.clone(), ..packet.clone() });

@@ -7,13 +7,11 @@
 //! 48 bytes are 64 characters, with no bit left over: an id has one spelling.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_tool::MicroUsd;
 use ulid::Ulid;
 
 use super::keys::{MAC_BYTES, QuoteKey};
-use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    tool::MicroUsd,
-};
 
 /// What every id of a quote starts with.
 const PREFIX: &str = "quo_";

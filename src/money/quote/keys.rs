@@ -8,9 +8,8 @@ use std::{
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
+use tollhouse_base::clock::Timestamp;
 use zeroize::Zeroizing;
-
-use crate::base::clock::Timestamp;
 
 /// Bytes of a MAC: the first of HMAC-SHA-256.
 pub(super) const MAC_BYTES: usize = 20;

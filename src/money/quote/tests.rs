@@ -1,9 +1,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
+use tollhouse_base::id::EndpointId;
 
 use super::*;
-use crate::{base::id::EndpointId, money::SignedOffers};
+use crate::SignedOffers;
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -12,7 +13,7 @@ fn terms(price: u64) -> Arc<Terms> {
     Arc::new(Terms {
         slug: "some-tool".parse().unwrap(),
         endpoint_id: "ep_01M815SNBRFK5W9N9KTE3F3SM8".parse().unwrap(),
-        owner: crate::tool::Owner::Platform,
+        owner: tollhouse_tool::Owner::Platform,
         version: String::new(),
         resource_url: "https://tools.example/tools/some-tool".to_owned(),
         description: String::new(),

@@ -2,13 +2,11 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::MicroUsd;
 
 use super::Quote;
-use crate::{
-    base::clock::Timestamp,
-    money::{Challenge, Due, Route, Terms},
-    tool::MicroUsd,
-};
+use crate::{Challenge, Due, Route, Terms};
 
 /// The line of what it costs to get there.
 const CONVERSION: &str = "conversion";

@@ -1,14 +1,11 @@
 //! What a receipt is made from: what the call says of itself, and how it was paid.
 
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{EndpointId, ReceiptId},
-    },
-    tool::{MicroUsd, Slug},
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{EndpointId, ReceiptId},
 };
+use tollhouse_tool::{MicroUsd, Slug};
 
 /// All of a receipt that is known before the money moves. Stored with the intent to settle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

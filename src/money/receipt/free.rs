@@ -15,19 +15,17 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{
+    clock::Clock,
+    id::{ReceiptId, RequestId},
+};
+use tollhouse_store::{
+    Batch, Counter, Direction, Durability, Formatted, Limit, Size, Store, StoreError, Table,
+    pack::{Item, Pack, packs},
+    schema,
+};
 
 use super::{RECEIPTS, is_free};
-use crate::{
-    base::{
-        clock::Clock,
-        id::{ReceiptId, RequestId},
-    },
-    store::{
-        Batch, Counter, Direction, Durability, Formatted, Limit, Size, Store, StoreError, Table,
-        pack::{Item, Pack, packs},
-        schema,
-    },
-};
 
 /// Receipts of this much of time, in milliseconds, may share a pack. A reader unpacks those of one window.
 const WINDOW_MS: u64 = 10;
@@ -84,7 +82,7 @@ struct Tally {
     receipts: u64,
     bytes: u64,
 }
-crate::store::postcard_values!(Tally);
+tollhouse_store::postcard_values!(Tally);
 
 /// How far the receipts of an older version are sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]

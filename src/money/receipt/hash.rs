@@ -31,7 +31,7 @@ pub fn bytes_hash(bytes: &[u8]) -> String {
 }
 
 /// A hash as it is written.
-pub(in crate::money) fn written(hash: Sha256) -> String {
+pub(crate) fn written(hash: Sha256) -> String {
     let mut digits = [0; 64];
     hex::encode_to_slice(hash.finalize(), &mut digits).expect("32 bytes have 64 digits");
     ["sha256:", str::from_utf8(&digits).expect("digits are ASCII")].concat()

@@ -13,6 +13,8 @@ use ed25519_dalek::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
+use tollhouse_base::{clock::Timestamp, folder};
+use tollhouse_store::{Store, StoreError};
 use zeroize::Zeroizing;
 
 use super::{
@@ -22,10 +24,6 @@ use super::{
     jws,
     offer::{self, Offer, Payload},
     record::RECEIPTS,
-};
-use crate::{
-    base::{clock::Timestamp, folder},
-    store::{Store, StoreError},
 };
 
 /// The key file: PKCS#8 in PEM, for its owner alone.
@@ -330,7 +328,7 @@ fn write_beside(path: &Path, bytes: &[u8], put: impl FnOnce(&Path) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::{super::Stored, *};
-    use crate::store::{Durability, memory::MemoryStore};
+    use tollhouse_store::{Durability, memory::MemoryStore};
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, json_values, schema};
 
 use super::Signer;
-use crate::store::{Batch, Direction, Durability, Store, StoreError, Table, json_values, schema};
 
 const KEYS: Table<String, PublicKey> = schema::RECEIPT_KEYS.holding();
 
@@ -77,7 +77,8 @@ fn kid(jwk: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{base::clock::Clock, store::memory::MemoryStore};
+    use tollhouse_base::clock::Clock;
+    use tollhouse_store::memory::MemoryStore;
 
     fn signer() -> Arc<Signer> {
         Arc::new(Signer::open(tempfile::tempdir().unwrap().path()).unwrap())

@@ -1,18 +1,16 @@
 //! What a receipt says.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_store::{Batch, Direction, Store, StoreError, Table, schema};
 
 use super::{
     draft::{Draft, Kind, Transfer},
     offer::OfferReceipt,
     short::Stored,
 };
-use crate::{
-    base::{clock::Timestamp, id::ReceiptId},
-    store::{Batch, Direction, Store, StoreError, Table, schema},
-};
 
-pub(in crate::money) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
+pub(crate) const RECEIPTS: Table<ReceiptId, Stored> = schema::RECEIPTS.holding();
 
 /// A receipt that nobody has signed: what the signature covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +108,7 @@ impl Record {
 }
 
 impl Signed {
-    /// What stores it; `short` where all who serve the store read [that form](crate::replica::RECEIPTS_SHORT).
+    /// What stores it; `short` where all who serve the store read [that form](tollhouse_replica::RECEIPTS_SHORT).
     #[must_use]
     pub fn stored(&self, short: bool) -> Batch {
         RECEIPTS.put(&self.record.draft.receipt_id, &Stored { json: to_bytes(self), short })
@@ -137,7 +135,7 @@ pub async fn newest_at(store: &(impl Store + ?Sized)) -> Result<Option<Timestamp
 }
 
 /// Whether it is the JSON of a receipt of a call that cost nothing.
-pub(in crate::money) fn is_free(receipt: &[u8]) -> bool {
+pub(crate) fn is_free(receipt: &[u8]) -> bool {
     serde_json::from_slice::<Record>(receipt).is_ok_and(|record| record.kind == Kind::Free)
 }
 

@@ -1,15 +1,13 @@
 //! A call and its payment, as tests of receipts have them.
 
 use serde_json::json;
+use tollhouse_base::{
+    clock::Timestamp,
+    id::{EndpointId, ReceiptId},
+};
+use tollhouse_tool::MicroUsd;
 
 use super::{Draft, Transfer, json_hash, request_hash};
-use crate::{
-    base::{
-        clock::Timestamp,
-        id::{EndpointId, ReceiptId},
-    },
-    tool::MicroUsd,
-};
 
 pub(super) fn draft() -> Draft {
     let endpoint_id = EndpointId::generate();

@@ -10,12 +10,11 @@
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store as store;
+use tollhouse_store::{Formatted, read_postcard, write_postcard};
 
 use super::canonical;
-use crate::{
-    base::clock::Timestamp,
-    store::{self, Formatted, read_postcard, write_postcard},
-};
 
 /// What stands before the signature of a record, which is its last member.
 const SIGNATURE: &str = r#","signature":""#;
@@ -27,7 +26,7 @@ const X402: &str = r#","offerReceipt":{"format":"jws","signature":""#;
 pub struct Stored {
     /// Its JSON, with all that its reader gets.
     pub json: Vec<u8>,
-    /// Whether it is, or is to be, stored in [the form](crate::replica::RECEIPTS_SHORT) without what follows from the rest.
+    /// Whether it is, or is to be, stored in [the form](tollhouse_replica::RECEIPTS_SHORT) without what follows from the rest.
     pub short: bool,
 }
 

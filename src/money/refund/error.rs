@@ -1,10 +1,9 @@
 //! Why nothing is given back.
 
-use crate::{
-    money::CreditError,
-    store::StoreError,
-    tool::{MicroUsd, texts},
-};
+use tollhouse_store::StoreError;
+use tollhouse_tool::{MicroUsd, texts};
+
+use crate::CreditError;
 
 /// Longest reason, in characters.
 pub(super) const MAX_REASON: usize = texts::MAX_MONEY_REASON;

@@ -2,28 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_base::id::ReceiptId;
+use tollhouse_event::{Event, Events, Kind};
+use tollhouse_store::{Decided, Durability, Limit, Store, StoreError, Table, Tx, schema, update};
+use tollhouse_tool::{MicroUsd, Owner};
 
 use super::{
     REFUNDS, REFUNDS_OWED, Refund, RefundError, Refunded, Refunds,
     error::{MAX_REASON, MAX_REFUNDS},
 };
 use crate::{
-    base::id::ReceiptId,
-    event::{Event, Events, Kind},
-    money::{
-        CreditError, Network, Once,
-        credit::{Credits, GivenBack, number},
-        ledger::{Cause, POSTINGS, Paid, Returned},
-        receipt::{self, Record},
-        sale::{Sale, Totals},
-        transactions,
-    },
-    store::{Decided, Durability, Limit, Store, StoreError, Table, Tx, schema, update},
-    tool::{MicroUsd, Owner},
+    CreditError, Network, Once,
+    credit::{Credits, GivenBack, number},
+    ledger::{Cause, POSTINGS, Paid, Returned},
+    receipt::{self, Record},
+    sale::{Sale, Totals},
+    transactions,
 };
 
 const REFUND_KEYS: Table<String, Done> = schema::REFUND_KEYS.holding();
-crate::store::json_values!(Done);
+tollhouse_store::json_values!(Done);
 
 /// What an admin wants to be given back.
 #[derive(Debug, Clone)]
@@ -107,7 +105,7 @@ impl Refunds {
     }
 
     /// What a refund leaves among the sales: a row of the day of the call.
-    fn sale(&self, record: &Record, refund: &Refund, returned: &Returned, owner: &Owner) -> crate::store::Batch {
+    fn sale(&self, record: &Record, refund: &Refund, returned: &Returned, owner: &Owner) -> tollhouse_store::Batch {
         let draft = &record.draft;
         let totals = Totals::refunded(refund.amount, returned.fees);
         let sale = Sale { endpoint: draft.endpoint_id.clone(), slug: draft.slug.clone(), totals };

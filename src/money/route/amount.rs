@@ -1,6 +1,6 @@
 //! Amounts of assets, in integers.
 
-use crate::tool::MicroUsd;
+use tollhouse_tool::MicroUsd;
 
 /// Decimals of a micro-dollar.
 pub(super) const USD_DECIMALS: u32 = 6;

@@ -12,6 +12,7 @@ use reqwest::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_tool::MicroUsd;
 use url::Url;
 
 use super::{
@@ -20,11 +21,8 @@ use super::{
     table::{self, PLACES},
 };
 use crate::{
-    money::{
-        ConfigError, checked_address,
-        facilitator::post::{Answer, Poster},
-    },
-    tool::MicroUsd,
+    ConfigError, checked_address,
+    facilitator::post::{Answer, Poster},
 };
 
 /// For one answer.

@@ -1,13 +1,13 @@
 //! Ways by the table: found forwards, computed backwards.
 
 use async_trait::async_trait;
+use tollhouse_tool::MicroUsd;
 
 use super::{
     Cost, Due, Handoff, Holding, Route, RouteError, RouteProvider, Start, Step, Way,
     amount::decimal,
     table::{self, AS_OF, By, PLACES, Place, SWAP_PPM},
 };
-use crate::tool::MicroUsd;
 
 /// What is settled in, wherever a bridge leads.
 const BRIDGED: &str = "USDC";

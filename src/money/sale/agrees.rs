@@ -1,12 +1,11 @@
 //! Whether all who sold something are listed: of a store that nobody writes to.
 
+use tollhouse_base::flaws::Flaws;
+use tollhouse_store::{Store, StoreError};
+
 use super::{
     SALES, day_of,
     sellers::{LISTED, SELLERS, stretch},
-};
-use crate::{
-    base::flaws::Flaws,
-    store::{Store, StoreError},
 };
 
 /// Rows that are read at once.

@@ -6,13 +6,12 @@ use std::{
     time::Duration,
 };
 
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, update};
+
 use super::{
     Key, SALES, Sale, Sales, day_of, of,
     sellers::{list, stretch},
-};
-use crate::{
-    base::clock::Timestamp,
-    store::{Decided, Direction, Durability, SaleKey, StoreError, Tx, update},
 };
 
 /// Rows folded in one commit.
@@ -55,7 +54,7 @@ impl Sales {
         Ok(())
     }
 
-    /// Folds the rows that nobody announced, of a crash, of [some owners](crate::store::round): those before whom the last time had. An owner's
+    /// Folds the rows that nobody announced, of a crash, of [some owners](tollhouse_store::round): those before whom the last time had. An owner's
     /// last row tells whether there are any.
     ///
     /// # Errors

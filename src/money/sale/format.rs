@@ -1,13 +1,11 @@
 //! How sales are stored: those of versions without refunds tell of none.
 
 use serde::Deserialize;
+use tollhouse_base::id::EndpointId;
+use tollhouse_store::{Formatted, read_postcard, write_postcard};
+use tollhouse_tool::Slug;
 
 use super::{Sale, Totals};
-use crate::{
-    base::id::EndpointId,
-    store::{Formatted, read_postcard, write_postcard},
-    tool::Slug,
-};
 
 /// A sale as it was stored before there were refunds: formats 0 and 1.
 #[derive(Deserialize)]

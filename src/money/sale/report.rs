@@ -4,13 +4,11 @@ use std::collections::BTreeMap;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::{Direction, SaleKey, StoreError, Unread};
+use tollhouse_tool::{MicroUsd, Owner, Slug};
 
 use super::{SALES, Sales, Totals, begin, day, day_of, of};
-use crate::{
-    base::clock::Timestamp,
-    store::{Direction, SaleKey, StoreError, Unread},
-    tool::{MicroUsd, Owner, Slug},
-};
 
 /// Owners whose sales are read at once, for a report of all: those who call go on reading beside it.
 const AT_ONCE: usize = 2;

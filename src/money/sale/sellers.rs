@@ -8,16 +8,14 @@
 use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 use serde::{Deserialize, Serialize};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_replica::{Replica, SELLERS_KEPT};
+use tollhouse_store::{
+    Batch, Direction, Durability, Ended, Formatted, SaleKey, StoreError, Table, Tx, read_postcard, round::Round, schema, update,
+    write_postcard,
+};
 
 use super::{Key, SALES, Sale, Sales, day_of, of, report::PAGE};
-use crate::{
-    base::clock::Timestamp,
-    replica::{Replica, SELLERS_KEPT},
-    store::{
-        Batch, Direction, Durability, Ended, Formatted, SaleKey, StoreError, Table, Tx, read_postcard, round::Round, schema, update,
-        write_postcard,
-    },
-};
 
 /// By the stretch.
 pub(super) const SELLERS: Table<(u32, Ended<String>), Seller> = schema::SELLERS.holding();
@@ -84,7 +82,7 @@ impl Sales {
         Ok(sellers)
     }
 
-    /// Lists who sold something before hosts did: [some of them](crate::store::round) at a time, and nothing once all are. For `replica`'s
+    /// Lists who sold something before hosts did: [some of them](tollhouse_store::round) at a time, and nothing once all are. For `replica`'s
     /// jobs, of which one is at it at a time.
     ///
     /// # Errors

@@ -4,23 +4,21 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
+use tollhouse_base::{
+    flaws::Flaws,
+    id::{BuilderId, ReceiptId},
+};
+use tollhouse_replica::{Replica, SELLERS_KEPT};
+use tollhouse_store::{
+    Direction, Durability, Formatted, KeyRange, Pairs, Space, StoreError,
+    around::Around,
+    faulty::{Fault, FaultyStore},
+    memory::MemoryStore,
+    round::TURN,
+    update, write_postcard,
+};
 
 use super::{fold::fold_some, *};
-use crate::{
-    base::{
-        flaws::Flaws,
-        id::{BuilderId, ReceiptId},
-    },
-    replica::{Replica, SELLERS_KEPT},
-    store::{
-        Direction, Durability, Formatted, KeyRange, Pairs, Space, StoreError,
-        around::Around,
-        faulty::{Fault, FaultyStore},
-        memory::MemoryStore,
-        round::TURN,
-        update, write_postcard,
-    },
-};
 
 const DAY: u64 = DAY_MS;
 const NOW: Timestamp = Timestamp(20_000 * DAY + 5_000);

@@ -1,10 +1,9 @@
 //! Answers are stored once, for as long as they can be asked for, and told when they are on disk.
 
+use tollhouse_store::sled::{SledConfig, SledStore};
+
 use super::*;
-use crate::{
-    money::gate::record::{Kept, Record},
-    store::sled::{SledConfig, SledStore},
-};
+use crate::gate::record::{Kept, Record};
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;

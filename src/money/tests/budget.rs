@@ -1,9 +1,9 @@
 //! No budget of a credit is passed, however many calls end at once.
 
 use futures_util::future::join_all;
+use tollhouse_store::around::Yielding;
 
 use super::{ledger::ledger_agrees, *};
-use crate::capability::testing::Yielding;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 

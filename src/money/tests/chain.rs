@@ -4,7 +4,7 @@ use super::{
     node::{Chain, Node, TRANSACTION, cancelled, paid},
     *,
 };
-use crate::money::facilitator::chain::node;
+use crate::facilitator::chain::node;
 
 /// A minute after the payment's end.
 const EXPIRED: Timestamp = Timestamp(NOW.0 + 360_000);

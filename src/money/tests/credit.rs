@@ -5,14 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use tokio::sync::{mpsc, oneshot};
+use tollhouse_store::around::Yielding;
+use tollhouse_store::faulty::{Fault, FaultyStore};
+use tollhouse_tool::MicroUsd;
 
 use super::*;
-use crate::{
-    capability::testing::Yielding,
-    money::gate::record::Record,
-    store::faulty::{Fault, FaultyStore},
-    tool::MicroUsd,
-};
+use crate::gate::record::Record;
 
 impl Bench {
     /// How many movements of credits there are: beside those of each lies its balance.

@@ -9,17 +9,15 @@ mod wallet;
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use alloy_rlp::{Decodable as _, Header};
+use tollhouse_store::faulty::{Fault, FaultyStore};
 
 use super::{
     node::{Chain, Node, TRANSACTION, paid},
     *,
 };
-use crate::{
-    money::facilitator::{
-        chain::node,
-        kind::evm::{EvmFacilitator, Patience},
-    },
-    store::faulty::{Fault, FaultyStore},
+use crate::facilitator::{
+    chain::node,
+    kind::evm::{EvmFacilitator, Patience},
 };
 
 const GAS_KEY: &str = "0x0707070707070707070707070707070707070707070707070707070707070707";
@@ -177,7 +175,7 @@ async fn a_transaction_is_in_the_intent_before_it_is_sent() {
     let settling = tokio::spawn(async move { gate.settle(admission, answer(ANSWER), &draft()).await });
     let sent = until(|| node.chain.lock().unwrap().pool.first().cloned()).await;
     let (_, bytes) = bench.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
-    let begun = crate::money::gate::record::Record::of_bytes(&bytes).unwrap().begun();
+    let begun = crate::gate::record::Record::of_bytes(&bytes).unwrap().begun();
     assert_eq!((begun.facilitator.as_deref(), begun.transaction), (Some("evm"), Some(keccak256(&sent).to_string())));
     {
         let mut chain = node.chain.lock().unwrap();

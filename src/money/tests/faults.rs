@@ -2,11 +2,12 @@
 
 #![expect(clippy::print_stdout, reason = "seeds are printed")]
 
-use super::{ledger::ledger_agrees, *};
-use crate::store::{
+use tollhouse_store::{
     faulty::{Fault, FaultyStore},
     sled::{SledConfig, SledStore},
 };
+
+use super::{ledger::ledger_agrees, *};
 
 const MODES: [Fault; 4] = [Fault::Before, Fault::After, Fault::Lost, Fault::Locked];
 
@@ -23,7 +24,7 @@ async fn check(bench: &Bench, story: &str) {
     let mut settled = vec![];
     for (key, bytes) in bench.all(Space::Payments).await {
         let Ok(id) = String::from_utf8(key).unwrap().parse::<PaymentId>() else { continue };
-        let record = crate::money::gate::record::Record::of_bytes(&bytes).unwrap();
+        let record = crate::gate::record::Record::of_bytes(&bytes).unwrap();
         let paid = receipts.iter().filter(|receipt| Some(receipt.draft.receipt_id.as_str()) == record.receipt_id.as_deref()).count();
         assert_eq!(paid, usize::from(record.state == State::Settled), "{story}: {id} is {:?} and has {paid} receipts", record.state);
         if record.state == State::Settled {

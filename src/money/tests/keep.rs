@@ -1,7 +1,8 @@
 //! What is kept of a payment, and for how long: until nothing can be asked of it any more.
 
+use tollhouse_tool::MicroUsd;
+
 use super::*;
-use crate::tool::MicroUsd;
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
@@ -62,7 +63,7 @@ async fn an_authorization_that_is_valid_for_days_is_remembered_for_days() {
     let shown = || offer(&payer.payload(&payer.valid_for(1, 3 * DAY)));
     bench.buy(shown()).await;
     bench.wait_until(DAY + 1).await;
-    let record = crate::money::gate::record::Record::of_bytes(&bench.all(Space::Payments).await[0].1).unwrap();
+    let record = crate::gate::record::Record::of_bytes(&bench.all(Space::Payments).await[0].1).unwrap();
     assert_eq!(record.answer, None);
     assert_eq!(code(bench.admit(shown()).await), SPENT);
     bench.wait_until(3 * DAY + HOUR).await;
@@ -182,7 +183,7 @@ async fn a_spent_payment_of_an_older_version_is_remembered_for_good() {
     let shown = || offer(&payer.payload(&payer.valid_for(1, 6 * DAY)));
     bench.buy(shown()).await;
     let (key, bytes) = bench.all(Space::Payments).await.remove(0);
-    let mut older = crate::money::gate::record::Record::of_bytes(&bytes).unwrap();
+    let mut older = crate::gate::record::Record::of_bytes(&bytes).unwrap();
     older.tail = None;
     bench.store.apply(Batch::of(vec![], vec![Write::put(Space::Payments, key, older.to_bytes())]), Durability::Buffered).await.unwrap();
     bench.wait_until(DAY + 1).await;

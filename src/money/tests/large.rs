@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use super::*;
-use crate::{
-    money::gate::answer::IN_ROW,
-    replica::ANSWERS_APART,
-    store::{
-        Written,
-        faulty::{Fault, FaultyStore},
-        sled::{SledConfig, SledStore},
-    },
+use tollhouse_replica::ANSWERS_APART;
+use tollhouse_store::{
+    Written,
+    faulty::{Fault, FaultyStore},
+    sled::{SledConfig, SledStore},
 };
+
+use super::*;
+use crate::gate::answer::IN_ROW;
 
 const DAY: u64 = 24 * 3_600_000;
 

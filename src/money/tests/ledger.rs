@@ -1,19 +1,18 @@
 //! The ledger proves what there is, and names what does not agree.
 
+use tollhouse_base::id::{BuilderId, PayoutId};
+use tollhouse_store::{
+    Key as _, Sum, Written,
+    faulty::{Fault, FaultyStore},
+};
+
 use super::*;
 use crate::{
-    base::id::{BuilderId, PayoutId},
-    money::{
-        ledger::{self, Check, Found, POSTINGS, Unit},
-        payout::{Decision, Payouts, SettingsDraft, Verdict},
-        refund::Refunding,
-        sale::FeeBps,
-        tests::refund::refunding,
-    },
-    store::{
-        Key as _, Sum, Written,
-        faulty::{Fault, FaultyStore},
-    },
+    ledger::{self, Check, Found, POSTINGS, Unit},
+    payout::{Decision, Payouts, SettingsDraft, Verdict},
+    refund::Refunding,
+    sale::FeeBps,
+    tests::refund::refunding,
 };
 
 /// The token that payers have, as accounts name it.
@@ -165,7 +164,7 @@ async fn what_was_tampered_with_is_named_with_by_how_much() {
     let waiting = |id: &str| [format!("{builder}\0").as_bytes(), id.as_bytes()].concat();
     let mut balance = vec![];
     (credit.id.clone(), u64::MAX).write(&mut balance);
-    let unpaid = crate::money::sale::Unpaid { net: net + 7, at_ms: NOW.0 };
+    let unpaid = crate::sale::Unpaid { net: net + 7, at_ms: NOW.0 };
     let whole = format!("{builder}\0{packet}").into_bytes();
     let in_packet = [format!("{packet}\0").as_bytes(), sold.receipt_id.as_bytes()].concat();
     let cases = [
@@ -243,7 +242,7 @@ async fn older(bench: &Bench) -> (CreditId, BuilderId) {
     }
     let owner = Owner::Builder(builder.clone());
     for net in [10, 20, 30] {
-        let unpaid = crate::money::sale::Unpaid { net, at_ms: NOW.0 };
+        let unpaid = crate::sale::Unpaid { net, at_ms: NOW.0 };
         unpaid.stored(&owner, &ReceiptId::generate()).commit(&*bench.store, Durability::Buffered).await.unwrap();
     }
     (credit, builder)

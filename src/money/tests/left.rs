@@ -1,7 +1,8 @@
 //! Reservations that no call holds any more, and records that a wrong clock would forget.
 
+use tollhouse_store::faulty::{Fault, FaultyStore};
+
 use super::*;
-use crate::store::faulty::{Fault, FaultyStore};
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 

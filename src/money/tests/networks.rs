@@ -1,7 +1,7 @@
 //! A host that is paid on several networks, in several tokens.
 
 use super::*;
-use crate::money::{
+use crate::{
     network::{ARBITRUM, BASE, CELO, SOLANA},
     x402::svm::tests::{FEE_PAYER, PAY_TO as SOLANA_PAY_TO, PAYER, VERSION_0},
 };

@@ -5,7 +5,7 @@ use axum::{Json, Router, extract::State as Shared, http::StatusCode, response::I
 use tokio::sync::watch;
 
 use super::*;
-use crate::money::x402::permit2;
+use crate::x402::permit2;
 
 pub(super) const TRANSACTION: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 const USED: &str = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5";

@@ -1,13 +1,12 @@
 //! What is read of a long history: what is asked for, and nothing of what was before.
 
+use tollhouse_base::id::{BuilderId, EndpointId};
+use tollhouse_store::{around::Reading, round::TURN};
+
 use super::*;
 use crate::{
-    base::id::{BuilderId, EndpointId},
-    money::{
-        payout::{Payouts, SettingsDraft, Status},
-        sale::{Detail, Sale, Totals, Unpaid},
-    },
-    store::{around::Reading, round::TURN},
+    payout::{Payouts, SettingsDraft, Status},
+    sale::{Detail, Sale, Totals, Unpaid},
 };
 
 const DAY: u64 = 24 * 3_600_000;

@@ -1,24 +1,22 @@
 //! What was paid is given back, once and no further, and everything that tells of money tells of it.
 
 use futures_util::future::join_all;
+use tollhouse_base::id::BuilderId;
+use tollhouse_event::{EventQuery, Kind};
+use tollhouse_store::{
+    Key as _, SaleKey, Sum,
+    faulty::{Fault, FaultyStore},
+    write_postcard,
+};
 
 use super::{
     ledger::{by_credit, draft_of, ledger_agrees, pay_out, ready_to_be_paid, wrong},
     *,
 };
 use crate::{
-    base::id::BuilderId,
-    event::{EventQuery, Kind},
-    money::{
-        ledger::{self, POSTINGS},
-        refund::{Refund, RefundError, Refunded, Refunding, Refunds},
-        sale::{Detail, Line, Sale},
-    },
-    store::{
-        Key as _, SaleKey, Sum,
-        faulty::{Fault, FaultyStore},
-        write_postcard,
-    },
+    ledger::{self, POSTINGS},
+    refund::{Refund, RefundError, Refunded, Refunding, Refunds},
+    sale::{Detail, Line, Sale},
 };
 
 /// What the host keeps of each sale.

@@ -17,7 +17,7 @@ use super::{
     node::{Chain, Node, TRANSACTION, paid},
     *,
 };
-use crate::money::facilitator::{
+use crate::facilitator::{
     NOT_SERVED,
     chain::node,
     kind::remote::{HttpFacilitator, Patience},

@@ -1,7 +1,9 @@
 //! Replicas of one store: each leaves the payments of the others alone while they live, and takes up what they leave.
 
+use tollhouse_replica::Followed;
+use tollhouse_store::Change;
+
 use super::*;
-use crate::{replica::Followed, store::Change};
 
 /// As long as a lease lasts.
 const LEASE_MS: u64 = 3_000;

@@ -5,11 +5,9 @@ use std::sync::{Arc, Mutex};
 use axum::{Router, extract::RawQuery, http::HeaderMap, http::StatusCode, response::IntoResponse as _, routing::get};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tollhouse_tool::MicroUsd;
 
-use crate::{
-    money::{Due, RemoteRoutes, RouteError, RouteProvider as _, Start, TableRoutes},
-    tool::MicroUsd,
-};
+use crate::{Due, RemoteRoutes, RouteError, RouteProvider as _, Start, TableRoutes};
 
 const USDC: &str = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
 const WALLET: &str = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";

@@ -1,12 +1,11 @@
 //! What the last commit of a paid call leaves its owner: the sale, what waits to be paid out, events.
 
+use tollhouse_base::id::BuilderId;
+use tollhouse_event::{Event, EventQuery, Kind};
+use tollhouse_tool::MicroUsd;
+
 use super::*;
-use crate::{
-    base::id::BuilderId,
-    event::{Event, EventQuery, Kind},
-    money::sale::{Detail, Unpaid},
-    tool::MicroUsd,
-};
+use crate::sale::{Detail, Unpaid};
 
 const FEE: MicroUsd = MicroUsd(333);
 

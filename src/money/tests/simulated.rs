@@ -1,11 +1,10 @@
 //! The simulated facilitator checks what a chain checks, and moves what was signed.
 
+use tollhouse_store::faulty::{Fault, FaultyStore};
+use tollhouse_tool::MicroUsd;
+
 use super::*;
-use crate::{
-    money::facilitator::kind::ledger::MAX_FAUCET,
-    store::faulty::{Fault, FaultyStore},
-    tool::MicroUsd,
-};
+use crate::facilitator::kind::ledger::MAX_FAUCET;
 
 /// Verifies a payment whose authorisation was changed before it was signed.
 async fn verdict(bench: &Bench, change: impl FnOnce(&mut Authorization)) -> Verdict {

@@ -5,7 +5,7 @@ mod permits;
 use axum::{Json, Router, extract::State as Shared, routing::post};
 
 use super::*;
-use crate::money::{
+use crate::{
     facilitator::kind::remote::HttpFacilitator,
     x402::permit2::{Permit, PermitAuthorization, UPTO_PROXY},
 };

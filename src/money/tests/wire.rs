@@ -1,7 +1,7 @@
 //! Challenges that stock clients read, and headers that nobody should have sent.
 
 use super::*;
-use crate::money::x402::wire::Question;
+use crate::x402::wire::Question;
 
 fn decoded(challenge: &Challenge) -> Value {
     serde_json::from_slice(&STANDARD.decode(&challenge.v2_header).unwrap()).unwrap()
@@ -317,7 +317,7 @@ fn the_form_of_a_signature_that_no_token_takes_is_named() {
 
 #[test]
 fn an_edit_of_words_and_examples_between_challenge_and_payment_refuses_nothing() {
-    let old = crate::money::Terms { input_schema: std::sync::Arc::new(json!({ "type": "object", "examples": [{ "a": 1 }] })), ..terms() };
+    let old = crate::Terms { input_schema: std::sync::Arc::new(json!({ "type": "object", "examples": [{ "a": 1 }] })), ..terms() };
     let mut payload = paid();
     payload["extensions"] = challenge(&old).v2["extensions"].clone();
     payload["extensions"]["bazaar"]["info"]["description"] = json!("buy elsewhere");

@@ -3,15 +3,13 @@
 //! They hold `info` against `schema` first, and list nothing that does not fit; so each tool has a [sample](Sampled) of its input.
 
 use serde_json::{Map, Value, json};
+use tollhouse_tool::nests;
 
 use super::sample::Sampled;
-use crate::{
-    money::{Terms, Way, terms::short},
-    tool::nests,
-};
+use crate::{Terms, Way, terms::short};
 
 /// Name of the extension.
-pub(in crate::money) const BAZAAR: &str = "bazaar";
+pub(crate) const BAZAAR: &str = "bazaar";
 
 /// How much of a tool's schemas is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use alloy_primitives::{Address, B256, Signature, U256};
 use alloy_sol_types::{Eip712Domain, SolStruct, sol};
 use serde::{Deserialize, Serialize};
 
-use crate::money::Asset;
+use crate::Asset;
 
 sol! {
     /// The typed data that a payer signs (EIP-3009).
@@ -40,18 +40,18 @@ pub struct Authorization {
 
 /// An authorisation with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::money) struct Transfer {
-    pub(in crate::money) from: Address,
-    pub(in crate::money) to: Address,
-    pub(in crate::money) value: U256,
-    pub(in crate::money) valid_after: U256,
-    pub(in crate::money) valid_before: U256,
-    pub(in crate::money) nonce: B256,
+pub(crate) struct Transfer {
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) value: U256,
+    pub(crate) valid_after: U256,
+    pub(crate) valid_before: U256,
+    pub(crate) nonce: B256,
 }
 
 impl Transfer {
     /// The transfer in `authorization`; `None` when a field is no number or address.
-    pub(in crate::money) fn parse(authorization: &Authorization) -> Option<Self> {
+    pub(crate) fn parse(authorization: &Authorization) -> Option<Self> {
         Some(Self {
             from: authorization.from.parse().ok()?,
             to: authorization.to.parse().ok()?,
@@ -63,12 +63,12 @@ impl Transfer {
     }
 
     /// When it ends, in seconds since 1970; the last moment there is where it says later.
-    pub(in crate::money) fn valid_before_secs(&self) -> u64 {
+    pub(crate) fn valid_before_secs(&self) -> u64 {
         u64::try_from(self.valid_before).unwrap_or(u64::MAX)
     }
 
     /// The hash that is signed, for a token.
-    pub(in crate::money) fn signing_hash(&self, asset: &Asset) -> B256 {
+    pub(crate) fn signing_hash(&self, asset: &Asset) -> B256 {
         let domain = Eip712Domain::new(
             Some(Cow::Borrowed(asset.name)),
             Some(Cow::Borrowed(asset.version)),
@@ -88,7 +88,7 @@ impl Transfer {
     }
 
     /// True when the key of `from` signed the transfer.
-    pub(in crate::money) fn signed_by_payer(&self, signature: &str, asset: &Asset) -> bool {
+    pub(crate) fn signed_by_payer(&self, signature: &str, asset: &Asset) -> bool {
         signed_by(self.from, signature, self.signing_hash(asset))
     }
 }

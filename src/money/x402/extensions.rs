@@ -7,15 +7,15 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Map, Value, json};
 
 use super::bazaar::{self, BAZAAR, Detail};
-use crate::money::{Refusal, Terms, Way};
+use crate::{Refusal, Terms, Way};
 
 /// Names of the extensions.
-pub(in crate::money) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
-pub(in crate::money) const OFFER_RECEIPT: &str = "offer-receipt";
-pub(in crate::money) const REPLAY_TOKEN: &str = "replay-token";
+pub(crate) const PAYMENT_IDENTIFIER: &str = "payment-identifier";
+pub(crate) const OFFER_RECEIPT: &str = "offer-receipt";
+pub(crate) const REPLAY_TOKEN: &str = "replay-token";
 
 /// All extensions that a challenge has.
-pub(in crate::money) const ALL: [&str; 4] = [PAYMENT_IDENTIFIER, REPLAY_TOKEN, OFFER_RECEIPT, BAZAAR];
+pub(crate) const ALL: [&str; 4] = [PAYMENT_IDENTIFIER, REPLAY_TOKEN, OFFER_RECEIPT, BAZAAR];
 
 /// Whether a client has to name its payment.
 const NAME_REQUIRED: bool = false;

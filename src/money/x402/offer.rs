@@ -9,6 +9,7 @@ use base64::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tollhouse_tool::MicroUsd;
 use url::Url;
 
 use super::{
@@ -18,10 +19,7 @@ use super::{
     signed::{Signed, malformed},
     svm::Transaction,
 };
-use crate::{
-    money::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion, gate::gas::TriedGas},
-    tool::MicroUsd,
-};
+use crate::{Asset, Network, Offered, PaymentId, Refusal, Terms, Way, WireVersion, gate::gas::TriedGas};
 
 /// Largest payment header, in bytes.
 const MAX_HEADER_BYTES: usize = 16 << 10;
@@ -50,7 +48,7 @@ pub struct Payment {
 }
 
 /// A payment as it was shown: not held against any terms yet.
-pub(in crate::money) struct Shown {
+pub(crate) struct Shown {
     version: WireVersion,
     payload: Value,
     /// The id that the client gave.
@@ -67,7 +65,7 @@ struct Exact {
 
 impl Shown {
     /// Decodes a payment header.
-    pub(in crate::money) fn decode(version: WireVersion, header: &str) -> Result<Self, Refusal> {
+    pub(crate) fn decode(version: WireVersion, header: &str) -> Result<Self, Refusal> {
         if header.len() > MAX_HEADER_BYTES {
             return Err(malformed(format!("payment header is {} bytes, limit {MAX_HEADER_BYTES}", header.len())));
         }
@@ -103,7 +101,7 @@ impl Shown {
     /// What the payment is known by, and that it is held by who signed it and, where it has one, gave it its name; `None` where it cannot
     /// be one. Once it is settled everyone can read on the chain what was signed, and nowhere its name, or the token of the challenge that it
     /// answers: who has sent one of them is alone in showing the payment again.
-    pub(in crate::money) fn known(&self) -> Option<(PaymentId, String)> {
+    pub(crate) fn known(&self) -> Option<(PaymentId, String)> {
         let exact = self.exact.as_ref().ok()?;
         let digest = exact.signed.digest();
         let digest = match (&self.client_id, extensions::token_of(&self.payload)) {
@@ -116,12 +114,12 @@ impl Shown {
     }
 
     /// Whether its payer has sent with it what no chain shows.
-    pub(in crate::money) fn is_private(&self) -> bool {
+    pub(crate) fn is_private(&self) -> bool {
         self.client_id.is_some() || extensions::token_of(&self.payload).is_some()
     }
 
     /// The payment, if it is one of those that `accepts` asks for: the entries of the challenge for `terms`, in its version of the wire.
-    pub(in crate::money) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
+    pub(crate) fn matching(self, terms: &Terms, accepts: Vec<Value>) -> Result<Payment, Refusal> {
         let Self { version, mut payload, client_id, exact } = self;
         let asset = exact.as_ref().ok().map(|exact| exact.asset.address);
         let requirements = nearest(accepts, &payload, version, asset).ok_or_else(|| {
@@ -176,7 +174,7 @@ impl Offered {
 }
 
 /// The digest of a payment that its client has named so.
-pub(in crate::money) fn named_digest(digest: &str, name: &str) -> String {
+pub(crate) fn named_digest(digest: &str, name: &str) -> String {
     hex::encode(Sha256::new().chain_update(digest).chain_update(name).finalize())
 }
 
@@ -268,7 +266,7 @@ fn asked(requirements: &Value) -> Option<&str> {
 
 impl Payment {
     /// A payment whose terms were matched before: out of an intent.
-    pub(in crate::money) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
+    pub(crate) fn from_parts(version: WireVersion, payload: Value, requirements: Value) -> Result<Self, Refusal> {
         let exact = Exact::read(&payload, &requirements["network"], Some(&requirements["asset"]))?;
         let client_id = client_id(&payload)?;
         Ok(Self::of(version, payload, requirements, client_id, exact))
@@ -290,22 +288,22 @@ impl Payment {
     }
 
     /// Whether the payer's key signed `transfer`, which is this payment's, and `signature` with it.
-    pub(in crate::money) fn by_key(&self, transfer: &Transfer, signature: &str) -> bool {
+    pub(crate) fn by_key(&self, transfer: &Transfer, signature: &str) -> bool {
         *self.by_key.get_or_init(|| transfer.signed_by_payer(signature, self.asset))
     }
 
     /// The same of a permit, which is this payment's.
-    pub(in crate::money) fn permitted_by_key(&self, permit: &Permit, signature: &str) -> bool {
+    pub(crate) fn permitted_by_key(&self, permit: &Permit, signature: &str) -> bool {
         *self.by_key.get_or_init(|| permit.signed_by_payer(signature, self.asset.network))
     }
 
     /// Remembers the most gas that the payment's transaction may use by a trial, and answers what the first trial has found.
-    pub(in crate::money) fn note_tried_gas(&self, limit: u64) -> u64 {
+    pub(crate) fn note_tried_gas(&self, limit: u64) -> u64 {
         *self.tried_gas.get_or_init(|| limit)
     }
 
     /// What its transaction needs of gas; `None` where it was not tried.
-    pub(in crate::money) fn tried_gas(&self) -> Option<TriedGas> {
+    pub(crate) fn tried_gas(&self) -> Option<TriedGas> {
         let limit = *self.tried_gas.get()?;
         let by_contract = self.by_key.get() == Some(&false) || self.has_code.get() == Some(&true);
         Some(TriedGas { limit, by_contract })
@@ -313,7 +311,7 @@ impl Payment {
 
     /// Remembers whether the payer's address has code: that of a contract, or what a key has delegated to (EIP-7702). Tokens ask it for the
     /// signature either way.
-    pub(in crate::money) fn note_code(&self, has_code: bool) {
+    pub(crate) fn note_code(&self, has_code: bool) {
         _ = self.has_code.set(has_code);
     }
 
@@ -339,14 +337,14 @@ impl Payment {
     }
 
     /// Asks for less than was permitted: what a call has come to cost.
-    pub(in crate::money) fn charge(&mut self, amount: MicroUsd) {
+    pub(crate) fn charge(&mut self, amount: MicroUsd) {
         if matches!(self.signed, Signed::Permit { .. }) {
             self.requirements["amount"] = json!(self.asset.atomic(amount).to_string());
         }
     }
 
     /// The permit that is signed, and its signature, where that is what the payer signed.
-    pub(in crate::money) fn permit(&self) -> Option<(Permit, &str)> {
+    pub(crate) fn permit(&self) -> Option<(Permit, &str)> {
         match &self.signed {
             Signed::Permit { authorization, signature } => Some((Permit::parse(authorization)?, signature)),
             Signed::Transfer { .. } | Signed::Transaction(_) => None,
@@ -354,12 +352,12 @@ impl Payment {
     }
 
     /// What is asked for, in the token's smallest unit.
-    pub(in crate::money) fn asked(&self) -> &str {
+    pub(crate) fn asked(&self) -> &str {
         asked(&self.requirements).unwrap_or_default()
     }
 
     /// The transfer that is signed, and its signature, where that is what the payer signed.
-    pub(in crate::money) fn transfer(&self) -> Option<(Transfer, &str)> {
+    pub(crate) fn transfer(&self) -> Option<(Transfer, &str)> {
         match &self.signed {
             Signed::Transfer { authorization, signature } => Some((Transfer::parse(authorization)?, signature)),
             Signed::Permit { .. } | Signed::Transaction(_) => None,
@@ -367,7 +365,7 @@ impl Payment {
     }
 
     /// When what is signed ends, in seconds since 1970; `None` where it does not say.
-    pub(in crate::money) fn valid_before_secs(&self) -> Option<u64> {
+    pub(crate) fn valid_before_secs(&self) -> Option<u64> {
         self.signed.valid_before_secs()
     }
 }

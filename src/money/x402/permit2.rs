@@ -7,11 +7,12 @@ use alloy_sol_types::{Eip712Domain, SolCall as _, SolStruct, sol};
 use serde::{Deserialize, Serialize};
 
 use super::eip3009::{decimal, signed_by};
-use crate::money::Network;
+use crate::Network;
 
-/// The contract that moves tokens for what is signed, and the one that has it move what was charged; the same on every network.
-pub(crate) const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
-pub(crate) const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
+/// Uniswap's Permit2, at the same address on every network.
+pub const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
+/// The proxy of the x402 scheme `upto`, which has [`PERMIT2`] move the amount that was charged.
+pub const UPTO_PROXY: Address = address!("4020A4f3b7b90ccA423B9fabCc0CE57C6C240002");
 
 sol! {
     struct TokenPermissions {
@@ -61,16 +62,16 @@ sol! {
 }
 
 /// What a call of the proxy takes.
-pub(in crate::money) struct Taking {
+pub(crate) struct Taking {
     permit: PermitTransferFrom,
     owner: Address,
     witness: Witness,
-    pub(in crate::money) amount: U256,
+    pub(crate) amount: U256,
 }
 
 impl Taking {
     /// Out of what the proxy was called with; what follows its arguments says nothing.
-    pub(in crate::money) fn read(input: &[u8]) -> Option<Self> {
+    pub(crate) fn read(input: &[u8]) -> Option<Self> {
         if let Ok(settleCall { permit, amount, owner, witness, .. }) = settleCall::abi_decode(input) {
             return Some(Self { permit, owner, witness, amount });
         }
@@ -79,12 +80,12 @@ impl Taking {
     }
 
     /// Whether it uses the nonce of a permit.
-    pub(in crate::money) fn spends(&self, permit: &Permit) -> bool {
+    pub(crate) fn spends(&self, permit: &Permit) -> bool {
         (self.owner, self.permit.nonce) == (permit.from, permit.nonce)
     }
 
     /// Whether it takes that very permit.
-    pub(in crate::money) fn takes(&self, permit: &Permit) -> bool {
+    pub(crate) fn takes(&self, permit: &Permit) -> bool {
         let Self { permit: PermitTransferFrom { permitted, deadline, .. }, witness, .. } = self;
         let bound = (witness.to, witness.facilitator, witness.validAfter) == (permit.to, permit.facilitator, permit.valid_after);
         self.spends(permit) && bound && (permitted.token, permitted.amount, *deadline) == (permit.token, permit.most, permit.deadline)
@@ -137,21 +138,21 @@ fn address(text: &str) -> Option<Address> {
 
 /// An authorisation with its fields as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::money) struct Permit {
-    pub(in crate::money) from: Address,
-    pub(in crate::money) token: Address,
-    pub(in crate::money) most: U256,
-    pub(in crate::money) spender: Address,
-    pub(in crate::money) nonce: U256,
-    pub(in crate::money) deadline: U256,
-    pub(in crate::money) to: Address,
-    pub(in crate::money) facilitator: Address,
-    pub(in crate::money) valid_after: U256,
+pub(crate) struct Permit {
+    pub(crate) from: Address,
+    pub(crate) token: Address,
+    pub(crate) most: U256,
+    pub(crate) spender: Address,
+    pub(crate) nonce: U256,
+    pub(crate) deadline: U256,
+    pub(crate) to: Address,
+    pub(crate) facilitator: Address,
+    pub(crate) valid_after: U256,
 }
 
 impl Permit {
     /// The permit in `authorization`; `None` when a field is no number or address.
-    pub(in crate::money) fn parse(authorization: &PermitAuthorization) -> Option<Self> {
+    pub(crate) fn parse(authorization: &PermitAuthorization) -> Option<Self> {
         let PermitAuthorization { from, permitted, spender, nonce, deadline, witness } = authorization;
         Some(Self {
             from: address(from)?,
@@ -167,12 +168,12 @@ impl Permit {
     }
 
     /// When it ends, in seconds since 1970; the last moment there is where it says later.
-    pub(in crate::money) fn deadline_secs(&self) -> u64 {
+    pub(crate) fn deadline_secs(&self) -> u64 {
         u64::try_from(self.deadline).unwrap_or(u64::MAX)
     }
 
     /// The hash that is signed, for a network.
-    pub(in crate::money) fn signing_hash(&self, network: &Network) -> B256 {
+    pub(crate) fn signing_hash(&self, network: &Network) -> B256 {
         let domain = Eip712Domain::new(Some(Cow::Borrowed("Permit2")), None, network.chain_id().map(U256::from), Some(PERMIT2), None);
         let message = PermitWitnessTransferFrom {
             permitted: TokenPermissions { token: self.token, amount: self.most },
@@ -185,7 +186,7 @@ impl Permit {
     }
 
     /// What the proxy is called with to take so much of it.
-    pub(in crate::money) fn taking(&self, amount: U256, signature: Bytes) -> Bytes {
+    pub(crate) fn taking(&self, amount: U256, signature: Bytes) -> Bytes {
         let permitted = TokenPermissions { token: self.token, amount: self.most };
         let permit = PermitTransferFrom { permitted, nonce: self.nonce, deadline: self.deadline };
         let witness = Witness { to: self.to, facilitator: self.facilitator, validAfter: self.valid_after };
@@ -193,7 +194,7 @@ impl Permit {
     }
 
     /// True when the payer's key signed it.
-    pub(in crate::money) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
+    pub(crate) fn signed_by_payer(&self, signature: &str, network: &Network) -> bool {
         signed_by(self.from, signature, self.signing_hash(network))
     }
 }

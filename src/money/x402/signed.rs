@@ -9,7 +9,7 @@ use super::{
     permit2::{Permit, PermitAuthorization},
     svm,
 };
-use crate::money::{Asset, Network, PaymentId, Refusal, network::Family};
+use crate::{Asset, Network, PaymentId, Refusal, network::Family};
 
 /// What the payer signed, and the signature.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl Signed {
     }
 
     /// What of the signature's form no token takes, in words.
-    pub(in crate::money) fn flaw_of_form(&self) -> Option<String> {
+    pub(crate) fn flaw_of_form(&self) -> Option<String> {
         match self {
             Self::Transfer { signature, .. } | Self::Permit { signature, .. } => flaw_of_form(signature),
             Self::Transaction(_) => None,
@@ -150,7 +150,7 @@ impl Signed {
     }
 
     /// What a payment in this token is known by.
-    pub(in crate::money) fn id(&self, asset: &Asset) -> PaymentId {
+    pub(crate) fn id(&self, asset: &Asset) -> PaymentId {
         let address = match asset.network.family {
             Family::Evm { .. } => asset.address.to_ascii_lowercase(),
             Family::Solana => asset.address.to_owned(),

@@ -43,7 +43,7 @@ pub struct Transaction {
 
 /// Why a transaction is no payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::money) enum Unreadable {
+pub(crate) enum Unreadable {
     /// It does not have the form of one.
     Form,
     /// It does not make one transfer of a token.
@@ -64,7 +64,7 @@ impl fmt::Display for Unreadable {
 
 impl Transaction {
     /// The payment in a transaction, as base64.
-    pub(in crate::money) fn parse(text: &str) -> Result<Self, Unreadable> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Unreadable> {
         let bytes = STANDARD.decode(text).ok().filter(|bytes| bytes.len() <= MAX_BYTES).ok_or(Unreadable::Form)?;
         let mut rest = Bytes(&bytes);
         let count = rest.length().ok_or(Unreadable::Form)?;
@@ -183,4 +183,4 @@ impl<'a> Bytes<'a> {
 }
 
 #[cfg(test)]
-pub(in crate::money) mod tests;
+pub(crate) mod tests;

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::extensions::{self, Cut};
-use crate::money::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
+use crate::{Refusal, Settlement, SettlementNotice, Terms, Way, WireVersion, terms::short};
 
 /// Largest `PAYMENT-REQUIRED` header, in bytes. nginx has 4 KiB for the whole head of an answer, of which other headers take up to 600
 /// bytes, and 8 KiB for the payer's header, which is longer than the challenge.
@@ -40,18 +40,18 @@ pub struct Challenge {
 }
 
 /// What is asked without a payment that does.
-pub(in crate::money) struct Question<'a> {
+pub(crate) struct Question<'a> {
     /// The ways to pay, in both forms: of v1 and of v2.
-    pub(in crate::money) accepts: [Vec<Value>; 2],
+    pub(crate) accepts: [Vec<Value>; 2],
     /// The second of them, signed.
-    pub(in crate::money) offers: Arc<Vec<Value>>,
-    pub(in crate::money) terms: &'a Terms,
-    pub(in crate::money) way: Way,
+    pub(crate) offers: Arc<Vec<Value>>,
+    pub(crate) terms: &'a Terms,
+    pub(crate) way: Way,
 }
 
 impl Challenge {
     /// What is asked for in answer to `question`.
-    pub(in crate::money) fn new(question: &Question<'_>, error: &str) -> Self {
+    pub(crate) fn new(question: &Question<'_>, error: &str) -> Self {
         let Question { accepts: [accepts_v1, accepts_v2], offers, terms, way } = question;
         let (terms, way, error) = (*terms, *way, short(error));
         let token = extensions::new_token();
@@ -115,7 +115,7 @@ fn resource(terms: &Terms, way: Way, cut: Cut) -> Value {
 }
 
 /// What a settled payment is told as, in `PAYMENT-RESPONSE` or `X-PAYMENT-RESPONSE`.
-pub(in crate::money) fn settle_response(settlement: &Settlement, version: WireVersion, network: &str, extensions: Option<&Value>) -> Value {
+pub(crate) fn settle_response(settlement: &Settlement, version: WireVersion, network: &str, extensions: Option<&Value>) -> Value {
     let mut response = json!({
         "success": true,
         "transaction": settlement.transaction,
@@ -132,7 +132,7 @@ pub(in crate::money) fn settle_response(settlement: &Settlement, version: WireVe
 }
 
 /// What a payment is told as whose settlement was refused. Nothing was taken.
-pub(in crate::money) fn settle_refusal(reason: &str, message: &str, network: &str, payer: &str) -> Value {
+pub(crate) fn settle_refusal(reason: &str, message: &str, network: &str, payer: &str) -> Value {
     json!({ "success": false, "errorReason": reason, "errorMessage": message, "transaction": "", "network": network, "payer": payer })
 }
 

@@ -1,10 +1,9 @@
 use std::{num::NonZeroU32, time::Instant};
 
+use tollhouse_base::{clock::Timestamp, penalty::Penalties, rate::Rate};
+use tollhouse_store::{faulty::FaultyStore, memory::MemoryStore};
+
 use super::*;
-use crate::{
-    base::{clock::Timestamp, penalty::Penalties, rate::Rate},
-    store::{faulty::FaultyStore, memory::MemoryStore},
-};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 

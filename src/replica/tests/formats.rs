@@ -1,10 +1,9 @@
 //! Versions of the program that follow each other on one store.
 
+use tollhouse_store::faulty::Fault;
+
 use super::*;
-use crate::{
-    replica::formats::{Formats, OWN, WRITTEN},
-    store::faulty::Fault,
-};
+use crate::formats::{Formats, OWN, WRITTEN};
 
 const BEFORE: Known = Known { reads: 4, writes: 4, wants: 4 };
 /// Reads what the next one is to write.

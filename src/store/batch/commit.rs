@@ -1,7 +1,7 @@
 //! A batch on its way to the store.
 
 use super::Batch;
-use crate::store::{Durability, Store, StoreError, counted::counted};
+use crate::{Durability, Store, StoreError, counted::counted};
 
 impl Batch {
     /// Whether the row of its first write is there: tells of a batch of new rows, whose commit was not confirmed, if it

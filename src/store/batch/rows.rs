@@ -1,7 +1,7 @@
 //! What a batch does to the rows of tables, and to their sums.
 
 use super::Batch;
-use crate::store::{
+use crate::{
     add::Add,
     key::Key,
     limit::Limit,

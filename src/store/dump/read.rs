@@ -5,7 +5,7 @@ use std::io::Read;
 use sha2::{Digest as _, Sha256};
 
 use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, MOST, NONE, ROWS, SPACE, SUMS};
-use crate::store::{MAX_KEY_BYTES, Page, Space, Sums, Write};
+use crate::{MAX_KEY_BYTES, Page, Space, Sums, Write};
 
 /// Bytes of a block beyond one row, at most.
 const SLACK: u32 = 1024 * 1024;

@@ -5,7 +5,7 @@ use std::io::Write as Out;
 use sha2::{Digest as _, Sha256};
 
 use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, NONE, ROWS, SPACE, SUMS};
-use crate::store::{Page, Space, Sums, Write};
+use crate::{Page, Space, Sums, Write};
 
 /// Bytes of a block, about.
 const BLOCK: usize = 256 * 1024;

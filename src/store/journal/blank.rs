@@ -8,13 +8,14 @@ use std::{
     thread::JoinHandle,
 };
 
+use tollhouse_base::folder;
+
 use super::{
     link::Link,
     room::Room,
     sector::SECTOR,
     segment::{Kind, Opening},
 };
-use crate::base::folder;
 
 /// What a segment is called until it is one.
 const NEXT: &str = "next.tmp";

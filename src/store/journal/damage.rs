@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::store::{Space, schema::TABLES};
+use crate::{Space, schema::TABLES};
 
 /// Rows that a message names; it says how many more there are.
 const NAMED: usize = 10;

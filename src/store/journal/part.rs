@@ -131,7 +131,7 @@ fn read_told(cut: &mut Cut<'_>) -> Option<Told> {
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::store::journal) fn row(space: u8, key: &str, value: Option<usize>) -> Row {
+    pub(in crate::journal) fn row(space: u8, key: &str, value: Option<usize>) -> Row {
         Row { space, key: key.as_bytes().to_vec(), value: value.map(|size| vec![space; size]) }
     }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::base::folder;
+use tollhouse_base::folder;
 
 /// A file on its way to its name.
 #[derive(Debug)]

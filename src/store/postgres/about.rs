@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use tokio_postgres::{Client, Error};
+use tollhouse_base::clock::Clock;
 
 use super::{address::PostgresConfig, error::OpenError, open::connect};
-use crate::base::clock::Clock;
 
 /// How often the clock is asked: the quickest answer says most exactly what it was.
 const CLOCK_ASKED: u32 = 5;

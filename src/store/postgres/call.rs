@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::pending::Outcome;
-use crate::store::{Batch, CHANGES_KEPT, Durability, Limit, StoreError, value::no_sum};
+use crate::{Batch, CHANGES_KEPT, Durability, Limit, StoreError, value::no_sum};
 
 /// What makes a transaction one that the disk has to have, where nothing else does: a key of no space, there only as long as it lasts.
 const NOWHERE: i16 = -1;

@@ -4,7 +4,7 @@ use tokio::sync::mpsc::Sender;
 use tokio_postgres::Error;
 
 use super::{address::PostgresConfig, judge::told, reader::Reader};
-use crate::store::{Direction, KeyRange, Page, Space, StoreError, Sums, Write};
+use crate::{Direction, KeyRange, Page, Space, StoreError, Sums, Write};
 
 /// Rows read at once, at most.
 const SOME: usize = 1_000;

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use tokio_rustls::rustls::{self, pki_types::pem};
+use tollhouse_base::causes::in_full;
 
-use crate::{base::causes::in_full, store::StoreError};
+use crate::StoreError;
 
 /// Why a store in a database does not open.
 #[derive(Debug, thiserror::Error)]

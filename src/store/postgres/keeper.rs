@@ -8,7 +8,7 @@ use std::{
 use tokio::time::timeout;
 
 use super::shared::Shared;
-use crate::store::{Batch, Durability};
+use crate::{Batch, Durability};
 
 /// How long a buffered commit waits for the disk.
 const BUFFERED: Duration = Duration::from_millis(250);

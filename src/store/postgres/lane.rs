@@ -16,7 +16,7 @@ use super::{
     pending::{Outcome, Taken},
     shared::Shared,
 };
-use crate::store::{Batch, Durability, StoreError};
+use crate::{Batch, Durability, StoreError};
 
 /// Longest that the answer to one transaction is waited for, tries included. The database ends one on its own before that.
 pub(super) const SENT: Duration = Duration::from_secs(8);

@@ -12,7 +12,7 @@ use std::{
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
-use crate::store::{Batch, Durability, Space, StoreError};
+use crate::{Batch, Durability, Space, StoreError};
 
 /// Longest that a commit waits to be sent: after that it never is.
 pub(super) const QUEUED: Duration = Duration::from_secs(5);
@@ -239,7 +239,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::store::Write;
+    use crate::Write;
 
     fn push(pending: &Pending, keys: &[&str], durability: Durability) -> (Ticket, oneshot::Receiver<Outcome>) {
         let writes = keys.iter().map(|key| Write::put(Space::Kv, *key, b"")).collect();

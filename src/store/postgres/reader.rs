@@ -3,12 +3,10 @@
 use std::ops::Bound;
 
 use tokio_postgres::{Client, Error, Statement, types::ToSql};
+use tollhouse_base::clock::Timestamp;
 
 use super::{address::PostgresConfig, error::OpenError, open::connect, sizes::Part};
-use crate::{
-    base::clock::Timestamp,
-    store::{Change, Changes, Direction, KeyRange, MAX_KEY_BYTES, Pairs, Space, changes::numbers},
-};
+use crate::{Change, Changes, Direction, KeyRange, MAX_KEY_BYTES, Pairs, Space, changes::numbers};
 
 const GET: &str = "SELECT value FROM tollhouse_row WHERE space = $1 AND key = $2";
 const KEYS: &str = "FROM tollhouse_row WHERE space = $1 AND key >= $2 AND key < $3 ORDER BY key";

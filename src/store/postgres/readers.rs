@@ -18,7 +18,7 @@ use super::{
     judge::{passes, told},
     reader::Reader,
 };
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// Longest that a question waits for its answer, connections that were lost meanwhile included.
 const PATIENCE: Duration = Duration::from_secs(8);

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use super::{address::PostgresConfig, error::OpenError, pending::Pending, readers::Readers, sizes::Known};
-use crate::store::{Durability, StoreError};
+use crate::{Durability, StoreError};
 
 /// What the tasks of a store share.
 pub(super) struct Shared {

@@ -7,7 +7,7 @@ use std::{
 
 use tokio_postgres::{Error, Row};
 
-use crate::store::{Size, Sizes, Space};
+use crate::{Size, Sizes, Space};
 
 /// One part of what a space holds.
 #[derive(Debug, Clone, Copy)]

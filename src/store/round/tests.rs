@@ -1,7 +1,7 @@
 //! A round comes by all, a turn by no more than it may.
 
 use super::*;
-use crate::store::{Ended, Space, Write, around::Reading, memory::MemoryStore};
+use crate::{Ended, Space, Write, around::Reading, memory::MemoryStore};
 
 /// Two rows of each owner.
 const ROWS: Table<(Ended<String>, String), ()> = schema::RETIRED_OF.holding();

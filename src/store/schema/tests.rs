@@ -1,7 +1,7 @@
 //! What is on the disks of hosts that run stays where it is.
 
 use super::*;
-use crate::store::{Key, StartOf, plan::stored_key};
+use crate::{Key, StartOf, plan::stored_key};
 
 /// The number on disk of each space; `u8` so that none goes twice, the order of `ALL` so that none is left out.
 #[test]

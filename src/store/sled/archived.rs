@@ -6,7 +6,7 @@ use super::{
     OpenError,
     footing::{corrupt, damaged},
 };
-use crate::store::{
+use crate::{
     Space, Written,
     journal::{Archived, JournalError},
 };

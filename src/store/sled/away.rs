@@ -1,6 +1,6 @@
 //! What sled refuses, as the store tells it.
 
-use crate::store::StoreError;
+use crate::StoreError;
 
 #[expect(clippy::needless_pass_by_value, reason = "fits `map_err`")]
 pub(super) fn away(error: ::sled::Error) -> StoreError {

@@ -16,7 +16,7 @@ use super::{
     position::Position,
     tree, values,
 };
-use crate::store::{
+use crate::{
     StoreError,
     journal::{Checkpoint, Damage, Kind, Writer},
 };

@@ -3,7 +3,7 @@
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
 use super::values;
-use crate::store::journal::{AskFree, Damage, ask_system};
+use crate::journal::{AskFree, Damage, ask_system};
 
 /// Settings of the store on disk.
 #[derive(Clone)]

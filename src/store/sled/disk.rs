@@ -9,7 +9,7 @@ use std::{
 use sled::{Batch, Tree};
 
 use super::{away::away, group::Group, moment::Moment, position::Position, sink::Sink, standing::Standing, told, values};
-use crate::store::{
+use crate::{
     Durability, Space, Stake, StoreError,
     journal::{NotWritten, Part, Row, Told, Total, Writer},
 };
@@ -56,7 +56,7 @@ impl Disk {
     }
 
     /// Takes a commit into a group.
-    pub(super) fn decide(&mut self, group: &mut Group, batch: crate::store::Batch) -> Result<Vec<i128>, StoreError> {
+    pub(super) fn decide(&mut self, group: &mut Group, batch: crate::Batch) -> Result<Vec<i128>, StoreError> {
         self.standing.check()?;
         if let Some(reason) = self.standing.full() {
             self.look_for_room(reason)?;

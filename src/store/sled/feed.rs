@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, ops::Bound, path::PathBuf, sync::Arc};
 use tokio::sync::OwnedMutexGuard;
 
 use super::{footing::parts_of, moment::Moment, position::Position, rows::walk_some};
-use crate::store::{
+use crate::{
     Space, StoreError, Sums, Write,
     journal::{End, JournalError, Row, Walk},
 };
@@ -20,7 +20,7 @@ const SOME_BYTES: usize = 256 * 1024;
 const GATHERED: usize = 1024 * 1024;
 
 /// A walk, and what follows it.
-pub(in crate::store) struct Feed {
+pub(crate) struct Feed {
     store: PathBuf,
     moment: Arc<Moment>,
     place: Bound<Vec<u8>>,
@@ -38,7 +38,7 @@ impl Feed {
     }
 
     /// The next rows; `None` behind the last.
-    pub(in crate::store) fn rows(&mut self) -> Result<Option<Vec<Write>>, StoreError> {
+    pub(crate) fn rows(&mut self) -> Result<Option<Vec<Write>>, StoreError> {
         let mut rows = Vec::new();
         let add = |space, key, value| {
             // The log of changes is of no space, and stays where it is.
@@ -55,12 +55,12 @@ impl Feed {
     }
 
     /// The number of the newest frame.
-    pub(in crate::store) fn newest(&self) -> u64 {
+    pub(crate) fn newest(&self) -> u64 {
         self.moment.still().sequence
     }
 
     /// What the next frames up to this one come to, or some of them; `None` where all are handed out.
-    pub(in crate::store) fn changes(&mut self, until: u64) -> Result<Option<Vec<Write>>, StoreError> {
+    pub(crate) fn changes(&mut self, until: u64) -> Result<Option<Vec<Write>>, StoreError> {
         if self.at.sequence >= until {
             return Ok(None);
         }
@@ -89,7 +89,7 @@ impl Feed {
     }
 
     /// What all rows come to after the frames that were handed out.
-    pub(in crate::store) fn sums(&self) -> Sums {
+    pub(crate) fn sums(&self) -> Sums {
         Sums::of(self.at.totals)
     }
 }

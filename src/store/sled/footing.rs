@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use sled::Db;
 
 use super::{OpenError, SledConfig, away::away, values};
-use crate::store::{
+use crate::{
     Space, StoreError,
     journal::{Checkpoint, Damage, Frame, JournalError, Kind, Link, Part, Room, WriterSettings},
 };

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use sled::Tree;
 
 use super::values;
-use crate::store::{
+use crate::{
     Batch, Space, StoreError, add,
     journal::{Row, Told},
 };

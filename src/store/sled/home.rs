@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::base::folder;
+use tollhouse_base::folder;
 
 /// Names the folder of the tree in force; where it is missing, that is the store's.
 const IN_FORCE: &str = "tree-in-force";

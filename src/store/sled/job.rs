@@ -2,7 +2,7 @@
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::store::{Batch, Durability, StoreError};
+use crate::{Batch, Durability, StoreError};
 
 /// A commit on its way to the writing thread.
 pub(super) struct Job {

@@ -27,7 +27,7 @@ use super::{
     rows::walk_some,
     tree,
 };
-use crate::store::{
+use crate::{
     Batch, Durability, Space, Stake, StoreError,
     journal::{Archive, Checkpoint, Dump, Held, JournalError, Kind, Named},
 };

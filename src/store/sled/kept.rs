@@ -11,7 +11,7 @@ use super::{
     moment::Moment,
     standing::Standing,
 };
-use crate::store::journal::{Counts, Room};
+use crate::journal::{Counts, Room};
 
 /// What the threads beside work on.
 pub(super) struct Kept {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::footing::{Base, base_of};
-use crate::store::journal::{Checkpoint, End, Held, JournalError, Walk};
+use crate::journal::{Checkpoint, End, Held, JournalError, Walk};
 
 /// What a checkpoint holds, all of it read. Where there is none: nothing.
 pub(super) struct Looked {

@@ -12,7 +12,7 @@ use super::{
     position::Position,
     tree, values,
 };
-use crate::store::{
+use crate::{
     StoreError,
     journal::{Checkpoint, Damage, End, Held, Kind, Part, Totals, Walk},
 };

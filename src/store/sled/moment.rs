@@ -6,7 +6,7 @@ use arc_swap::{ArcSwap, Guard};
 use sled::{Db, Tree};
 
 use super::{position::Position, recount::Recount};
-use crate::store::{Space, StoreError};
+use crate::{Space, StoreError};
 
 /// Where readers find the tree.
 #[derive(Debug)]

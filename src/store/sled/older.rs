@@ -7,7 +7,7 @@ use std::path::Path;
 use sled::Tree;
 
 use super::{OpenError, away::away, footing::corrupt, told, values};
-use crate::store::{
+use crate::{
     Space, StoreError,
     journal::{Dump, Link, Totals},
 };
@@ -41,7 +41,7 @@ pub(super) fn take_over(store: &Path, tree: &Tree) -> Result<(), OpenError> {
 }
 
 fn value(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let damaged = |what: &str| StoreError::Away(format!("a value of {} {what}", crate::store::journal::name(space, key)));
+    let damaged = |what: &str| StoreError::Away(format!("a value of {} {what}", crate::journal::name(space, key)));
     let (kind, rest) = head.split_first().ok_or_else(|| damaged("has no head"))?;
     match *kind {
         INLINE => Ok(rest.to_vec()),

@@ -9,6 +9,7 @@ use std::{
 };
 
 use sled::Db;
+use tollhouse_base::folder;
 
 use super::{
     OpenError, SledConfig,
@@ -24,11 +25,8 @@ use super::{
     tree, values,
 };
 use crate::{
-    base::folder,
-    store::{
-        Space, StoreError,
-        journal::{Archive, Blank, Checkpoint, Counts, End, JournalError, Kind, Named, Walk, Writer},
-    },
+    Space, StoreError,
+    journal::{Archive, Blank, Checkpoint, Counts, End, JournalError, Kind, Named, Walk, Writer},
 };
 
 /// Bytes of a checkpoint that is read to its end before the store is open.

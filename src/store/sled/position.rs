@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sled::{Batch, Tree};
 
 use super::{away::away, values::Change};
-use crate::store::{
+use crate::{
     Size, Sizes, StoreError,
     journal::{Link, Total, Totals},
 };

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use sled::Tree;
 
 use super::{away::away, rows, values};
-use crate::store::{
+use crate::{
     Space, Stake, StoreError,
     journal::{Total, Totals},
 };

@@ -35,7 +35,7 @@ use super::{
     tree::{self, FLUSH_EVERY_MS},
     values::Change,
 };
-use crate::store::{
+use crate::{
     StoreError,
     journal::{End, JournalError, Part, Row, Totals, Walk},
 };

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{footing::is_loose, kept::Kept, renew::renew, tree};
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// After a renewal that failed; twice as long after each that follows.
 const AGAIN: Duration = Duration::from_secs(60);

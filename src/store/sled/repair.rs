@@ -23,7 +23,7 @@ use super::{
     rows::walk_some,
     tree,
 };
-use crate::store::{
+use crate::{
     StoreError,
     journal::{Archive, Damage, Dump, JournalError, Kind, Named, Survey, Writer},
 };

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use sled::{IVec, Tree};
 
 use super::{away::away, told, values};
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// Rows walked at once; the next commit waits for them.
 const SOME: usize = 100;

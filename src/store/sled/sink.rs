@@ -2,7 +2,7 @@
 
 use sled::{Batch, IVec};
 
-use crate::store::StoreError;
+use crate::StoreError;
 
 /// What takes writes to a tree.
 pub(super) trait Sink {

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::store::{StoreError, journal::JournalError};
+use crate::{StoreError, journal::JournalError};
 
 /// Why commits are refused, if they are, and why the tree grows, if it does.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::store::{
+use crate::{
     Write,
     journal::{Kind, Named},
 };

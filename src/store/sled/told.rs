@@ -4,7 +4,7 @@
 use sled::Tree;
 
 use super::{away::away, sink::Sink};
-use crate::store::{
+use crate::{
     Change, Changes, Space, StoreError,
     changes::{KEPT, numbers},
     journal::Told,

@@ -9,9 +9,9 @@ use std::{
 };
 
 use sled::{Db, Error};
+use tollhouse_base::folder;
 
 use super::{OpenError, SledConfig, home};
-use crate::base::folder;
 
 /// sled syncs what is buffered this often by itself, in milliseconds. It cleans one segment of its file each time, of 512 KiB, and one page
 /// with each that it replaces: every half second that is slower than floods of small writes leave garbage.

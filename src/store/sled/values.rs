@@ -8,7 +8,7 @@
 use sled::{IVec, Tree};
 
 use super::{away::away, sink::Sink};
-use crate::store::{
+use crate::{
     Space, StoreError,
     journal::{Row, Weight, checksum, name},
 };

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::attributes::attributes;
-use crate::telemetry::{
+use crate::{
     histogram::BOUNDS_US,
     sample::{Sample, Samples, Value as Measured},
     table::{Kind, Metric},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::attributes::attributes;
-use crate::telemetry::{counted, span::Traced};
+use crate::{counted, span::Traced};
 
 /// Numbers of OTLP.
 const INTERNAL: u8 = 1;

@@ -2,14 +2,12 @@
 //! it on, and the one after that sends it. Nothing is done by signing in.
 
 use maud::{Markup, html};
+use tollhouse_account::session::Opened;
 
 use super::{fields::Fields, places::is_form};
 use crate::{
-    account::session::Opened,
-    web::{
-        parts::{facts, text::first},
-        shell::home,
-    },
+    parts::{facts, text::first},
+    shell::home,
 };
 
 /// What stands before the name of a field that is carried on, and the same as browsers send it.
@@ -27,7 +25,7 @@ const SHOWN: usize = 200;
 
 /// A form that was sent, and not done.
 #[derive(Debug)]
-pub(in crate::web) struct Sent {
+pub(crate) struct Sent {
     action: String,
     fields: Vec<(String, String)>,
 }
@@ -41,14 +39,14 @@ impl Sent {
     }
 
     /// What the form that somebody signs in by carries on.
-    pub(in crate::web) fn carried(fields: &Fields) -> Option<Self> {
+    pub(crate) fn carried(fields: &Fields) -> Option<Self> {
         let action = fields.get(ACTION).filter(|action| is_form(action))?.to_owned();
         let kept = fields.all().filter_map(|(name, value)| Some((name.strip_prefix(CARRIED)?.to_owned(), value.to_owned())));
         Some(Self { action, fields: kept.collect() })
     }
 
     /// For the form that somebody signs in by.
-    pub(in crate::web) fn carry(&self) -> Markup {
+    pub(crate) fn carry(&self) -> Markup {
         html! {
             input type="hidden" name=(ACTION) value=(self.action);
             @for (name, value) in &self.fields { input type="hidden" name={ (CARRIED) (name) } value=(value); }
@@ -56,7 +54,7 @@ impl Sent {
     }
 
     /// What is sent, and the button that sends it for this session.
-    pub(in crate::web) fn form(&self, session: &Opened) -> Markup {
+    pub(crate) fn form(&self, session: &Opened) -> Markup {
         let typed = self.fields.iter().filter(|(_, value)| !value.is_empty());
         let typed: Vec<_> = typed.filter_map(|(name, value)| Some((said(name)?, Some(first(value, SHOWN))))).collect();
         html! {
@@ -84,7 +82,8 @@ fn said(name: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{account::session::Kind, web::forms::fields};
+    use crate::forms::fields;
+    use tollhouse_account::session::Kind;
 
     fn sent(fields: &[(&str, &str)]) -> Fields {
         Fields::read(form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish().as_bytes())

@@ -8,35 +8,34 @@
 //! ```
 
 use serde_json::{Map, Number, Value};
-
-use crate::front::{Code, Fault};
+use tollhouse_front::{Code, Fault};
 
 /// Members that a pointer may lead through.
 const MAX_DEPTH: usize = 4;
 
 /// The fields of a form, in its order. Line ends are single, as they were in the browser's field.
 #[derive(Debug, Default)]
-pub(in crate::web) struct Fields(Vec<(String, String)>);
+pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
     /// Of a body as browsers send it.
-    pub(in crate::web) fn read(body: &[u8]) -> Self {
+    pub(crate) fn read(body: &[u8]) -> Self {
         Self(form_urlencoded::parse(body).map(|(name, value)| (name.into_owned(), value.replace("\r\n", "\n"))).collect())
     }
 
     /// The last value under a name: a box that is ticked comes behind what stands for one that is not.
-    pub(in crate::web) fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// All fields.
-    pub(in crate::web) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
 /// The body that the fields make; other fields are none of it.
-pub(in crate::web) fn body(fields: &Fields) -> Result<Value, Fault> {
+pub(crate) fn body(fields: &Fields) -> Result<Value, Fault> {
     let mut body = Value::Object(Map::new());
     for (name, text) in fields.all() {
         let Some((kind, pointer)) = name.split_once(":/") else { continue };

@@ -1,8 +1,7 @@
 //! What forms may ask for, and what is said once it was done.
 
 use sha2::{Digest as _, Sha256};
-
-use crate::account::session::Opened;
+use tollhouse_account::session::Opened;
 
 /// Hex digits by which a session knows its own mark.
 const MARK_DIGITS: usize = 16;
@@ -52,7 +51,7 @@ pub(super) fn form(id: &str) -> Option<&'static Form> {
 }
 
 /// Whether the answer of an operation is shown once: its form goes on to a page of its own.
-pub(in crate::web) fn is_once(id: &str) -> bool {
+pub(crate) fn is_once(id: &str) -> bool {
     form(id).is_some_and(|form| form.once)
 }
 
@@ -63,7 +62,7 @@ pub(super) fn mark(session: &Opened, id: &str) -> String {
 }
 
 /// What was done, and what is said of it, on the page that a form leads back to.
-pub(in crate::web) fn said(session: &Opened, asked: &str) -> Option<(&'static str, &'static str)> {
+pub(crate) fn said(session: &Opened, asked: &str) -> Option<(&'static str, &'static str)> {
     let (_, query) = asked.split_once('?')?;
     let done = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "done")?.1;
     let form = form(done.split('.').next()?).filter(|form| done == mark(session, form.id))?;
@@ -73,7 +72,7 @@ pub(in crate::web) fn said(session: &Opened, asked: &str) -> Option<(&'static st
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::session::Kind;
+    use tollhouse_account::session::Kind;
 
     #[test]
     fn forms_ask_for_operations_that_are_in_the_table_once() {

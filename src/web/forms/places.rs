@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 const MOST: usize = 2 << 10;
 
 /// Whether this is the address of a page of the dashboard.
-pub(in crate::web) fn is_page(path: &str) -> bool {
+pub(crate) fn is_page(path: &str) -> bool {
     let begins = path.strip_prefix("/dashboard").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']));
     let below = begins && path.len() <= MOST;
     let names = path.split(['?', '#']).next().unwrap_or_default();

@@ -9,6 +9,8 @@ use axum::{
 };
 use maud::html;
 use subtle::ConstantTimeEq as _;
+use tollhouse_account::session::Opened;
+use tollhouse_front::{Code, Fault, body, peer};
 
 use super::{
     again::{CARRIED_SENT, Sent},
@@ -16,14 +18,10 @@ use super::{
     places::is_page,
 };
 use crate::{
-    account::session::Opened,
-    front::{Code, Fault, body, peer},
-    web::{
-        page::{Area, Page},
-        parts::sign_in::sign_in,
-        services::Services,
-        visitor::{Refused, Visitor},
-    },
+    page::{Area, Page},
+    parts::sign_in::sign_in,
+    services::Services,
+    visitor::{Refused, Visitor},
 };
 
 /// Most bytes of a form of who is not signed in: as much as somebody has written whose session ended meanwhile.
@@ -41,21 +39,21 @@ const SIGN_IN_FIELDS: usize = SIGN_IN_OWN + MOST_FIELDS;
 const SIGN_IN_OWN: usize = 4;
 
 /// What a form sent, and who sent it: at most so many bytes of a stranger, and so many fields.
-pub(in crate::web) struct Posted<const MOST: usize = MOST_BYTES, const FIELDS: usize = MOST_FIELDS> {
-    pub(in crate::web) visitor: Visitor,
-    pub(in crate::web) fields: Fields,
+pub(crate) struct Posted<const MOST: usize = MOST_BYTES, const FIELDS: usize = MOST_FIELDS> {
+    pub(crate) visitor: Visitor,
+    pub(crate) fields: Fields,
     /// Where it was sent to.
     action: String,
 }
 
 /// The same of who is signed in. What anyone else sent is kept until they are.
-pub(in crate::web) struct PostedBySession(pub(in crate::web) Posted);
+pub(crate) struct PostedBySession(pub(crate) Posted);
 
 /// What somebody signs in by, which may carry on any form that was sent before.
-pub(in crate::web) type PostedToSignIn = Posted<SIGN_IN_BYTES, SIGN_IN_FIELDS>;
+pub(crate) type PostedToSignIn = Posted<SIGN_IN_BYTES, SIGN_IN_FIELDS>;
 
 /// The same where it carries on no more than somebody has typed in a few fields.
-pub(in crate::web) type PostedInBrief = Posted<{ body::SMALL_BODY_BYTES }, MOST_FIELDS>;
+pub(crate) type PostedInBrief = Posted<{ body::SMALL_BODY_BYTES }, MOST_FIELDS>;
 
 impl<const MOST: usize, const FIELDS: usize> FromRequest<Arc<Services>> for Posted<MOST, FIELDS> {
     type Rejection = Response;
@@ -98,7 +96,7 @@ impl FromRequest<Arc<Services>> for PostedBySession {
 impl<const MOST: usize, const FIELDS: usize> Posted<MOST, FIELDS> {
     /// The page from which it is sent again: at once where it was of another session than there is now, or else by who signs in. The
     /// fault, where nothing of it may be kept.
-    pub(in crate::web) async fn again(&self, why: Fault) -> Response {
+    pub(crate) async fn again(&self, why: Fault) -> Response {
         let Some(sent) = Sent::of(&self.action, &self.fields) else { return fault(why) };
         let nobody = self.visitor.unsigned();
         let (visitor, title) = match why.code() {
@@ -131,7 +129,7 @@ fn fault(fault: Fault) -> Response {
 }
 
 /// Whether a page of this session asks: nobody else knows the token.
-pub(in crate::web) fn genuine(session: &Opened, shown: &str) -> Result<(), Fault> {
+pub(crate) fn genuine(session: &Opened, shown: &str) -> Result<(), Fault> {
     match shown.as_bytes().ct_eq(session.form_token.as_bytes()).into() {
         true => Ok(()),
         false => Err(Fault::new(Code::Forbidden, "this form is of another session").hint("open the page again, and send it from there")),

@@ -8,30 +8,28 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tollhouse_account::session::{Kind, Opened, Session, SessionName};
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Code, Fault};
 
 use super::sign_in::forgotten;
 use crate::{
-    account::session::{Kind, Opened, Session, SessionName},
-    base::aside::Bulk,
-    front::{Code, Fault},
-    web::{
-        forms::{Posted, PostedBySession},
-        page::{Area, Page},
-        parts::{
-            facts, form,
-            table::{Column, table},
-            text::{first, plain, words},
-            time::moment,
-        },
-        services::Services,
-        visitor::{Refused, SignedIn, Visitor},
+    forms::{Posted, PostedBySession},
+    page::{Area, Page},
+    parts::{
+        facts, form,
+        table::{Column, table},
+        text::{first, plain, words},
+        time::moment,
     },
+    services::Services,
+    visitor::{Refused, SignedIn, Visitor},
 };
 
 /// Letters of what a browser calls itself.
 const BROWSER: usize = 120;
 
-pub(in crate::web) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
+pub(crate) async fn page(State(services): State<Arc<Services>>, SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
     let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
     let sessions = services.sessions.list(&session.owner).await.map_err(Fault::from)?;
     let record = match session.kind {
@@ -52,7 +50,7 @@ pub(in crate::web) async fn page(State(services): State<Arc<Services>>, SignedIn
 }
 
 /// `POST /dashboard/sessions/end`: ends the session that `name` names, or all of them.
-pub(in crate::web) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> Result<Response, Refused> {
+pub(crate) async fn end(State(services): State<Arc<Services>>, posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let Some(session) = visitor.session() else { return Err(Fault::from(Code::Unauthorized).into()) };
     let Some(name) = fields.get("name").filter(|name| !name.is_empty()) else {

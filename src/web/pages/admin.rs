@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 use axum::{Router, routing::get};
 
-use crate::web::services::Services;
+use crate::services::Services;
 
 /// The routes of these pages.
-pub(in crate::web) fn routes() -> Router<Arc<Services>> {
+pub(crate) fn routes() -> Router<Arc<Services>> {
     Router::new()
         .route("/dashboard/admin", get(overview::page))
         .route("/dashboard/admin/reviews", get(reviews::page))

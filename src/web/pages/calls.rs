@@ -5,29 +5,27 @@ use std::collections::BTreeMap;
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
+use tollhouse_front::{Code, PathParams};
 
 use crate::{
-    account::session::Kind,
-    front::{Code, PathParams},
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{
-            empty::empty,
-            follow::{self, Followed, followed, named},
-            money,
-            pager::onward,
-            places,
-            same::{line, same},
-            since::{day, of_series},
-            state::state,
-            table::{Column, table},
-            tabs::{self, Tab},
-            text,
-            time::moment,
-        },
-        visitor::{Refused, SignedIn, Visitor, segment, with_query},
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        empty::empty,
+        follow::{self, Followed, followed, named},
+        money,
+        pager::onward,
+        places,
+        same::{line, same},
+        since::{day, of_series},
+        state::state,
+        table::{Column, table},
+        tabs::{self, Tab},
+        text,
+        time::moment,
     },
+    visitor::{Refused, SignedIn, Visitor, segment, with_query},
 };
 
 /// Rows of a page.
@@ -43,7 +41,7 @@ const MINUTES: usize = 16;
 const SPANS: [(&str, &str); 5] =
     [("", "as far as they are kept"), ("1h", "an hour"), ("24h", "a day"), ("7d", "7 days"), ("30d", "30 days")];
 
-pub(in crate::web) async fn page(
+pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,

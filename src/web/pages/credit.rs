@@ -6,25 +6,23 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
 
 use crate::{
-    account::session::Kind,
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{
-            empty::empty,
-            facts, form, money,
-            pager::onward,
-            places,
-            same::same,
-            state::state,
-            table::{Column, table},
-            text,
-            time::moment,
-        },
-        visitor::{Refused, SignedIn, Visitor, with_query},
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        empty::empty,
+        facts, form, money,
+        pager::onward,
+        places,
+        same::same,
+        state::state,
+        table::{Column, table},
+        text,
+        time::moment,
     },
+    visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/credit";
@@ -42,7 +40,7 @@ const PARTS: [(&str, &str, &str); 4] = [
     ("alertAtUsd", "Told of from", "once so much is spent in a day, answers say so"),
 ];
 
-pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     // They have no credit of their own, and a page with all of them.
     if visitor.kind() == Some(Kind::Admin) {
         return Ok(Redirect::to("/dashboard/admin/credits").into_response());

@@ -7,25 +7,23 @@ use axum::{
     response::Response,
 };
 use maud::{PreEscaped, html};
+use tollhouse_front::{Code, Fault, PathParams};
 
 use crate::{
-    front::{Code, Fault, PathParams},
-    web::{
-        guides::{self, wants_markdown},
-        kept::Made,
-        page::{Area, Page},
-        visitor::{Refused, Visitor, segment},
-    },
+    guides::{self, wants_markdown},
+    kept::Made,
+    page::{Area, Page},
+    visitor::{Refused, Visitor, segment},
 };
 
 /// The name of what lists all others.
 const INDEX: &str = "index";
 
-pub(in crate::web) async fn index(visitor: Visitor, asked: HeaderMap) -> Result<Response, Refused> {
+pub(crate) async fn index(visitor: Visitor, asked: HeaderMap) -> Result<Response, Refused> {
     shown(&visitor, INDEX, &asked).await
 }
 
-pub(in crate::web) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
     shown(&visitor, &name, &asked).await
 }
 

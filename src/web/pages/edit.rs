@@ -16,6 +16,9 @@ use axum::{
     response::{IntoResponse as _, Redirect, Response},
 };
 use serde_json::{Map, Value, json};
+use tollhouse_account::session::Kind;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Code, Fault, PathParams};
 
 use self::{
     draft::Draft,
@@ -25,14 +28,9 @@ use self::{
 };
 use super::own;
 use crate::{
-    account::session::Kind,
-    base::aside::Bulk,
-    front::{Code, Fault, PathParams},
-    web::{
-        forms::{self, Posted, PostedBySession},
-        refusal,
-        visitor::{Refused, SignedIn, Visitor},
-    },
+    forms::{self, Posted, PostedBySession},
+    refusal,
+    visitor::{Refused, SignedIn, Visitor},
 };
 
 /// What a tool is that is only begun.
@@ -45,7 +43,7 @@ fn begun() -> Draft {
     draft
 }
 
-pub(in crate::web) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
+pub(crate) async fn new(SignedIn(visitor): SignedIn) -> Result<Response, Refused> {
     if visitor.kind() == Some(Kind::Holder) {
         return Err(Fault::new(Code::NotOwner, "tools are published by builders and admins").into());
     }
@@ -53,7 +51,7 @@ pub(in crate::web) async fn new(SignedIn(visitor): SignedIn) -> Result<Response,
 }
 
 /// What a button of the form for a new tool asks for.
-pub(in crate::web) async fn create(PostedBySession(Posted { visitor, fields, .. }): PostedBySession) -> Result<Response, Refused> {
+pub(crate) async fn create(PostedBySession(Posted { visitor, fields, .. }): PostedBySession) -> Result<Response, Refused> {
     let draft = Draft::read(fields.all());
     let sheet = Sheet::new(&visitor, draft);
     let (mut body, problems) = visitor.made(|| sheet.draft.body()).await?;
@@ -82,14 +80,14 @@ pub(in crate::web) async fn create(PostedBySession(Posted { visitor, fields, .. 
     }
 }
 
-pub(in crate::web) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn edit(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
     let now = Now::read(&visitor, &slug).await?;
     let (draft, given) = (now.draft.clone(), now.given());
     Sheet::of(&visitor, &slug, &now, draft, given).answer().await
 }
 
 /// What a button of the form for a tool that is there asks for.
-pub(in crate::web) async fn save(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
+pub(crate) async fn save(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let now = Now::read(&visitor, &slug).await?;
     let given = Given::read(&visitor, &slug, &now, &fields).await?;

@@ -3,22 +3,20 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
 
 use crate::{
-    account::session::Kind,
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{
-            empty::empty,
-            follow::{self, Followed, followed},
-            happened::{self, KINDS},
-            pager::onward,
-            same::{line, same},
-            text,
-        },
-        visitor::{Refused, SignedIn, Visitor, with_query},
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        empty::empty,
+        follow::{self, Followed, followed},
+        happened::{self, KINDS},
+        pager::onward,
+        same::{line, same},
+        text,
     },
+    visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
 const PATH: &str = "/dashboard/events";
@@ -29,7 +27,7 @@ const ROWS: usize = 30;
 /// Spans that are offered: as they are asked for, and in words.
 const SPANS: [(&str, &str); 4] = [("", "7 days"), ("1h", "an hour"), ("30d", "30 days"), ("90d", "90 days")];
 
-pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["builderId", "kind", "tool", "since", "until", "cursor"]);
     let rows = follow::wanted(query.as_deref(), ROWS);
     let limit = rows.unwrap_or(ROWS).to_string();

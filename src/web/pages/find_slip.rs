@@ -6,12 +6,12 @@ use axum::{
 };
 use maud::{Markup, html};
 
-use crate::web::{
+use crate::{
     page::{Area, Page},
     visitor::{Visitor, segment},
 };
 
-pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
+pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let asked = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "id").map(|(_, id)| id.trim().to_owned());
     if let Some(id) = asked.filter(|id| !id.is_empty()) {

@@ -9,19 +9,17 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use maud::{PreEscaped, html};
 use serde_json::{Value, json};
+use tollhouse_front::{Code, Fault, PathParams};
 
 use super::register::Terms;
 use crate::{
-    front::{Code, Fault, PathParams},
-    web::{
-        guides::{self, Guide, wants_markdown},
-        page::{Area, Page},
-        parts::{
-            sample::{self, quoted},
-            ways::Way,
-        },
-        visitor::{Refused, Visitor, segment},
+    guides::{self, Guide, wants_markdown},
+    page::{Area, Page},
+    parts::{
+        sample::{self, quoted},
+        ways::Way,
     },
+    visitor::{Refused, Visitor, segment},
 };
 
 /// What stands in the examples of a host that sells nothing.
@@ -33,7 +31,7 @@ const SHIPPED: [&str; 2] = ["receipt-echo-paid", "text-summary"];
 /// Of the cheapest tools, how many are looked at: some are paused, or charge by what is used.
 const LOOKED_AT: usize = 5;
 
-pub(in crate::web) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {
     let (name, is_twin) = name.strip_suffix(".md").map_or((&*name, false), |name| (name, true));
     let guide = guides::ALL.iter().find(|guide| guide.name == name).ok_or_else(|| Refused::from(Fault::from(Code::NotFound)))?;
     let text = filled(&visitor, guide).await?;

@@ -10,26 +10,24 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
 
 use self::shown::Shown;
 use super::events;
 use crate::{
-    account::session::Kind,
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{
-            chart::{Bar, Chart},
-            code,
-            follow::followed,
-            happened,
-            same::same,
-            since::{MONTH, day},
-            table::{Column, table},
-            text::counted,
-        },
-        visitor::{Refused, SignedIn, Visitor, with_query},
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        chart::{Bar, Chart},
+        code,
+        follow::followed,
+        happened,
+        same::same,
+        since::{MONTH, day},
+        table::{Column, table},
+        text::counted,
     },
+    visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
 /// Rows of a page of tools, and tools that are looked through for what needs their builder.
@@ -38,7 +36,7 @@ const LOOKED_AT: &str = "200";
 /// Events that are shown: the last ones, whatever comes.
 const EVENTS: usize = 10;
 
-pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
     match visitor.kind() {
         Some(Kind::Admin) if asked.get("builderId").is_empty() => return Ok(Redirect::to("/dashboard/admin").into_response()),

@@ -3,25 +3,23 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::PathParams;
 
 use super::own;
 use crate::{
-    front::PathParams,
-    web::{
-        asked::Asked,
-        page::Page,
-        parts::{
-            empty::empty,
-            facts,
-            lines::{are_cut, lines, says},
-            same::{line, same},
-            state::state,
-            tabs::Tab,
-            text,
-            time::moment,
-        },
-        visitor::{Refused, SignedIn, Visitor, segment, with_query},
+    asked::Asked,
+    page::Page,
+    parts::{
+        empty::empty,
+        facts,
+        lines::{are_cut, lines, says},
+        same::{line, same},
+        state::state,
+        tabs::Tab,
+        text,
+        time::moment,
     },
+    visitor::{Refused, SignedIn, Visitor, segment, with_query},
 };
 
 /// Lines of a page; and of one that shows each in full.
@@ -33,7 +31,7 @@ const CALLS: &str = "200";
 /// What the API narrows a log to.
 const NARROWS: [&str; 3] = ["level", "callId", "since"];
 
-pub(in crate::web) async fn page(
+pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,

@@ -2,18 +2,16 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Code, Fault};
 
 use crate::{
-    base::aside::Bulk,
-    front::{Code, Fault},
-    web::{
-        page::{Area, Page},
-        parts::{
-            form,
-            tabs::{self, Tab},
-        },
-        visitor::{Refused, Visitor, segment},
+    page::{Area, Page},
+    parts::{
+        form,
+        tabs::{self, Tab},
     },
+    visitor::{Refused, Visitor, segment},
 };
 
 /// Where the public API has a tool.

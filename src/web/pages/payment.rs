@@ -2,18 +2,16 @@
 
 use axum::{http::StatusCode, response::Response};
 use maud::html;
+use tollhouse_front::{Code, PathParams};
 
 use super::find_slip::field;
 use crate::{
-    front::{Code, PathParams},
-    web::{
-        page::{Area, Page},
-        parts::{facts, state::state, text, time::moment},
-        visitor::{Refused, Visitor, segment},
-    },
+    page::{Area, Page},
+    parts::{facts, state::state, text, time::moment},
+    visitor::{Refused, Visitor, segment},
 };
 
-pub(in crate::web) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, Refused> {
     let source = format!("/ai/payments/{}", segment(&id));
     let answer = match visitor.get(&source).await {
         Ok(answer) => answer,

@@ -3,31 +3,29 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::PathParams;
 
 use super::payouts::{self, PATH};
 use crate::{
-    front::PathParams,
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{
-            facts, money,
-            pager::pager,
-            places,
-            same::same,
-            state::state,
-            table::{Column, table},
-            text,
-            time::moment,
-        },
-        visitor::{Refused, SignedIn, segment, with_query},
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        facts, money,
+        pager::pager,
+        places,
+        same::same,
+        state::state,
+        table::{Column, table},
+        text,
+        time::moment,
     },
+    visitor::{Refused, SignedIn, segment, with_query},
 };
 
 /// Rows of a page.
 const ROWS: &str = "50";
 
-pub(in crate::web) async fn page(
+pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,

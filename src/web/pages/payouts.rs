@@ -4,7 +4,7 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::web::{
+use crate::{
     asked::Asked,
     page::{Area, Page},
     parts::{
@@ -25,7 +25,7 @@ pub(super) const PATH: &str = "/dashboard/payouts";
 /// Rows of a page.
 const ROWS: &str = "25";
 
-pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["builderId", "cursor"]);
     let of = ("builderId", asked.get("builderId"));
     let path = with_query("/ai/builders/payouts", [of, ("limit", ROWS), ("cursor", asked.get("cursor"))]);
@@ -186,7 +186,7 @@ impl Shown<'_> {
 }
 
 /// How a packet stands, in words that say who acts next.
-pub(in crate::web::pages) fn standing(status: &str) -> Markup {
+pub(in crate::pages) fn standing(status: &str) -> Markup {
     match status {
         "created" => state::told(status, "waits for an admin"),
         "approved" => state::told(status, "approved, to be sent"),

@@ -3,25 +3,23 @@
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::{Code, PathParams};
 
 use super::{admin::refund, find_slip::field};
 use crate::{
-    front::{Code, PathParams},
-    web::{
-        page::{Area, Page},
-        parts::{
-            code, facts,
-            link::link,
-            money,
-            state::{self, state},
-            text,
-            time::moment,
-        },
-        visitor::{Refused, Visitor, segment},
+    page::{Area, Page},
+    parts::{
+        code, facts,
+        link::link,
+        money,
+        state::{self, state},
+        text,
+        time::moment,
     },
+    visitor::{Refused, Visitor, segment},
 };
 
-pub(in crate::web) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(id): PathParams<String>) -> Result<Response, Refused> {
     let source = format!("/ai/receipts/{}", segment(&id));
     let answer = match visitor.get(&source).await {
         Ok(answer) => answer,

@@ -12,19 +12,17 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tollhouse_account::session::Kind;
+use tollhouse_base::aside::Bulk;
 
 use crate::{
-    account::session::Kind,
-    base::aside::Bulk,
-    web::{
-        forms::{Fields, Posted},
-        page::{Area, Page},
-        pages::try_it::name::FormName,
-        parts::{code, form, money, text},
-        play::{Payment, Purpose, Wallet, fund},
-        services::Services,
-        visitor::{Refused, Visitor},
-    },
+    forms::{Fields, Posted},
+    page::{Area, Page},
+    pages::try_it::name::FormName,
+    parts::{code, form, money, text},
+    play::{Payment, Purpose, Wallet, fund},
+    services::Services,
+    visitor::{Refused, Visitor},
 };
 
 /// What a registration is quoted as.
@@ -58,7 +56,7 @@ impl Terms {
     }
 }
 
-pub(in crate::web) async fn page(visitor: Visitor) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor) -> Result<Response, Refused> {
     let terms = Terms::read(&visitor).await?;
     let main = html! {
         p.lead {
@@ -81,7 +79,7 @@ pub(in crate::web) async fn page(visitor: Visitor) -> Result<Response, Refused> 
 }
 
 /// `POST /dashboard/register`: what is to be paid for this builder, and the ways to pay it. Nothing is taken by it.
-pub(in crate::web) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
+pub(crate) async fn terms(State(services): State<Arc<Services>>, asked: HeaderMap, posted: Posted) -> Result<Response, Refused> {
     let Posted { visitor, fields, .. } = posted;
     let terms = Terms::read(&visitor).await?;
     let cookie = services.cookie.beside("play");
@@ -150,10 +148,10 @@ fn again(fields: &Fields) -> Markup {
 fn details() -> Markup {
     html! {
         (form::field("name", "Name", Some("Payers see it beside your tools. At most 120 characters."), html! {
-            input #name name="text:/name" required maxlength=(crate::tool::texts::MAX_BUILDER_NAME) autocomplete="organization";
+            input #name name="text:/name" required maxlength=(tollhouse_tool::texts::MAX_BUILDER_NAME) autocomplete="organization";
         }))
         (form::field("contact", "Contact, if you like", Some("Admins of this host see it, and nobody else."), html! {
-            input #contact name="some:/contact" maxlength=(crate::tool::texts::MAX_BUILDER_CONTACT) autocomplete="email";
+            input #contact name="some:/contact" maxlength=(tollhouse_tool::texts::MAX_BUILDER_CONTACT) autocomplete="email";
         }))
     }
 }

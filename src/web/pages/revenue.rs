@@ -7,28 +7,26 @@ mod report;
 
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
+use tollhouse_account::session::Kind;
 
-pub(in crate::web) use self::csv::csv;
+pub(crate) use self::csv::csv;
 use self::report::{PATH, Shown, USUAL, asked, path};
 use crate::{
-    account::session::Kind,
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{
-            empty::empty,
-            money,
-            same::{line, same},
-            since::day,
-        },
-        visitor::{Refused, SignedIn, Visitor, with_query},
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        empty::empty,
+        money,
+        same::{line, same},
+        since::day,
     },
+    visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
 /// Spans that are offered.
 const SPANS: [(&str, &str); 4] = [("7d", "7 days"), (USUAL, "30 days"), ("90d", "90 days"), ("365d", "a year")];
 
-pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = asked(query.as_deref());
     let path = path(&asked);
     let report = visitor.get(&path).await?;

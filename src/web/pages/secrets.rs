@@ -3,27 +3,25 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::PathParams;
 
 use super::own;
 use crate::{
-    front::PathParams,
-    web::{
-        page::Page,
-        parts::{
-            code,
-            empty::empty,
-            form,
-            same::line,
-            table::{Column, table},
-            tabs::Tab,
-            text,
-            time::moment,
-        },
-        visitor::{Refused, SignedIn, Visitor, segment},
+    page::Page,
+    parts::{
+        code,
+        empty::empty,
+        form,
+        same::line,
+        table::{Column, table},
+        tabs::Tab,
+        text,
+        time::moment,
     },
+    visitor::{Refused, SignedIn, Visitor, segment},
 };
 
-pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
     own::record(&visitor, &slug).await?;
     let source = format!("{}/secrets", own::source(&slug));
     let answer = visitor.get(&source).await?;

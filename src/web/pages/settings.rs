@@ -9,26 +9,24 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
+use tollhouse_front::PathParams;
 
 use super::own;
 use crate::{
-    account::session::Kind,
-    front::PathParams,
-    web::{
-        forms::{Posted, PostedBySession, done},
-        page::{Back, Page},
-        parts::{code, form, same::line, state::state, tabs::Tab, text, time::moment},
-        shell::home,
-        visitor::{Refused, SignedIn, Visitor},
-    },
+    forms::{Posted, PostedBySession, done},
+    page::{Back, Page},
+    parts::{code, form, same::line, state::state, tabs::Tab, text, time::moment},
+    shell::home,
+    visitor::{Refused, SignedIn, Visitor},
 };
 
-pub(in crate::web) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(SignedIn(visitor): SignedIn, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
     show(&visitor, &slug, None).await
 }
 
 /// Deletes the tool, where its name was typed.
-pub(in crate::web) async fn delete(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
+pub(crate) async fn delete(PathParams(slug): PathParams<String>, posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     let typed = fields.get("typed").unwrap_or_default().trim();
     own::record(&visitor, &slug).await?;

@@ -8,30 +8,28 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use maud::{Markup, html};
+use tollhouse_account::{
+    builder::KEY_PREFIX,
+    credential,
+    session::{Kind, Token},
+};
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Code, Fault};
+use tollhouse_money::CREDIT_PREFIX;
 
 use crate::{
-    account::{
-        builder::KEY_PREFIX,
-        credential,
-        session::{Kind, Token},
-    },
-    base::aside::Bulk,
-    front::{Code, Fault},
-    money::CREDIT_PREFIX,
-    web::{
-        forms::{self, Posted, PostedInBrief, PostedToSignIn, Sent},
-        page::{Area, Page},
-        parts::{form, sign_in::sign_in as sign_in_form, time::span},
-        services::Services,
-        shell,
-        visitor::{Refused, Visitor, own},
-    },
+    forms::{self, Posted, PostedInBrief, PostedToSignIn, Sent},
+    page::{Area, Page},
+    parts::{form, sign_in::sign_in as sign_in_form, time::span},
+    services::Services,
+    shell,
+    visitor::{Refused, Visitor, own},
 };
 
 /// Why nobody was signed in.
 const WRONG: &str = "This opens nothing here: it is mistyped, it was used or is too old, or another has taken its place.";
 
-pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
+pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let asked = |wanted: &str| form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == wanted).map(|(_, value)| value);
     match asked("link") {
@@ -65,7 +63,7 @@ async fn by_link(visitor: &Visitor, link: &str) -> Response {
 }
 
 /// `POST /dashboard/session`: begins one for who shows a credential, and leads to where they wanted to go.
-pub(in crate::web) async fn sign_in(State(services): State<Arc<Services>>, request: Request) -> Result<Response, Response> {
+pub(crate) async fn sign_in(State(services): State<Arc<Services>>, request: Request) -> Result<Response, Response> {
     let (mut parts, body) = request.into_parts();
     let visitor = Visitor::from_request_parts(&mut parts, &services).await.map_err(IntoResponse::into_response)?;
     let browser = parts.headers.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default().to_owned();
@@ -130,7 +128,7 @@ async fn signed_in(visitor: &Visitor, sent: &Sent) -> Result<Response, Refused> 
 }
 
 /// `POST /dashboard/sign-out`: ends the session of this browser.
-pub(in crate::web) async fn sign_out(State(services): State<Arc<Services>>, posted: Posted) -> Result<Response, Refused> {
+pub(crate) async fn sign_out(State(services): State<Arc<Services>>, posted: Posted) -> Result<Response, Refused> {
     if let Some(session) = posted.visitor.session() {
         services.sessions.end(&session.owner, &session.name).await.map_err(Fault::from)?;
     }

@@ -3,30 +3,28 @@
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tollhouse_account::session::Kind;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Code, PathParams};
 use tollhouse_protocol::limits::TABLE;
+use tollhouse_tool::Capability;
 
 use super::{admin::takedown, tools, versions};
 use crate::{
-    account::session::Kind,
-    base::aside::Bulk,
-    front::{Code, PathParams},
-    tool::Capability,
-    web::{
-        page::{Area, Page},
-        parts::{
-            calls, code, facts, money, places, sample, schema,
-            state::state,
-            table::{Column, table},
-            tabs::{self, Tab},
-            text,
-            time::moment,
-            ways::Way,
-        },
-        visitor::{Refused, Visitor, segment, with_query},
+    page::{Area, Page},
+    parts::{
+        calls, code, facts, money, places, sample, schema,
+        state::state,
+        table::{Column, table},
+        tabs::{self, Tab},
+        text,
+        time::moment,
+        ways::Way,
     },
+    visitor::{Refused, Visitor, segment, with_query},
 };
 
-pub(in crate::web) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>) -> Result<Response, Refused> {
     let answer = match visitor.get(&record(&slug)).await {
         Ok(answer) => answer,
         Err(refused) if refused.is(Code::UnknownEndpoint) => return unknown(&visitor, &slug).await,

@@ -4,7 +4,7 @@ use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::web::{
+use crate::{
     asked::Asked,
     page::{Area, Page},
     parts::{calls, empty::empty, money, pager::pager, sample, state::state, text, ways::Way},
@@ -33,7 +33,7 @@ fn is_narrow(asked: &Asked) -> bool {
     NARROWS.iter().any(|name| !asked.get(name).is_empty())
 }
 
-pub(in crate::web) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &ASKED);
     let fields = ASKED.map(|name| (name, asked.get(name)));
     let found = visitor.get(&with_query("/ai/endpoints", fields.into_iter().chain([("limit", ROWS)]))).await?;

@@ -30,6 +30,7 @@ use axum::{
     http::{HeaderMap, header},
     response::Response,
 };
+use tollhouse_front::{Code, PathParams};
 
 use self::{
     answer::Answer,
@@ -41,11 +42,8 @@ use self::{
     tool::Tool,
 };
 use crate::{
-    front::{Code, PathParams},
-    web::{
-        forms::{Fields, Posted},
-        visitor::{Refused, Visitor},
-    },
+    forms::{Fields, Posted},
+    visitor::{Refused, Visitor},
 };
 
 /// Most bytes of a stranger's form: an input of a usual length, escaped as forms are.
@@ -76,11 +74,7 @@ impl Step {
     }
 }
 
-pub(in crate::web) async fn page(
-    visitor: Visitor,
-    PathParams(slug): PathParams<String>,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Refused> {
+pub(crate) async fn page(visitor: Visitor, PathParams(slug): PathParams<String>, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let tool = match Tool::find(&visitor, &slug).await {
         Err(refused) if refused.is(Code::UnknownEndpoint) => return super::tool::unknown(&visitor, &slug).await,
         tool => tool?,
@@ -92,7 +86,7 @@ pub(in crate::web) async fn page(
 }
 
 /// `POST …/try`: the next step, whatever it is.
-pub(in crate::web) async fn posted(
+pub(crate) async fn posted(
     PathParams(slug): PathParams<String>,
     headers: HeaderMap,
     posted: Posted<MOST_BYTES>,

@@ -2,21 +2,19 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::Code;
 
 use crate::{
-    account::session::Kind,
-    base::aside::Bulk,
-    front::Code,
-    web::{
-        parts::{
-            chart::{Bar, Chart, Step},
-            places,
-            since::{MONTH, day},
-            table::{Column, table},
-            text::counted,
-        },
-        visitor::{Refused, Visitor, segment, with_query},
+    parts::{
+        chart::{Bar, Chart, Step},
+        places,
+        since::{MONTH, day},
+        table::{Column, table},
+        text::counted,
     },
+    visitor::{Refused, Visitor, segment, with_query},
 };
 
 /// Charts of a tool's calls and of how long they took.

@@ -3,25 +3,23 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::PathParams;
 
 use super::own;
 use crate::{
-    front::PathParams,
-    web::{
-        asked::Asked,
-        parts::{
-            diff::{Names, diff},
-            facts, form,
-            same::same,
-            source::part,
-            state::state,
-            table::{Column, table},
-            tabs::Tab,
-            text,
-            time::moment,
-        },
-        visitor::{Refused, SignedIn, Visitor, with_query},
+    asked::Asked,
+    parts::{
+        diff::{Names, diff},
+        facts, form,
+        same::same,
+        source::part,
+        state::state,
+        table::{Column, table},
+        tabs::Tab,
+        text,
+        time::moment,
     },
+    visitor::{Refused, SignedIn, Visitor, with_query},
 };
 
 /// Digits of a hash that a version is called by.
@@ -33,7 +31,7 @@ struct Read {
     source: String,
 }
 
-pub(in crate::web) async fn page(
+pub(crate) async fn page(
     SignedIn(visitor): SignedIn,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,
@@ -75,7 +73,7 @@ async fn read(visitor: &Visitor, slug: &str, version: &str) -> Result<Read, Refu
 }
 
 /// What a version is called: the first digits of its hash.
-pub(in crate::web) fn name(version: &str) -> String {
+pub(crate) fn name(version: &str) -> String {
     version.trim_start_matches("sha256:").chars().take(DIGITS).collect()
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Of the record of a tool; `None` as long as the host counts.
-pub(in crate::web) fn told(tool: &Value) -> Option<String> {
+pub(crate) fn told(tool: &Value) -> Option<String> {
     let calls = tool["usage"]["calls30d"].as_u64()?;
     let times = if calls == 1 { "1 call".to_owned() } else { format!("{calls} calls") };
     Some(match tool["usage"]["medianMs"].as_f64() {

@@ -14,36 +14,36 @@ const SPARK: u8 = 24;
 const SEEN: f64 = 2.0;
 
 /// What a chart says beside its drawing.
-pub(in crate::web) struct Chart<'a> {
+pub(crate) struct Chart<'a> {
     /// Its own on the page.
-    pub(in crate::web) id: &'a str,
+    pub(crate) id: &'a str,
     /// What there is to be seen, in a sentence.
-    pub(in crate::web) says: String,
+    pub(crate) says: String,
     /// What is drawn, and what on top of it or beside, in the second colour.
-    pub(in crate::web) keys: [Option<&'a str>; 2],
+    pub(crate) keys: [Option<&'a str>; 2],
     /// The highest value, as it is told.
-    pub(in crate::web) most: String,
+    pub(crate) most: String,
     /// The same as a table.
-    pub(in crate::web) table: Markup,
+    pub(crate) table: Markup,
 }
 
 /// A bar by its name: how high it is, and how much of that is of the second colour.
 #[derive(Debug, Clone)]
-pub(in crate::web) struct Bar {
-    pub(in crate::web) name: String,
-    pub(in crate::web) value: f64,
-    pub(in crate::web) bad: f64,
+pub(crate) struct Bar {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) bad: f64,
 }
 
 /// A place of two lines, of which either may be nowhere.
 #[derive(Debug, Clone)]
-pub(in crate::web) struct Step {
-    pub(in crate::web) name: String,
-    pub(in crate::web) values: [Option<f64>; 2],
+pub(crate) struct Step {
+    pub(crate) name: String,
+    pub(crate) values: [Option<f64>; 2],
 }
 
 /// Bars without words, as small as a word in a row of a table; `says` what there is to be seen.
-pub(in crate::web) fn spark(says: &str, bars: &[Bar]) -> Markup {
+pub(crate) fn spark(says: &str, bars: &[Bar]) -> Markup {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let drawn = |of: fn(&Bar) -> f64| {
         let high = |bar: &Bar| if of(bar) > 0.0 { (of(bar) / most * f64::from(SPARK)).round().max(1.0) } else { 0.0 };
@@ -64,7 +64,7 @@ pub(in crate::web) fn spark(says: &str, bars: &[Bar]) -> Markup {
 
 impl Chart<'_> {
     /// Bars beside one another, from the left.
-    pub(in crate::web) fn bars(&self, bars: &[Bar]) -> Markup {
+    pub(crate) fn bars(&self, bars: &[Bar]) -> Markup {
         let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
         let high = |value: f64| if value > 0.0 { (value / most * HEIGHT).max(SEEN) } else { 0.0 };
         let mut drawn = String::new();
@@ -82,7 +82,7 @@ impl Chart<'_> {
     }
 
     /// Two lines that go on at their height for the length of each place.
-    pub(in crate::web) fn steps(&self, steps: &[Step]) -> Markup {
+    pub(crate) fn steps(&self, steps: &[Step]) -> Markup {
         let most = steps.iter().flat_map(|step| step.values).flatten().fold(0.0, f64::max);
         let mut drawn = String::new();
         for (line, class) in ["step", "step bad"].into_iter().enumerate() {

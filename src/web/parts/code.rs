@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::text::plain;
 
 /// A block of code with its name. Of others' words there must be none in it that are not escaped for what reads it.
-pub(in crate::web) fn block(name: &str, language: &str, code: &str) -> Markup {
+pub(crate) fn block(name: &str, language: &str, code: &str) -> Markup {
     html! {
         figure.code {
             figcaption { span { (name) } (copy(name)) }
@@ -15,6 +15,6 @@ pub(in crate::web) fn block(name: &str, language: &str, code: &str) -> Markup {
 }
 
 /// The button that copies the code beside it, which is called `what`.
-pub(in crate::web) fn copy(what: &str) -> Markup {
+pub(crate) fn copy(what: &str) -> Markup {
     html! { button.copy type="button" aria-label={ "Copy: " (what) } { "Copy" } }
 }

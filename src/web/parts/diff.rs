@@ -16,13 +16,13 @@ use super::text::{counted, words};
 
 /// What two texts are called.
 #[derive(Clone, Copy)]
-pub(in crate::web) struct Names<'a> {
-    pub(in crate::web) old: &'a str,
-    pub(in crate::web) new: &'a str,
+pub(crate) struct Names<'a> {
+    pub(crate) old: &'a str,
+    pub(crate) new: &'a str,
 }
 
 /// What differs between two texts.
-pub(in crate::web) fn diff(names: Names, old: &str, new: &str) -> Markup {
+pub(crate) fn diff(names: Names, old: &str, new: &str) -> Markup {
     let Compared { rows, removed, added, unshown, uncompared, in_time } = rows::compared(old, new);
     if removed + added == 0 && uncompared == 0 {
         let same = if old == new { "They are the same." } else { "They differ in how lines end, and in nothing else." };

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::code;
 
 /// Nothing is here.
-pub(in crate::web) fn empty(sentence: &str, action: Option<(&str, &str)>, command: &str) -> Markup {
+pub(crate) fn empty(sentence: &str, action: Option<(&str, &str)>, command: &str) -> Markup {
     html! {
         div.empty {
             p { (sentence) }

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// Facts by their names; those that are not known are left out.
-pub(in crate::web) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {
+pub(crate) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {
     html! {
         dl.facts {
             @for (name, fact) in facts {
@@ -19,12 +19,12 @@ pub(in crate::web) fn list(facts: &[(&str, Option<Markup>)]) -> Markup {
 }
 
 /// The same, of which only a part is seen.
-pub(in crate::web) fn id_in_brief(text: &str, shown: &str) -> Markup {
+pub(crate) fn id_in_brief(text: &str, shown: &str) -> Markup {
     let (before, after) = text.split_once(shown).unwrap_or_default();
     html! { span.id { code { span.aside { (words(before)) } (words(shown)) span.aside { (words(after)) } } (copy(&plain(text))) } }
 }
 
 /// An id, hash or address, to be copied.
-pub(in crate::web) fn id(text: &str) -> Markup {
+pub(crate) fn id(text: &str) -> Markup {
     html! { span.id { code { (words(text)) } (copy(&plain(text))) } }
 }

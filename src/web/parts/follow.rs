@@ -2,24 +2,24 @@
 
 use maud::{Markup, html};
 
-use crate::web::asked::Asked;
+use crate::asked::Asked;
 
 /// The field of a query that asks for so many rows of a page's list, and for nothing else of the page.
 const ROWS: &str = "rows";
 
 /// What a list is followed by.
 #[derive(Debug)]
-pub(in crate::web) struct Followed {
+pub(crate) struct Followed {
     /// The stream that tells when there is more.
-    pub(in crate::web) live: String,
+    pub(crate) live: String,
     /// Where its rows alone are had: the page, or another one with the same list.
-    pub(in crate::web) page: String,
+    pub(crate) page: String,
     /// Rows that there are at most, where it shows the last ones alone.
-    pub(in crate::web) most: Option<usize>,
+    pub(crate) most: Option<usize>,
 }
 
 /// A list, with what it is followed by where it can be.
-pub(in crate::web) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
+pub(crate) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
     let Some(by) = by else { return rows(list) };
     html! {
         p.buttons.needs-script {
@@ -32,23 +32,23 @@ pub(in crate::web) fn followed(by: Option<&Followed>, list: Markup) -> Markup {
 }
 
 /// A list that is asked for anew every few seconds, at `page`.
-pub(in crate::web) fn renewed(page: &str, list: Markup) -> Markup {
+pub(crate) fn renewed(page: &str, list: Markup) -> Markup {
     html! { div #rows data-rows=(page) { (list) } }
 }
 
 /// The list alone, for a script that has the rest of the page.
-pub(in crate::web) fn rows(list: Markup) -> Markup {
+pub(crate) fn rows(list: Markup) -> Markup {
     html! { div #rows { (list) } }
 }
 
 /// How many rows alone are asked for, of as many as the page has; `None` where all of the page is.
-pub(in crate::web) fn wanted(query: Option<&str>, most: usize) -> Option<usize> {
+pub(crate) fn wanted(query: Option<&str>, most: usize) -> Option<usize> {
     let rows = Asked::read(query, &[ROWS]).get(ROWS).parse::<usize>().ok()?;
     Some(rows.clamp(1, most))
 }
 
 /// What a row is told apart by from others of its list.
-pub(in crate::web) fn named(name: &str, cell: Markup) -> Markup {
+pub(crate) fn named(name: &str, cell: Markup) -> Markup {
     html! { span data-row=(name) { (cell) } }
 }
 

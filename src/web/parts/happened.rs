@@ -12,7 +12,7 @@ use super::{
 };
 
 /// What each kind of event tells of, in words, and the state that it ends in, where it has one.
-pub(in crate::web) const KINDS: [(&str, &str, &str); 24] = [
+pub(crate) const KINDS: [(&str, &str, &str); 24] = [
     ("call.succeeded", "a call succeeded", "succeeded"),
     ("call.failed", "a call failed", "failed"),
     ("payment.settled", "a payment was taken", "settled"),
@@ -46,7 +46,7 @@ const CHARS: usize = 120;
 const DIGITS: usize = 8;
 
 /// Events, newest first. `builder` is whom an admin looks at, and nothing where builders look at their own.
-pub(in crate::web) fn table_of(events: &[Value], builder: &str, simulated: bool) -> Markup {
+pub(crate) fn table_of(events: &[Value], builder: &str, simulated: bool) -> Markup {
     let columns = [Column::Words("When"), Column::Words("What"), Column::Words("Tool"), Column::Words("Facts")];
     table("Events", columns, events.iter().map(|event| row(event, builder, simulated)))
 }

@@ -1,6 +1,6 @@
 //! What the parts of a source are: keywords, texts, numbers, comments. Told by elements with a class, each around text.
 
-use crate::base::lexer::{Kind, Token, tokens};
+use tollhouse_base::lexer::{Kind, Token, tokens};
 
 /// Names that are a language's own, in JavaScript, TypeScript and JSON.
 const KEYWORDS: [&str; 54] = [

@@ -17,14 +17,14 @@ const PAGE_CHARS: usize = 48 << 10;
 const MOST_MARKS: usize = 20;
 
 /// Lines in their order, with the places that say `sought` marked; `call` is where a call's own lines are.
-pub(in crate::web) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, sought: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
+pub(crate) fn lines<'a>(lines: impl Iterator<Item = &'a Value>, sought: &str, call: impl Fn(&str) -> Option<String>) -> Markup {
     let lines: Vec<_> = lines.collect();
     let most = most_chars(&lines);
     html! { ol.lines { @for entry in lines { (line(entry, sought, most, &call)) } } }
 }
 
 /// Whether a page with these lines shows less of them than of fewer.
-pub(in crate::web) fn are_cut(lines: &[&Value]) -> bool {
+pub(crate) fn are_cut(lines: &[&Value]) -> bool {
     most_chars(lines) < MOST_CHARS
 }
 
@@ -44,7 +44,7 @@ fn besides(entry: &Value) -> Option<String> {
 }
 
 /// Whether a line says this, in whatever case its ASCII letters are.
-pub(in crate::web) fn says(entry: &Value, sought: &str) -> bool {
+pub(crate) fn says(entry: &Value, sought: &str) -> bool {
     place(said(entry), sought).is_some() || place(&besides(entry).unwrap_or_default(), sought).is_some()
 }
 

@@ -6,7 +6,7 @@ use url::Url;
 use super::text::{plain, words};
 
 /// An address of somebody else's as a link, where it is one of https; as text otherwise.
-pub(in crate::web) fn link(address: &str) -> Markup {
+pub(crate) fn link(address: &str) -> Markup {
     let is_safe = |url: &Url| url.scheme() == "https" && url.has_host() && url.username().is_empty() && url.password().is_none();
     match Url::parse(address).ok().filter(is_safe) {
         // As it was read, which is how it is asked for: what looks like another host is seen as what it is.

@@ -4,38 +4,38 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 /// An amount of dollars, of which a `f64` holds six decimals exactly as they were written.
-pub(in crate::web) fn usd(amount: &Value) -> String {
+pub(crate) fn usd(amount: &Value) -> String {
     amount.as_f64().map_or_else(|| "?".to_owned(), |amount| format!("${amount}"))
 }
 
 /// An amount in millionths of a dollar, exactly.
-pub(in crate::web) fn in_micros(amount: &Value) -> u64 {
+pub(crate) fn in_micros(amount: &Value) -> u64 {
     amount.as_f64().map_or(0, |amount| (amount * 1e6).round() as u64)
 }
 
 /// So many millionths of a dollar.
-pub(in crate::web) fn micros(amount: u64) -> String {
+pub(crate) fn micros(amount: u64) -> String {
     let digits = format!("${}.{:06}", amount / 1_000_000, amount % 1_000_000);
     digits.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// What follows an amount that is not real.
-pub(in crate::web) fn mark(simulated: bool) -> Markup {
+pub(crate) fn mark(simulated: bool) -> Markup {
     html! { @if simulated { " " span.play { "simulated" } } }
 }
 
 /// The same in plain text.
-pub(in crate::web) fn marked(simulated: bool) -> &'static str {
+pub(crate) fn marked(simulated: bool) -> &'static str {
     if simulated { " simulated" } else { "" }
 }
 
 /// The heading of a column of amounts.
-pub(in crate::web) fn heading(name: &str, simulated: bool) -> String {
+pub(crate) fn heading(name: &str, simulated: bool) -> String {
     if simulated { format!("{name}, simulated") } else { name.to_owned() }
 }
 
 /// What a network and a token of it are called by what the manifest says of payments; by their ids where it knows neither.
-pub(in crate::web) fn called<'v>(payment: &'v Value, network: &'v Value, asset: &'v Value) -> [&'v str; 2] {
+pub(crate) fn called<'v>(payment: &'v Value, network: &'v Value, asset: &'v Value) -> [&'v str; 2] {
     let on = |entry: &&Value| entry["network"] == *network;
     let is_same = |entry: &&Value| match (entry["asset"]["address"].as_str(), asset.as_str()) {
         (Some(known), Some(asset)) => known.eq_ignore_ascii_case(asset),
@@ -48,13 +48,13 @@ pub(in crate::web) fn called<'v>(payment: &'v Value, network: &'v Value, asset: 
 }
 
 /// What of a price is the builder's, and what the host keeps: so many basis points, rounded down to the micro-dollar.
-pub(in crate::web) fn shares(price: u64, fee_bps: u64) -> [u64; 2] {
+pub(crate) fn shares(price: u64, fee_bps: u64) -> [u64; 2] {
     let fee = u64::try_from(u128::from(price) * u128::from(fee_bps) / 10_000).unwrap_or(price).min(price);
     [price - fee, fee]
 }
 
 /// What a call of a tool costs.
-pub(in crate::web) fn price(tool: &Value, simulated: bool) -> Markup {
+pub(crate) fn price(tool: &Value, simulated: bool) -> Markup {
     let (most, fixed) = (&tool["maxPriceUsd"], &tool["priceUsd"]);
     let is_free = most.is_null() && fixed.as_f64() == Some(0.0);
     html! {

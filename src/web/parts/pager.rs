@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 /// How many there are, and where to go on.
-pub(in crate::web) fn pager(shown: usize, total: u64, first: Option<&str>, next: Option<&str>) -> Markup {
+pub(crate) fn pager(shown: usize, total: u64, first: Option<&str>, next: Option<&str>) -> Markup {
     html! {
         nav.pager aria-label="Pages" {
             p { (shown) " of " (total) " shown" }
@@ -14,7 +14,7 @@ pub(in crate::web) fn pager(shown: usize, total: u64, first: Option<&str>, next:
 }
 
 /// The same for a list of which nobody has counted how long it is.
-pub(in crate::web) fn onward(shown: usize, first: Option<&str>, next: Option<&str>) -> Markup {
+pub(crate) fn onward(shown: usize, first: Option<&str>, next: Option<&str>) -> Markup {
     html! {
         nav.pager aria-label="Pages" {
             p { (shown) " shown" @if next.is_some() { ", and there are more" } }

@@ -1,12 +1,13 @@
 //! The line that does for programs what a page shows to people.
 
 use maud::{Markup, html};
+use tollhouse_account::session::Kind;
 
 use super::code;
-use crate::{account::session::Kind, web::visitor::Visitor};
+use crate::visitor::Visitor;
 
 /// How a path of the API, that is encoded as paths are, is asked by who looks at the page.
-pub(in crate::web) fn line(visitor: &Visitor, path: &str) -> String {
+pub(crate) fn line(visitor: &Visitor, path: &str) -> String {
     let credential = match visitor.kind() {
         Some(Kind::Admin) => " \\\n  -H \"x-admin-token: $ADMIN_TOKEN\"",
         Some(Kind::Builder) => " \\\n  -H \"x-builder-key: $BUILDER_KEY\"",
@@ -17,7 +18,7 @@ pub(in crate::web) fn line(visitor: &Visitor, path: &str) -> String {
 }
 
 /// The same as a part of a page.
-pub(in crate::web) fn same(visitor: &Visitor, path: &str) -> Markup {
+pub(crate) fn same(visitor: &Visitor, path: &str) -> Markup {
     html! {
         section {
             h2 { "For programs" }

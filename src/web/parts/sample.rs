@@ -1,8 +1,7 @@
 //! An input of a tool to begin with: the schema's own example, or what it asks for at least.
 
 use serde_json::{Map, Value, json};
-
-use crate::base::{aside::length, unseen::marked};
+use tollhouse_base::{aside::length, unseen::marked};
 
 /// How deep objects in objects are filled.
 const DEPTH: usize = 3;
@@ -12,7 +11,7 @@ const MOST_BYTES: usize = 1 << 10;
 const MOST_MEMBERS: usize = 64;
 
 /// An input for a schema.
-pub(in crate::web) fn input(schema: &Value) -> Value {
+pub(crate) fn input(schema: &Value) -> Value {
     let example = schema["examples"].get(0).or_else(|| schema.get("default"));
     let fits = |input: &Value| input.is_object() && is_short(input);
     let given = example.filter(|example| fits(example)).cloned();
@@ -24,12 +23,12 @@ fn is_short(value: &Value) -> bool {
 }
 
 /// A value for a part of an input.
-pub(in crate::web) fn part(schema: &Value) -> Value {
+pub(crate) fn part(schema: &Value) -> Value {
     Some(value(schema, DEPTH)).filter(is_short).unwrap_or(Value::Null)
 }
 
 /// An input for a schema of somebody else's, in which no words of theirs stand: types, and members whose names are names.
-pub(in crate::web) fn typed(schema: &Value) -> Value {
+pub(crate) fn typed(schema: &Value) -> Value {
     input(&bare(schema, DEPTH))
 }
 
@@ -88,12 +87,12 @@ fn value(schema: &Value, depth: usize) -> Value {
 }
 
 /// A value as JSON in which everything can be seen.
-pub(in crate::web) fn json(value: &Value) -> String {
+pub(crate) fn json(value: &Value) -> String {
     visible(&value.to_string())
 }
 
 /// JSON in which everything can be seen: what could not is an escape.
-pub(in crate::web) fn visible(json: &str) -> String {
+pub(crate) fn visible(json: &str) -> String {
     marked(json).map(|(char, unseen)| if unseen { escaped(char) } else { String::from(char) }).collect()
 }
 
@@ -102,7 +101,7 @@ fn escaped(char: char) -> String {
 }
 
 /// A word of a shell's line, whatever is in it.
-pub(in crate::web) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

@@ -107,7 +107,7 @@ struct Reading<'a> {
 }
 
 /// A schema as a table, with a word for what must be there; `whole` is where it stands in full.
-pub(in crate::web) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Markup {
+pub(crate) fn table(name: &str, must: &str, schema: &Value, whole: &str) -> Markup {
     let mut reading = Reading { root: schema, rows: vec![], left: MOST_BYTES, more: 0, untold: false };
     reading.members(schema, "", DEPTH);
     let Reading { rows, more, untold, .. } = reading;

@@ -13,7 +13,7 @@ mod layout;
 mod raw;
 mod view;
 
-pub(in crate::web) use self::{
+pub(crate) use self::{
     draft::{Draft, Problem},
     fill::initial,
     layout::Form,

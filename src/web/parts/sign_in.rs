@@ -3,10 +3,10 @@
 use maud::{Markup, html};
 
 use super::form;
-use crate::web::visitor::Visitor;
+use crate::visitor::Visitor;
 
 /// The form by which a session begins, with what it carries on, and why the last try began none.
-pub(in crate::web) fn sign_in(visitor: &Visitor, carried: &Markup, wrong: Option<&str>) -> Markup {
+pub(crate) fn sign_in(visitor: &Visitor, carried: &Markup, wrong: Option<&str>) -> Markup {
     html! {
         form.form method="post" action="/dashboard/session" {
             (form::token(visitor))

@@ -3,7 +3,7 @@
 use jiff::ToSpan as _;
 
 /// Thirty whole days of UTC, today among them.
-pub(in crate::web) const MONTH: &str = "29d";
+pub(crate) const MONTH: &str = "29d";
 
 /// As far as series go that are asked for without a word of it.
 const USUAL: &str = "30d";
@@ -13,7 +13,7 @@ const STEPS: [(u64, &str); 3] = [(2 * 3_600, "1m"), (24 * 3_600, "5m"), (7 * 24 
 
 /// From when on a series is asked for that goes with a list, and how wide its buckets are: whole days, where the list begins or ends
 /// with one.
-pub(in crate::web) fn of_series<'a>(since: &'a str, until: &str) -> (&'a str, &'static str) {
+pub(crate) fn of_series<'a>(since: &'a str, until: &str) -> (&'a str, &'static str) {
     let since = if since.is_empty() { USUAL } else { since };
     let step = match seconds(since) {
         Some(seconds) if until.is_empty() => STEPS.iter().find(|(most, _)| seconds <= *most).map_or("1d", |(_, step)| step),
@@ -29,17 +29,17 @@ fn seconds(span: &str) -> Option<u64> {
 }
 
 /// The day of a moment, as it is written in both.
-pub(in crate::web) fn day(moment: &str) -> &str {
+pub(crate) fn day(moment: &str) -> &str {
     moment.split('T').next().unwrap_or_default()
 }
 
 /// The day behind this one; nothing where it is no day.
-pub(in crate::web) fn next_day(day: &str) -> String {
+pub(crate) fn next_day(day: &str) -> String {
     day.parse::<jiff::civil::Date>().and_then(|day| day.tomorrow()).map(|day| day.to_string()).unwrap_or_default()
 }
 
 /// All days from the first to the last, both among them; at most so many, the last ones.
-pub(in crate::web) fn days(first: &str, last: &str, most: usize) -> Vec<String> {
+pub(crate) fn days(first: &str, last: &str, most: usize) -> Vec<String> {
     let (Ok(first), Ok(last)) = (first.parse::<jiff::civil::Date>(), last.parse::<jiff::civil::Date>()) else { return vec![] };
     let back = (0..i64::try_from(most).unwrap_or(i64::MAX)).map_while(|back| last.checked_sub(back.days()).ok());
     let mut days: Vec<_> = back.take_while(|day| *day >= first).map(|day| day.to_string()).collect();

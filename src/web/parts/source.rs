@@ -19,7 +19,7 @@ const MARK_BYTES: usize = 24;
 const MOST_CHARS: usize = 1_000;
 
 /// A part of a source.
-pub(in crate::web) struct Part<'a> {
+pub(crate) struct Part<'a> {
     lines: Vec<Line<'a>>,
     /// Number of its first line, from 1.
     from: usize,
@@ -35,7 +35,7 @@ struct Line<'a> {
 }
 
 /// The part of a source that begins with a line.
-pub(in crate::web) fn part(source: &str, from: usize) -> Part<'_> {
+pub(crate) fn part(source: &str, from: usize) -> Part<'_> {
     let total = source.lines().count();
     let from = from.clamp(1, total.max(1));
     let highlight = Highlight::of(source);
@@ -71,7 +71,7 @@ impl Part<'_> {
     }
 
     /// The lines, with those marked that have something said of them; `at` is the address of the part that begins with a line.
-    pub(in crate::web) fn shown(&self, name: &str, marked: &[u64], at: impl Fn(usize) -> String) -> Markup {
+    pub(crate) fn shown(&self, name: &str, marked: &[u64], at: impl Fn(usize) -> String) -> Markup {
         let is_marked = |line: usize| marked.contains(&(line as u64));
         html! {
             div.scroll role="group" aria-label=(name) tabindex="0" {

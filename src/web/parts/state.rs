@@ -12,12 +12,12 @@ enum Tone {
 }
 
 /// A state by the word that the API has for it.
-pub(in crate::web) fn state(word: &str) -> Markup {
+pub(crate) fn state(word: &str) -> Markup {
     told(word, &word.replace('_', " "))
 }
 
 /// A state in other words than its own, with its sign and its colour.
-pub(in crate::web) fn told(word: &str, words: &str) -> Markup {
+pub(crate) fn told(word: &str, words: &str) -> Markup {
     let (tone, sign) = match word {
         "active" | "running" => (Tone::Good, "●"),
         "settled" | "passed" | "succeeded" | "paid" | "done" | "in force" => (Tone::Good, "✓"),

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 
 /// A column by its heading.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::web) enum Column<'a> {
+pub(crate) enum Column<'a> {
     Words(&'a str),
     Number(&'a str),
 }
@@ -23,7 +23,7 @@ impl<'a> Column<'a> {
 }
 
 /// A table that is called `name`. Each row has a cell for each column.
-pub(in crate::web) fn table<const COLUMNS: usize>(
+pub(crate) fn table<const COLUMNS: usize>(
     name: &str,
     columns: [Column; COLUMNS],
     rows: impl IntoIterator<Item = [Markup; COLUMNS]>,

@@ -1,15 +1,13 @@
 //! What there is of a tool for who looks after it.
 
 use maud::{Markup, html};
+use tollhouse_account::session::Kind;
 
-use crate::{
-    account::session::Kind,
-    web::visitor::{Visitor, segment},
-};
+use crate::visitor::{Visitor, segment};
 
 /// A page of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::web) enum Tab {
+pub(crate) enum Tab {
     Tool,
     Edit,
     Versions,
@@ -32,7 +30,7 @@ const ALL: [(Tab, &str, &str); 7] = [
 ];
 
 /// The tabs of a tool, of which one is here.
-pub(in crate::web) fn of_tool(visitor: &Visitor, slug: &str, here: Tab) -> Markup {
+pub(crate) fn of_tool(visitor: &Visitor, slug: &str, here: Tab) -> Markup {
     let slug = segment(slug).to_string();
     let current = |tab: Tab| (tab == here).then_some("page");
     html! {

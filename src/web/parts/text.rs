@@ -3,45 +3,44 @@
 use std::borrow::Cow;
 
 use maud::{Markup, Render, html};
-
-use crate::base::unseen::marked;
+use tollhouse_base::unseen::marked;
 
 /// Characters of one text that are told by their names; those beyond are a mark, however many follow one another: no words of others
 /// become many times as long as they were written.
 const NAMED: usize = 8;
 
 /// Words of others, kept to themselves: their direction ends where they do. No words are nothing at all.
-pub(in crate::web) fn words(text: &str) -> Markup {
+pub(crate) fn words(text: &str) -> Markup {
     html! { @if !text.is_empty() { bdi { (Seen::new(text)) } } }
 }
 
 /// The first of them, with a mark where there are more.
-pub(in crate::web) fn first(text: &str, chars: usize) -> Markup {
+pub(crate) fn first(text: &str, chars: usize) -> Markup {
     let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
     html! { @if !text.is_empty() { bdi { (Seen::new(&text[..end])) @if end < text.len() { "…" } } } }
 }
 
 /// The first words of a text, on one line, with what is in backticks as code and a mark where there are more.
-pub(in crate::web) fn summary(text: &str, chars: usize) -> Markup {
+pub(crate) fn summary(text: &str, chars: usize) -> Markup {
     let Some((end, _)) = text.char_indices().nth(chars) else { return line(text) };
     let whole = text[..end].rfind(char::is_whitespace).unwrap_or(end);
     line(&format!("{} …", text[..whole].trim_end_matches([',', ';', ' '])))
 }
 
 /// So many of what is called so.
-pub(in crate::web) fn counted(count: u64, one: &str, many: &str) -> String {
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// Paragraphs, with what is in backticks as code. No links, no markup.
-pub(in crate::web) fn paragraphs(text: &str) -> Markup {
+pub(crate) fn paragraphs(text: &str) -> Markup {
     let text = text.replace("\r\n", "\n");
     let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
     html! { @for part in parts { p.words { (line(part)) } } }
 }
 
 /// A sentence of others, with what is in backticks as code.
-pub(in crate::web) fn line(text: &str) -> Markup {
+pub(crate) fn line(text: &str) -> Markup {
     if text.is_empty() {
         return html! {};
     }
@@ -60,7 +59,7 @@ pub(in crate::web) fn line(text: &str) -> Markup {
 }
 
 /// A text in pieces, each with a class where it has one: one text to whoever reads it.
-pub(in crate::web) fn classed<'a>(pieces: impl IntoIterator<Item = (Option<&'static str>, &'a str)>) -> Markup {
+pub(crate) fn classed<'a>(pieces: impl IntoIterator<Item = (Option<&'static str>, &'a str)>) -> Markup {
     let mut named = 0;
     html! {
         bdi {
@@ -74,7 +73,7 @@ pub(in crate::web) fn classed<'a>(pieces: impl IntoIterator<Item = (Option<&'sta
 }
 
 /// The same where no element may stand: in attributes, and in the window's title.
-pub(in crate::web) fn plain(text: &str) -> Cow<'_, str> {
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !marked(text).any(|(_, unseen)| unseen) {
         return Cow::Borrowed(text);
     }
@@ -121,7 +120,7 @@ impl Render for Seen<'_> {
 }
 
 /// Bytes that a text of others is as markup, about.
-pub(in crate::web) fn told_bytes(text: &str) -> usize {
+pub(crate) fn told_bytes(text: &str) -> usize {
     text.len() + Seen::new(text).odd().min(NAMED) * "<span class=\"odd\">U+202E</span>".len()
 }
 
@@ -131,7 +130,7 @@ fn name(char: char) -> String {
 }
 
 /// A number whose digits can be counted.
-pub(in crate::web) fn grouped(amount: u64) -> String {
+pub(crate) fn grouped(amount: u64) -> String {
     let digits = amount.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
     for (place, digit) in digits.char_indices() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::text::plain;
 
 /// A moment as the API tells it, `2026-11-21T09:58:03.120Z`, to the second.
-pub(in crate::web) fn moment(at: &Value) -> Markup {
+pub(crate) fn moment(at: &Value) -> Markup {
     let at = at.as_str().unwrap_or_default();
     let shown = match at.split_once('T') {
         Some((day, time)) => format!("{day} {} UTC", time.split(['.', 'Z']).next().unwrap_or_default()),
@@ -16,7 +16,7 @@ pub(in crate::web) fn moment(at: &Value) -> Markup {
 }
 
 /// So many seconds, in the unit that they are waited for in, and none too few.
-pub(in crate::web) fn span(seconds: u64) -> String {
+pub(crate) fn span(seconds: u64) -> String {
     let (count, unit) = match seconds {
         ..=99 => (seconds, "second"),
         100..=5_999 => (seconds.div_ceil(60), "minute"),

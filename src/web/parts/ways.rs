@@ -9,13 +9,13 @@ use super::{
 };
 
 /// What the lines are made of.
-pub(in crate::web) struct Way<'a> {
+pub(crate) struct Way<'a> {
     /// Public URL of the host.
-    pub(in crate::web) base: &'a str,
-    pub(in crate::web) slug: &'a str,
-    pub(in crate::web) input: Value,
+    pub(crate) base: &'a str,
+    pub(crate) slug: &'a str,
+    pub(crate) input: Value,
     /// What the tool is paid on: networks by CAIP-2. None where it is free.
-    pub(in crate::web) networks: Vec<&'a str>,
+    pub(crate) networks: Vec<&'a str>,
 }
 
 impl Way<'_> {
@@ -29,7 +29,7 @@ impl Way<'_> {
     }
 
     /// A call with `curl`: of a paid tool it answers what is to be paid.
-    pub(in crate::web) fn curl(&self) -> String {
+    pub(crate) fn curl(&self) -> String {
         let head = if self.networks.is_empty() { "" } else { "i" };
         format!(
             "curl -s{head} \\\n  {} \\\n  -H 'content-type: application/json' \\\n  -d {}",
@@ -44,7 +44,7 @@ impl Way<'_> {
     }
 
     /// A module that calls the tool with the stock client, and pays where that is asked.
-    pub(in crate::web) fn script(&self) -> String {
+    pub(crate) fn script(&self) -> String {
         let request = format!(
             "{{\n  method: \"POST\",\n  headers: {{ \"content-type\": \"application/json\" }},\n  body: JSON.stringify({}),\n}}",
             sample::json(&self.input)
@@ -98,7 +98,7 @@ impl Way<'_> {
     }
 
     /// All of them, the first one open.
-    pub(in crate::web) fn all(&self) -> Markup {
+    pub(crate) fn all(&self) -> Markup {
         let paid = !self.networks.is_empty();
         html! {
             details.way open {

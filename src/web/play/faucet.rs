@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Wallet;
-use crate::web::visitor::{Refused, Visitor, with_query};
+use crate::visitor::{Refused, Visitor, with_query};
 
 /// Sees to it that the wallet has this many dollars of what is accepted; or says why it has not.
-pub(in crate::web) async fn fund(visitor: &Visitor, wallet: &Wallet, accepted: &Value, price: &Value) -> Result<(), String> {
+pub(crate) async fn fund(visitor: &Visitor, wallet: &Wallet, accepted: &Value, price: &Value) -> Result<(), String> {
     let (address, stranger) = (wallet.address().to_string(), visitor.unsigned());
     let (network, asset) = (accepted["network"].as_str().unwrap_or_default(), accepted["asset"].as_str().unwrap_or_default());
     let asks = with_query("/dev/faucet", [("address", &*address), ("network", network), ("asset", asset)]);

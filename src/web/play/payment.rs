@@ -13,17 +13,17 @@ const MOST_BYTES: usize = 16 << 10;
 
 /// A signed payment.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::web) struct Payment {
+pub(crate) struct Payment {
     /// As the header has it.
-    pub(in crate::web) header: String,
+    pub(crate) header: String,
     /// What the host knows it by.
-    pub(in crate::web) id: String,
+    pub(crate) id: String,
     payload: Value,
 }
 
 impl Payment {
     /// Out of a form's field; `None` of what is none.
-    pub(in crate::web) fn read(header: &str) -> Option<Self> {
+    pub(crate) fn read(header: &str) -> Option<Self> {
         let header = Some(header.trim()).filter(|header| header.len() <= MOST_BYTES)?;
         let payload: Value = serde_json::from_slice(&STANDARD.decode(header).ok()?).ok()?;
         Some(Self { header: header.to_owned(), id: id(&payload)?, payload })
@@ -34,7 +34,7 @@ impl Payment {
     }
 
     /// Whether it pays this amount of this token of this network, by what it says and by what was signed.
-    pub(in crate::web) fn pays(&self, amount: &str, asset: &str, network: &str) -> bool {
+    pub(crate) fn pays(&self, amount: &str, asset: &str, network: &str) -> bool {
         let (accepted, signed) = (&self.payload["accepted"], &self.payload["payload"]);
         let said = accepted["amount"] == amount && accepted["asset"] == asset && accepted["network"] == network;
         let permit = &signed["permit2Authorization"];
@@ -53,7 +53,7 @@ impl Payment {
 }
 
 /// Whether it is the id of a payment.
-pub(in crate::web) fn is_id(id: &str) -> bool {
+pub(crate) fn is_id(id: &str) -> bool {
     id.strip_prefix(PREFIX).is_some_and(|digits| digits.len() == DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 

@@ -24,11 +24,11 @@ const SECRETS: &[&str] = &["src/capability/secret.rs", "src/capability/secret/**
 const ROOMS: &[Room] = &[
     Room {
         name: "money",
-        package: "tollhouse",
-        crate_root: "src/lib.rs",
-        files: &["src/money.rs", "src/money/**"],
+        package: "tollhouse-money",
+        crate_root: "src/money/lib.rs",
+        files: &["src/money/**"],
         without: &[],
-        own: &["money::"],
+        own: &[],
         outside: (
             "it",
             &[
@@ -59,11 +59,11 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "call",
-        package: "tollhouse",
-        crate_root: "src/lib.rs",
-        files: &["src/call.rs", "src/call/**"],
+        package: "tollhouse-call",
+        crate_root: "src/call/lib.rs",
+        files: &["src/call/**"],
         without: &[],
-        own: &["call::"],
+        own: &[],
         outside: (
             "it",
             &[
@@ -92,29 +92,29 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "capability",
-        package: "tollhouse",
-        crate_root: "src/lib.rs",
-        files: &["src/capability.rs", "src/capability/**"],
+        package: "tollhouse-capability",
+        crate_root: "src/capability/lib.rs",
+        files: &["src/capability/**"],
         without: &[GUARD[0], GUARD[1], SECRETS[0], SECRETS[1]],
-        own: &["capability::"],
+        own: &[],
         outside: ("it", &["apart::", "contract::", "fixtures::", "logs::", "secrets::", "gates::", "errors::"]),
     },
     Room {
         name: "guard",
-        package: "tollhouse",
-        crate_root: "src/lib.rs",
+        package: "tollhouse-capability",
+        crate_root: "src/capability/lib.rs",
         files: GUARD,
         without: &[],
-        own: &["capability::guard::"],
+        own: &["guard::"],
         outside: ("it", &["readiness::", "secrets::", "contract::", "story::"]),
     },
     Room {
         name: "secrets",
-        package: "tollhouse",
-        crate_root: "src/lib.rs",
+        package: "tollhouse-capability",
+        crate_root: "src/capability/lib.rs",
         files: SECRETS,
         without: &[],
-        own: &["capability::secret::"],
+        own: &["secret::"],
         outside: ("it", &["secrets::"]),
     },
     Room {

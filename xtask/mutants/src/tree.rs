@@ -156,7 +156,10 @@ fn to_blame(message: &Message, parts: &HashMap<&str, Vec<Part>>) -> Vec<(usize, 
 /// Cargo on the tests of the room: where they are, or what is wrong.
 fn compile(room: &Room, copy: &Path, target: &Path) -> Result<Result<(PathBuf, PathBuf), Vec<Message>>, Failure> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["test", "--no-run", "--message-format", "json", "--package", room.package, "--lib", "--test", room.outside.0]);
+    // The tests over HTTP belong to the host's package, and those of the pool to its own.
+    let packages = if room.outside.0 == "it" { vec![room.package, "tollhouse"] } else { vec![room.package] };
+    cargo.args(["test", "--no-run", "--message-format", "json", "--lib", "--test", room.outside.0]);
+    cargo.args(packages.iter().flat_map(|name| ["--package", name]));
     cargo.current_dir(copy).env("CARGO_TARGET_DIR", target).env_remove("CARGO_BUILD_TARGET").stderr(Stdio::inherit());
     let done = cargo.output().map_err(|why| format!("cannot start cargo: {why}"))?;
     let lines = String::from_utf8_lossy(&done.stdout);
@@ -165,11 +168,13 @@ fn compile(room: &Room, copy: &Path, target: &Path) -> Result<Result<(PathBuf, P
         let errors: Vec<_> = said.into_iter().filter_map(|line| line.message).filter(|message| message.level == "error").collect();
         return if errors.is_empty() { Err(format!("cargo failed: {}", done.status)) } else { Ok(Err(errors)) };
     }
-    let program = |kind: &str| {
-        let mut built = said.iter().filter(|line| line.target.as_ref().is_some_and(|target| target.kind.iter().any(|one| one == kind)));
+    let program = |kind: &str, name: &str| {
+        let mut built = said
+            .iter()
+            .filter(|line| line.target.as_ref().is_some_and(|target| target.name == name && target.kind.iter().any(|one| one == kind)));
         built.find_map(|line| line.executable.clone()).ok_or_else(|| format!("cargo built no tests of the kind `{kind}`"))
     };
-    Ok(Ok((program("lib")?, program("test")?)))
+    Ok(Ok((program("lib", &room.package.replace('-', "_"))?, program("test", room.outside.0)?)))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
@@ -194,6 +199,7 @@ struct Line {
 
 #[derive(Debug, Deserialize)]
 struct Target {
+    name: String,
     kind: Vec<String>,
 }
 

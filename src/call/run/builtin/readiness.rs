@@ -23,6 +23,8 @@ use bytes::Bytes;
 use reqwest::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tollhouse_base::aside::aside;
+use tollhouse_capability::guard::{Fetch, Fetched};
 
 pub use self::client::ReadinessClient;
 use self::{
@@ -30,10 +32,6 @@ use self::{
     document::Kind,
     notes::{Note, Notes, short},
     request::{BODY_BYTES, FIRST_WALL, REST_WALL, asking, post_json},
-};
-use crate::{
-    base::aside::aside,
-    capability::guard::{Fetch, Fetched},
 };
 
 /// Requests that one check sends at most, redirects not counted.

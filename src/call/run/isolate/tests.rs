@@ -1,19 +1,17 @@
 use std::sync::OnceLock;
 
 use tokio::sync::mpsc;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::{CallId, ReceiptId},
+    share::Shares,
+};
+use tollhouse_tool::MicroUsd;
 
 use super::*;
 use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::{CallId, ReceiptId},
-        share::Shares,
-    },
-    call::{
-        Input,
-        tests::{Bench, head},
-    },
-    tool::MicroUsd,
+    Input,
+    tests::{Bench, head},
 };
 
 fn reply(status: u16, headers: &[(&str, &str)], body: ReplyBody) -> ToolReply {
@@ -166,7 +164,7 @@ async fn what_a_worker_says_of_a_call_reaches_its_caller_its_owner_and_its_turn(
         took: &took,
     };
     let grants = CallGrants {
-        owner: crate::tool::Owner::Platform,
+        owner: tollhouse_tool::Owner::Platform,
         endpoint_id: live.endpoint.id.clone(),
         call_id: task.call.clone(),
         by_owner: false,

@@ -2,9 +2,10 @@
 
 use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
+use tollhouse_base::id::BuilderId;
 
 use super::*;
-use crate::{base::id::BuilderId, capability::testing::settled};
+use crate::testing::settled;
 
 /// Content that is stored, or read, once there is a permit for it.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use hickory_resolver::proto::{op::ResponseCode, rr::RecordType};
 use tokio::time::{advance, pause};
 
 use super::*;
-use crate::capability::testing::NameServer;
+use crate::testing::NameServer;
 
 const DAY: u32 = 24 * 60 * 60;
 

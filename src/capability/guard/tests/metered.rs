@@ -13,7 +13,7 @@ use super::{
     limits::{AWAITED_BYTES, HEADER_BYTES, WIRE_BYTES},
     *,
 };
-use crate::capability::testing::certified;
+use crate::testing::certified;
 
 /// Nothing here ends with its time.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,10 +1,9 @@
 //! Writes of several owners.
 
+use tollhouse_base::id::BuilderId;
+
 use super::*;
-use crate::{
-    base::id::BuilderId,
-    capability::testing::{Stuck, settled},
-};
+use crate::testing::{Stuck, settled};
 
 #[tokio::test]
 async fn writes_of_one_owner_at_full_rate_leave_the_next_commit_to_another() {

@@ -2,8 +2,10 @@
 
 use std::num::NonZeroU32;
 
+use tollhouse_base::id::BuilderId;
+
 use super::*;
-use crate::{base::id::BuilderId, capability::testing::settled};
+use crate::testing::settled;
 
 /// More than all these tests write.
 const ANY: NonZeroU32 = NonZeroU32::new(64 << 20).unwrap();
@@ -85,7 +87,7 @@ async fn log_is_kept_up_to_its_bytes() {
     }
     logs.flush().await;
     let rows = LOGS.unread(&*store, &LOGS.under(&Counted(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
-    let bytes: usize = rows.iter().map(crate::store::Unread::bytes).sum();
+    let bytes: usize = rows.iter().map(tollhouse_store::Unread::bytes).sum();
     // Beyond them an eighth, and a batch.
     assert!((80_000..130_000).contains(&bytes), "{bytes}");
     let kept = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;

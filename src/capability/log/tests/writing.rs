@@ -3,12 +3,10 @@
 use std::{num::NonZeroU32, ops::Range};
 
 use tokio::time::{Instant, sleep};
+use tollhouse_store::faulty::{Fault, FaultyStore};
 
 use super::*;
-use crate::{
-    capability::testing::settled,
-    store::faulty::{Fault, FaultyStore},
-};
+use crate::testing::settled;
 
 type Faulty = Arc<FaultyStore<MemoryStore>>;
 
@@ -26,7 +24,7 @@ fn write(logs: &Logs, endpoint: &EndpointId, lines: Range<usize>) {
 /// Bytes of each line that is stored.
 async fn stored(store: &Faulty, endpoint: &EndpointId) -> Vec<usize> {
     let rows = LOGS.unread(&**store, &LOGS.under(&Counted(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
-    rows.iter().map(crate::store::Unread::bytes).collect()
+    rows.iter().map(tollhouse_store::Unread::bytes).collect()
 }
 
 fn store_and_endpoint() -> (Faulty, EndpointId) {

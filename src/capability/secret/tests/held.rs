@@ -1,7 +1,8 @@
 //! What calls read of secrets, and how long it is held.
 
-use super::*;
-use crate::store::Write;
+use tollhouse_store::Write;
+
+use super::{super::Cached, *};
 
 #[tokio::test]
 async fn what_was_read_once_is_opened_while_the_store_is_away_and_nothing_is_read_before() {
@@ -51,7 +52,7 @@ async fn what_was_read_before_a_change_is_not_held_after_it() {
     other.remove(&tool, &name).await.unwrap();
     host.secrets.refresh(&tool.id).await.unwrap();
     host.secrets.let_go(&tool.id);
-    assert!(host.secrets.held.keep(&tool.id, before, || host.secrets.changes.load(SeqCst) == since).is_none());
+    assert!(host.secrets.held.keep(&tool.id, Cached(before), || host.secrets.changes.load(SeqCst) == since).is_none());
     assert!(host.secrets.for_call(&tool.id, &tool.owner).await.unwrap().is_empty());
 }
 

@@ -8,8 +8,8 @@ async fn beside(
     folder: &tempfile::TempDir,
     meanwhile: impl Future<Output = ()> + Send + 'static,
 ) -> Secrets {
-    let store: Arc<dyn Store> = crate::store::around::Meanwhile::before_commit(1, Arc::clone(store), meanwhile);
-    let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), crate::event::EventSettings::default()));
+    let store: Arc<dyn Store> = tollhouse_store::around::Meanwhile::before_commit(1, Arc::clone(store), meanwhile);
+    let events = Arc::new(Events::new(Arc::clone(&store), Clock::default(), tollhouse_event::EventSettings::default()));
     Secrets::open(store, Clock::default(), events, ring(folder), 1 << 20).await.unwrap()
 }
 

@@ -27,7 +27,7 @@ struct Case {
 const LEAST: usize = 40;
 
 fn cases(family: &str, kind: &str) -> Vec<Case> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/safety").join(family).join(format!("{kind}.jsonc"));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/safety").join(family).join(format!("{kind}.jsonc"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let json: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     serde_json::from_str(&expanded(&json.replace("~~", ""))).unwrap_or_else(|error| panic!("{}: {error}", path.display()))

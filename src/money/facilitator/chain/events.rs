@@ -3,23 +3,23 @@
 use alloy_primitives::{Address, B256, Bytes, U64, U128, U256, b256};
 use serde::Deserialize;
 
-use crate::money::{Asset, x402::eip3009::Transfer};
+use crate::{Asset, x402::eip3009::Transfer};
 
 /// `AuthorizationUsed(address,bytes32)` and `AuthorizationCanceled(address,bytes32)` of EIP-3009: topic 0.
-pub(in crate::money) const USED: B256 = b256!("98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
-pub(in crate::money) const CANCELED: B256 = b256!("1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81");
+pub(crate) const USED: B256 = b256!("98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5");
+pub(crate) const CANCELED: B256 = b256!("1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81");
 /// `Transfer(address,address,uint256)` of ERC-20: topic 0.
 pub(super) const MOVED: B256 = b256!("ddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef");
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::money) struct Log {
+pub(crate) struct Log {
     address: Address,
-    pub(in crate::money) topics: Vec<B256>,
+    pub(crate) topics: Vec<B256>,
     data: Bytes,
     log_index: U64,
-    pub(in crate::money) transaction_hash: B256,
+    pub(crate) transaction_hash: B256,
     #[serde(default)]
     block_number: Option<U64>,
     /// Of a block that was replaced.
@@ -30,48 +30,48 @@ pub(in crate::money) struct Log {
 /// What became of a transaction.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::money) struct Receipt {
-    pub(in crate::money) transaction_hash: B256,
+pub(crate) struct Receipt {
+    pub(crate) transaction_hash: B256,
     /// 1 when it was not reverted.
-    pub(in crate::money) status: U64,
-    pub(in crate::money) block_number: U64,
+    pub(crate) status: U64,
+    pub(crate) block_number: U64,
     #[serde(default)]
-    pub(in crate::money) block_hash: Option<B256>,
-    pub(in crate::money) logs: Vec<Log>,
+    pub(crate) block_hash: Option<B256>,
+    pub(crate) logs: Vec<Log>,
     /// Gas that it used, and what a unit of that cost.
     #[serde(default)]
-    pub(in crate::money) gas_used: U64,
+    pub(crate) gas_used: U64,
     #[serde(default)]
-    pub(in crate::money) effective_gas_price: U128,
+    pub(crate) effective_gas_price: U128,
 }
 
 impl Log {
     /// Whether it says that the nonce of `transfer` is used or cancelled.
-    pub(in crate::money) fn spends(&self, transfer: &Transfer, asset: &Asset) -> bool {
+    pub(crate) fn spends(&self, transfer: &Transfer, asset: &Asset) -> bool {
         let [topic, from, nonce] = self.topics[..] else { return false };
         let of_token = asset.address.parse() == Ok(self.address);
         of_token && !self.removed && [USED, CANCELED].contains(&topic) && from == transfer.from.into_word() && nonce == transfer.nonce
     }
 
     /// Who sent how much of the token to `to`, if it says so.
-    pub(in crate::money) fn moved_to(&self, to: Address, asset: &Asset) -> Option<(Address, U256)> {
+    pub(crate) fn moved_to(&self, to: Address, asset: &Asset) -> Option<(Address, U256)> {
         let [MOVED, from, receiver] = self.topics[..] else { return None };
         let told = asset.address.parse() == Ok(self.address) && !self.removed && receiver == to.into_word() && self.data.len() == 32;
         told.then(|| (Address::from_word(from), U256::from_be_slice(&self.data)))
     }
 
     /// The number of its block.
-    pub(in crate::money) fn block(&self) -> Option<u64> {
+    pub(crate) fn block(&self) -> Option<u64> {
         self.block_number.map(|number| number.to())
     }
 
     /// Its place among the events of the block.
-    pub(in crate::money) fn index(&self) -> u64 {
+    pub(crate) fn index(&self) -> u64 {
         self.log_index.to()
     }
 
     /// Whether it says that the token moved so much, from the first to the second.
-    pub(in crate::money) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
+    pub(crate) fn moves(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
         let of_token = asset.address.parse() == Ok(self.address);
         let moved = of_token && !self.removed && self.topics[..] == [MOVED, from.into_word(), to.into_word()];
         moved && self.data[..] == value.to_be_bytes::<32>()
@@ -80,13 +80,13 @@ impl Log {
 
 impl Receipt {
     /// Whether the transaction moved so much of the token, from the first to the second.
-    pub(in crate::money) fn paid(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
+    pub(crate) fn paid(&self, from: Address, to: Address, value: U256, asset: &Asset) -> bool {
         self.status == U64::ONE && self.logs.iter().any(|log| log.moves(from, to, value, asset))
     }
 
     /// Whether the transaction made `transfer`: the token moves the money right after it marks the nonce. A payer can sign another
     /// transfer under the same nonce, and send that one: it uses the nonce and pays somebody else.
-    pub(in crate::money) fn made(&self, transfer: &Transfer, asset: &Asset) -> bool {
+    pub(crate) fn made(&self, transfer: &Transfer, asset: &Asset) -> bool {
         if self.status != U64::ONE {
             return false;
         }
@@ -106,7 +106,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::money::asset::ASSETS;
+    use crate::asset::ASSETS;
 
     const PAYER: Address = Address::repeat_byte(1);
     const SELLER: Address = Address::repeat_byte(2);

@@ -6,6 +6,7 @@
 use alloy_primitives::Address;
 use alloy_sol_types::{SolCall as _, sol};
 use serde_json::json;
+use tollhouse_base::clock::Timestamp;
 
 use super::{
     events::{CANCELED, Log, Receipt},
@@ -13,14 +14,11 @@ use super::{
     search::Undecided,
 };
 use crate::{
-    base::clock::Timestamp,
-    money::{
-        Asset, Begun, Payment, SettleOutcome,
-        facilitator::{PLAYS, reason::Told, settlement},
-        x402::{
-            eip3009::Transfer,
-            permit2::{PERMIT2, Permit},
-        },
+    Asset, Begun, Payment, SettleOutcome,
+    facilitator::{PLAYS, reason::Told, settlement},
+    x402::{
+        eip3009::Transfer,
+        permit2::{PERMIT2, Permit},
     },
 };
 
@@ -43,7 +41,7 @@ pub(super) enum Spends {
 
 impl Node {
     /// What became of a payment whose settlement began at that time; unknown while it may still move, and where the node cannot tell.
-    pub(in crate::money) async fn judge(&self, payment: &Payment, began: Timestamp) -> SettleOutcome {
+    pub(crate) async fn judge(&self, payment: &Payment, began: Timestamp) -> SettleOutcome {
         match self.judgement(payment, began).await {
             Ok(outcome) => outcome,
             Err(why) => SettleOutcome::Unknown(why.to_string()),
@@ -92,7 +90,7 @@ impl Node {
     }
 
     /// What became of a payment that another facilitator was asked to settle.
-    pub(in crate::money) async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
+    pub(crate) async fn look_up(&self, payment: &Payment, begun: &Begun) -> SettleOutcome {
         match begun.facilitator.as_deref() {
             Some(PLAYS) => SettleOutcome::Unknown(format!("`{PLAYS}` moves its money on no chain")),
             _ => self.judge(payment, begun.at).await,
@@ -101,7 +99,7 @@ impl Node {
 
     /// What the payer has of a payment's token, by the newest block, as far as it can be moved: a permit moves what Permit2 is allowed to.
     /// `None` where the node does not say.
-    pub(in crate::money) async fn balance(&self, payment: &Payment) -> Option<u128> {
+    pub(crate) async fn balance(&self, payment: &Payment) -> Option<u128> {
         let account: Address = payment.signed.sender().parse().ok()?;
         let balance = self.amount(payment.asset, balanceOfCall { account }.abi_encode());
         if payment.permit().is_none() {
@@ -119,7 +117,7 @@ impl Node {
     }
 
     /// Whether the nonce of a payment is spent, or about to be: by the newest block.
-    pub(in crate::money) async fn spent_lately(&self, payment: &Payment) -> Result<bool, String> {
+    pub(crate) async fn spent_lately(&self, payment: &Payment) -> Result<bool, String> {
         let lately = async {
             match self.spends(payment)? {
                 Spends::Transfer(transfer) => self.spent(payment.asset, &transfer, At::Latest).await,

@@ -14,7 +14,7 @@ use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::money::{
+use crate::{
     ConfigError, Network,
     facilitator::{
         cut,
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MAX_MESSAGE: usize = 200;
 
 /// A node at a URL, which nobody is shown: it has the key of who runs it.
-pub(in crate::money) struct Node {
+pub(crate) struct Node {
     poster: Poster,
     url: Url,
     network: &'static Network,
@@ -41,7 +41,7 @@ pub(in crate::money) struct Node {
 
 /// Why a question has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(in crate::money) enum RpcError {
+pub(crate) enum RpcError {
     /// There was no connection.
     #[error("the node is not there: {0}")]
     Unsent(String),
@@ -65,16 +65,16 @@ pub(in crate::money) enum RpcError {
 /// As much of a block as is looked at.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::money) struct Block {
-    pub(in crate::money) number: U64,
-    pub(in crate::money) hash: B256,
+pub(crate) struct Block {
+    pub(crate) number: U64,
+    pub(crate) hash: B256,
     /// In seconds since 1970.
-    pub(in crate::money) timestamp: U64,
+    pub(crate) timestamp: U64,
 }
 
 /// Which block is meant.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::money) enum At {
+pub(crate) enum At {
     /// The newest one, which may still be replaced.
     Latest,
     /// The newest one that will not be replaced but by a fault of the network.
@@ -86,7 +86,7 @@ pub(in crate::money) enum At {
 
 impl RpcError {
     /// Whether it is the contract that says no, and not the node.
-    pub(in crate::money) fn reverted(&self) -> bool {
+    pub(crate) fn reverted(&self) -> bool {
         matches!(self, Self::Said { message, data, .. } if data.is_some() || message.to_lowercase().contains("revert"))
     }
 }
@@ -99,13 +99,13 @@ impl fmt::Debug for Node {
 
 impl Node {
     /// A node of `network` at `url`. Nothing is asked yet.
-    pub(in crate::money) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
+    pub(crate) fn new(url: &str, network: &'static Network) -> Result<Self, ConfigError> {
         let url = Url::parse(url).map_err(|_| ConfigError::RpcUrl)?;
         Ok(Self { poster: Poster::new()?, url, network, proven: AtomicBool::new(false), confirmations: 1 })
     }
 
     /// The same, and whether it is of that network is asked in the background and told to the log.
-    pub(in crate::money) fn introduced(url: &str, network: &'static Network, confirmations: u64) -> Result<Arc<Self>, ConfigError> {
+    pub(crate) fn introduced(url: &str, network: &'static Network, confirmations: u64) -> Result<Arc<Self>, ConfigError> {
         let node = Arc::new(Self::new(url, network)?.with_confirmations(confirmations));
         let asked = Arc::clone(&node);
         tokio::spawn(async move {
@@ -118,22 +118,22 @@ impl Node {
     }
 
     /// Counts settlements once they have so many blocks, their own among them.
-    pub(in crate::money) fn with_confirmations(self, confirmations: u64) -> Self {
+    pub(crate) fn with_confirmations(self, confirmations: u64) -> Self {
         Self { confirmations: confirmations.max(1), ..self }
     }
 
     /// How many blocks a settlement needs.
-    pub(in crate::money) fn confirmations(&self) -> u64 {
+    pub(crate) fn confirmations(&self) -> u64 {
         self.confirmations
     }
 
     /// The network that it has to be of.
-    pub(in crate::money) fn network(&self) -> &'static Network {
+    pub(crate) fn network(&self) -> &'static Network {
         self.network
     }
 
     /// Asks it which chain it is of.
-    pub(in crate::money) async fn prove(&self) -> Result<(), RpcError> {
+    pub(crate) async fn prove(&self) -> Result<(), RpcError> {
         self.proven.store(false, Ordering::Relaxed);
         let chain: U256 = self.question("eth_chainId", json!([])).await?;
         if self.network.chain_id().map(U256::from) != Some(chain) {
@@ -144,13 +144,13 @@ impl Node {
     }
 
     /// The result of a method, of a node that is known to be of the right chain.
-    pub(in crate::money) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
+    pub(crate) async fn ask<T: for<'de> Deserialize<'de>>(&self, method: &'static str, params: Value) -> Result<T, RpcError> {
         self.proven().await?;
         self.question(method, params).await
     }
 
     /// Asks it which chain it is of, unless that is known.
-    pub(in crate::money) async fn proven(&self) -> Result<(), RpcError> {
+    pub(crate) async fn proven(&self) -> Result<(), RpcError> {
         match self.proven.load(Ordering::Relaxed) {
             true => Ok(()),
             false => self.prove().await,
@@ -158,7 +158,7 @@ impl Node {
     }
 
     /// A block.
-    pub(in crate::money) async fn block(&self, at: At) -> Result<Block, RpcError> {
+    pub(crate) async fn block(&self, at: At) -> Result<Block, RpcError> {
         let which = match at {
             At::Latest => json!("latest"),
             At::Safe => json!("safe"),
@@ -169,7 +169,7 @@ impl Node {
     }
 
     /// What a call of `to` would return, by the state after a block.
-    pub(in crate::money) async fn call(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
+    pub(crate) async fn call(&self, to: &str, data: &[u8], at: At) -> Result<Bytes, RpcError> {
         let which = match at {
             At::Latest => json!("latest"),
             At::Safe => json!("safe"),

@@ -12,7 +12,7 @@ use super::{
     node::{At, Block, Node, RpcError},
     search::{Undecided, Walk},
 };
-use crate::money::{
+use crate::{
     Payment, SettleOutcome,
     facilitator::settlement,
     x402::permit2::{PERMIT2, Permit, Taking, UPTO_PROXY, nonceBitmapCall},

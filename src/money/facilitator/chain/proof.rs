@@ -12,7 +12,7 @@ use super::{
     node::{At, Node},
     search::Undecided,
 };
-use crate::money::{Evidence, Payment, Settlement};
+use crate::{Evidence, Payment, Settlement};
 
 /// How long a block may take to reach the node that somebody else has seen already.
 const BEHIND: Duration = Duration::from_secs(15);
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 impl Settlement {
     /// The same, with the block that its transaction was seen in.
-    pub(in crate::money) fn seen_in(self, receipt: &Receipt, is_final: bool) -> Self {
+    pub(crate) fn seen_in(self, receipt: &Receipt, is_final: bool) -> Self {
         let block_hash = receipt.block_hash.map(|hash| hash.to_string());
         let evidence = Evidence { block: receipt.block_number.to(), block_hash, spends_nonce: true, is_final };
         Self { evidence: Some(evidence), ..self }
@@ -36,7 +36,7 @@ impl Node {
     /// # Errors
     ///
     /// Why it does not count, or not yet, for the log.
-    pub(in crate::money) async fn proof(&self, payment: &Payment, hash: B256, patience: Duration) -> Result<Evidence, String> {
+    pub(crate) async fn proof(&self, payment: &Payment, hash: B256, patience: Duration) -> Result<Evidence, String> {
         let spends = self.spends(payment).map_err(|why| why.to_string())?;
         let receipt = self.confirmed(hash, patience).await?;
         let made = match &spends {
@@ -60,7 +60,7 @@ impl Node {
 
     /// The receipt of a transaction once its block has as many upon it as the settings ask for. A block that is replaced meanwhile does
     /// not count.
-    pub(in crate::money) async fn confirmed(&self, hash: B256, patience: Duration) -> Result<Receipt, String> {
+    pub(crate) async fn confirmed(&self, hash: B256, patience: Duration) -> Result<Receipt, String> {
         let (began, mut has) = (Instant::now(), None);
         loop {
             let why = match self.confirmations_of(hash).await {

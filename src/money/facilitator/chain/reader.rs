@@ -10,7 +10,7 @@ use super::{
     node::{At, Node, RpcError},
     search::Walk,
 };
-use crate::money::{
+use crate::{
     Asset,
     facilitator::view::{ChainError, ChainView, Placed, TokenTransfer},
 };

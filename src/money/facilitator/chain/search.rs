@@ -7,7 +7,7 @@ use super::{
     events::{CANCELED, Log, USED},
     node::{At, Block, Node, RpcError},
 };
-use crate::money::{Asset, x402::eip3009::Transfer};
+use crate::{Asset, x402::eip3009::Transfer};
 
 /// Blocks whose events are asked for at once, and the fewest of them for nodes that allow no more.
 const SPAN: u64 = 1_000;

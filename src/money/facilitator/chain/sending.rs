@@ -11,7 +11,7 @@ use super::node::{Node, RpcError};
 
 /// What is known of a transaction after one attempt to send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::money) enum Sending {
+pub(crate) enum Sending {
     /// The node has it.
     Accepted,
     /// The node keeps it only once the transactions before it have arrived.
@@ -99,7 +99,7 @@ const CONTESTED: &[&str] = &["nonce", "replacement", "replace existing"];
 
 impl Node {
     /// Sends a transaction, whose hash is `hash`.
-    pub(in crate::money) async fn send(&self, raw: &Bytes, hash: B256) -> Sending {
+    pub(crate) async fn send(&self, raw: &Bytes, hash: B256) -> Sending {
         if let Err(error) = self.proven().await {
             // Nothing of it left the host.
             return Sending::Refused(error.to_string());

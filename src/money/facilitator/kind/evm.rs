@@ -21,6 +21,8 @@ use async_trait::async_trait;
 use k256::ecdsa::SigningKey;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollhouse_base::clock::Clock;
+use tollhouse_store::Store;
 
 use self::{
     desk::Desk,
@@ -33,30 +35,26 @@ use self::{
     transaction::Call,
 };
 use crate::{
-    base::clock::Clock,
-    money::{
-        Asset, Begun, BurnedGas, ConfigError, Facilitator, Network, Payment, PaymentId, SettleOutcome, Unprepared, Verdict,
-        facilitator::{
-            chain::{
-                events::Receipt,
-                node::{At, Node, RpcError},
-            },
-            reason::Told,
-            settlement,
-            view::ChainView,
+    Asset, Begun, BurnedGas, ConfigError, Facilitator, Network, Payment, PaymentId, SettleOutcome, Unprepared, Verdict,
+    facilitator::{
+        chain::{
+            events::Receipt,
+            node::{At, Node, RpcError},
         },
-        x402::permit2::PERMIT2,
+        reason::Told,
+        settlement,
+        view::ChainView,
     },
-    store::Store,
+    x402::permit2::PERMIT2,
 };
 
 /// How long transactions are waited for.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::money) struct Patience {
+pub(crate) struct Patience {
     /// In no block, before one that pays more takes its place. Default: 30 s.
-    pub(in crate::money) stuck: Duration,
+    pub(crate) stuck: Duration,
     /// By a call, for its settlement. Default: 60 s.
-    pub(in crate::money) settle: Duration,
+    pub(crate) settle: Duration,
 }
 
 impl Default for Patience {
@@ -66,7 +64,7 @@ impl Default for Patience {
 }
 
 /// A facilitator of our own.
-pub(in crate::money) struct EvmFacilitator {
+pub(crate) struct EvmFacilitator {
     node: Arc<Node>,
     desk: Desk,
     signer: Address,
@@ -89,13 +87,7 @@ impl EvmFacilitator {
     /// # Errors
     ///
     /// A key that is none.
-    pub(in crate::money) fn new(
-        node: Arc<Node>,
-        key: &str,
-        store: &Arc<dyn Store>,
-        clock: Clock,
-        patience: Patience,
-    ) -> Result<Self, ConfigError> {
+    pub(crate) fn new(node: Arc<Node>, key: &str, store: &Arc<dyn Store>, clock: Clock, patience: Patience) -> Result<Self, ConfigError> {
         let bytes = zeroize::Zeroizing::new(hex::decode(key.trim().trim_start_matches("0x")).map_err(|_| ConfigError::GasKey)?);
         let key = SigningKey::from_slice(&bytes).map_err(|_| ConfigError::GasKey)?;
         let signer = Address::from_private_key(&key);

@@ -4,13 +4,11 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, Table, schema};
+use tollhouse_tool::MicroUsd;
 
-use crate::money::{Asset, gate::record::MARGIN};
-use crate::{
-    base::clock::Timestamp,
-    store::{Batch, Counter, Direction, Durability, Limit, Store, StoreError, Table, schema},
-    tool::MicroUsd,
-};
+use crate::{Asset, gate::record::MARGIN};
 
 const BALANCES: Counter<String> = schema::LEDGER_BALANCES.counting();
 const NONCES: Table<String, String> = schema::LEDGER_NONCES.holding();
@@ -20,7 +18,7 @@ const EXPIRY: Table<(Timestamp, String), ()> = schema::LEDGER_EXPIRY.holding();
 const FULL: Limit = Limit::Ceiling(i64::MAX as i128);
 
 /// Most that one request to the faucet gives: 1,000 USD.
-pub(in crate::money) const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
+pub(crate) const MAX_FAUCET: MicroUsd = MicroUsd(1_000_000_000);
 
 /// Nonces forgotten in one commit.
 const BATCH: usize = 256;
@@ -42,13 +40,13 @@ pub enum LedgerError {
 }
 
 /// One transfer under one nonce.
-pub(in crate::money) struct Move {
-    pub(in crate::money) asset: &'static Asset,
-    pub(in crate::money) from: Address,
-    pub(in crate::money) to: Address,
-    pub(in crate::money) micros: u64,
-    pub(in crate::money) nonce: B256,
-    pub(in crate::money) valid_before_secs: u64,
+pub(crate) struct Move {
+    pub(crate) asset: &'static Asset,
+    pub(crate) from: Address,
+    pub(crate) to: Address,
+    pub(crate) micros: u64,
+    pub(crate) nonce: B256,
+    pub(crate) valid_before_secs: u64,
 }
 
 /// Balances of dollar tokens in micro-dollars, kept in the store.
@@ -132,13 +130,13 @@ impl Ledger {
     }
 
     /// The transaction that spent a nonce.
-    pub(in crate::money) async fn transaction(&self, asset: &Asset, from: Address, nonce: B256) -> Result<Option<String>, LedgerError> {
+    pub(crate) async fn transaction(&self, asset: &Asset, from: Address, nonce: B256) -> Result<Option<String>, LedgerError> {
         Ok(NONCES.get(&*self.store, &nonce_key(asset, from, nonce)).await?)
     }
 
     /// Moves money and spends the nonce, in one commit. Where the store ends with its host it need not be on disk: the commit that records
     /// the outcome takes this one with it.
-    pub(in crate::money) async fn transfer(&self, transfer: &Move) -> Result<String, LedgerError> {
+    pub(crate) async fn transfer(&self, transfer: &Move) -> Result<String, LedgerError> {
         let asset = transfer.asset;
         let nonce = nonce_key(asset, transfer.from, transfer.nonce);
         let transaction = keccak256([b"tollhouse simulated transaction\n", nonce.as_bytes()].concat()).to_string();

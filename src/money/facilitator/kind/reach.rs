@@ -3,17 +3,15 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tollhouse_base::clock::Clock;
 
 use super::{
     FacilitatorKind, Site,
     remote::{Line, read_supported},
 };
 use crate::{
-    base::clock::Clock,
-    money::{
-        Family,
-        facilitator::{chain::node::Node, reason::logged},
-    },
+    Family,
+    facilitator::{chain::node::Node, reason::logged},
 };
 
 /// How long an answer is waited for.

@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 use serde_json::json;
 use tokio::time::Instant;
+use tollhouse_base::clock::Clock;
 
 pub use self::credentials::FacilitatorAccess;
 pub(super) use self::{line::Line, supported::read as read_supported};
@@ -30,30 +31,27 @@ use self::{
     window::Window,
 };
 use crate::{
-    base::clock::Clock,
-    money::{
-        Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Settlement, Verdict, WireVersion,
-        facilitator::{
-            NOT_SERVED,
-            chain::node::Node,
-            post::Answer,
-            reason::{Found, Told, logged},
-            settlement,
-            view::ChainView,
-        },
+    Begun, ConfigError, Facilitator, Network, Payment, SettleOutcome, Settlement, Verdict, WireVersion,
+    facilitator::{
+        NOT_SERVED,
+        chain::node::Node,
+        post::Answer,
+        reason::{Found, Told, logged},
+        settlement,
+        view::ChainView,
     },
 };
 
 /// How long answers are waited for.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::money) struct Patience {
+pub(crate) struct Patience {
     /// Default: 10 s.
-    pub(in crate::money) verify: Duration,
+    pub(crate) verify: Duration,
     /// Above the confirmation time of slow chains. Default: 60 s.
-    pub(in crate::money) settle: Duration,
+    pub(crate) settle: Duration,
     /// For asking again after a failure that may pass, while the caller waits, beside waiting until the facilitator is not
     /// busy with others. Default: 10 s.
-    pub(in crate::money) again: Duration,
+    pub(crate) again: Duration,
 }
 
 impl Default for Patience {
@@ -70,7 +68,7 @@ const WAITS: ExponentialBuilder = ExponentialBuilder::new()
     .with_jitter();
 
 /// A facilitator at a URL, and a node to ask when it does not say what it did.
-pub(in crate::money) struct HttpFacilitator {
+pub(crate) struct HttpFacilitator {
     line: Arc<Line>,
     /// Asked of those whom a payment has to name.
     supported: Option<Arc<Supported>>,
@@ -92,20 +90,20 @@ impl HttpFacilitator {
     /// # Errors
     ///
     /// An address that is no URL, and credentials that cannot be sent.
-    pub(in crate::money) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
+    pub(crate) fn new(url: &str, access: &FacilitatorAccess, node: Option<Arc<Node>>, clock: Clock) -> Result<Self, ConfigError> {
         let line = Arc::new(Line::new(url, access, clock)?);
         Ok(Self { line, supported: None, node, window: Window::new(), patience: Patience::default() })
     }
 
     /// Asks it in the background whom payers on `network` have to name.
-    pub(in crate::money) fn asked_about(self, network: &'static Network) -> Self {
+    pub(crate) fn asked_about(self, network: &'static Network) -> Self {
         let supported = Some(Supported::watch(Arc::clone(&self.line), network));
         Self { supported, ..self }
     }
 
     /// Waits otherwise. For tests.
     #[cfg(test)]
-    pub(in crate::money) fn with_patience(self, patience: Patience) -> Self {
+    pub(crate) fn with_patience(self, patience: Patience) -> Self {
         Self { patience, ..self }
     }
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, keccak256};
 use async_trait::async_trait;
+use tollhouse_base::clock::Clock;
 
 use super::ledger::Move;
-use crate::base::clock::Clock;
-use crate::money::{
+use crate::{
     Begun, Facilitator, Ledger, LedgerError, Network, Payment, SettleOutcome, Verdict,
     facilitator::{PLAYS, exact, reason::Told, settlement, upto},
     x402::{eip3009::Transfer, permit2::Permit},
@@ -17,7 +17,7 @@ use crate::money::{
 const METER: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 
 /// Verifies for real and moves play money.
-pub(in crate::money) struct SimulatedFacilitator {
+pub(crate) struct SimulatedFacilitator {
     ledger: Arc<Ledger>,
     clock: Clock,
 }
@@ -25,7 +25,7 @@ pub(in crate::money) struct SimulatedFacilitator {
 impl SimulatedFacilitator {
     /// Settles on this ledger, at this clock's time.
     #[must_use]
-    pub(in crate::money) fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
+    pub(crate) fn new(ledger: Arc<Ledger>, clock: Clock) -> Self {
         Self { ledger, clock }
     }
 

@@ -1,15 +1,15 @@
 //! Rows of answers as the store keeps them. One that holds all of its answer is written as every version before wrote it; the other form
-//! is only for those who read it ([`Replica::may_write`](crate::replica::Replica::may_write)).
+//! is only for those who read it ([`Replica::may_write`](tollhouse_replica::Replica::may_write)).
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use tollhouse_store::{Formatted, Value, read_postcard, write_postcard};
 
 use super::{super::record::StoredAnswer, Promised};
-use crate::store::{Formatted, Value, read_postcard, write_postcard};
 
 /// The row of an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::money::gate) enum AnswerRow {
+pub(in crate::gate) enum AnswerRow {
     /// All of it.
     Whole(StoredAnswer),
     /// All but its body, and which object that is.
@@ -18,7 +18,7 @@ pub(in crate::money::gate) enum AnswerRow {
 
 /// Where the body of an answer is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::money::gate) struct Object {
+pub(in crate::gate) struct Object {
     pub(super) name: String,
     /// In hex.
     pub(super) sha256: String,

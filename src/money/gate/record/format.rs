@@ -3,12 +3,10 @@
 //! named it or not.
 
 use serde::{Deserialize, Serialize};
+use tollhouse_store::{Formatted, read_postcard, write_postcard};
 
 use super::{Intent, Kept, Record, Settler, State, StoredAnswer, Tail};
-use crate::{
-    money::{WireVersion, x402::offer::named_digest},
-    store::{Formatted, read_postcard, write_postcard},
-};
+use crate::{WireVersion, x402::offer::named_digest};
 
 /// The last format with the answer in the record.
 const OLDER: u8 = 1;

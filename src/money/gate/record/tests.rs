@@ -1,11 +1,10 @@
+use tollhouse_store::{Value as _, write_postcard};
+
 use super::{
     format::{Older, OlderIntent},
     *,
 };
-use crate::{
-    money::x402::offer::named_digest,
-    store::{Value as _, write_postcard},
-};
+use crate::x402::offer::named_digest;
 
 fn answer() -> StoredAnswer {
     StoredAnswer { status: 200, headers: vec![], body: Bytes::from_static(b"{}"), receipt_id: "r".to_owned(), settlement: None }

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use crate::money::gate::recent::{Moment, Recent};
+use crate::gate::recent::{Moment, Recent};
 
 /// The time for which an unpaid run counts.
 pub(super) const WINDOW: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ const MOST_PAID: u32 = 1_000;
 
 /// What is known of a payer's money.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::money::gate) enum Funds {
+pub(in crate::gate) enum Funds {
     /// A developer credit, of which the price is held.
     Credit,
     /// A balance on a network, of which the price is held on this host.

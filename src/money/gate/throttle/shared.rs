@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use tollhouse_base::{id::CreditId, uses::Tally};
+use tollhouse_tool::Slug;
+
 use super::{
     MAX_KEYS, Throttle,
     account::{Account, Funds},
     make_room,
-};
-use crate::{
-    base::{id::CreditId, uses::Tally},
-    tool::Slug,
 };
 
 /// The unpaid runs of payers.
@@ -47,7 +46,7 @@ impl Tally for Tools {
 
 impl Throttle {
     /// What hosts of one store count together.
-    pub(in crate::money::gate) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 2] {
+    pub(in crate::gate) fn tallies(self: &Arc<Self>) -> [(&'static str, Arc<dyn Tally>); 2] {
         [("failed-payers", Arc::new(Payers(Arc::clone(self)))), ("failed-tools", Arc::new(Tools(Arc::clone(self))))]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, hash::Hash};
 
-use crate::tool::Slug;
+use tollhouse_tool::Slug;
 
 /// Most keys that wait to be told. Beyond it, more are not told.
 const MOST_UNTOLD: usize = 16_384;

@@ -1,19 +1,18 @@
 //! Credits: the movements of each come to its balance, and each tells of a posting.
 
+use tollhouse_base::id::{CreditId, ReceiptId};
+use tollhouse_store::{Row, StoreError};
+
 use super::{Check, PAGE};
 use crate::{
-    base::id::{CreditId, ReceiptId},
-    money::{
-        credit::{
-            balance::{CREDITS, Holder},
-            line::{LINES, Line, Movement, MovementKind},
-        },
-        ledger::{
-            account::Dollars,
-            posting::{Cause, POSTINGS},
-        },
+    credit::{
+        balance::{CREDITS, Holder},
+        line::{LINES, Line, Movement, MovementKind},
     },
-    store::{Row, StoreError},
+    ledger::{
+        account::Dollars,
+        posting::{Cause, POSTINGS},
+    },
 };
 
 impl Check<'_> {

@@ -1,18 +1,17 @@
 //! What builders earned: what waits, less what is to be given back, is what their accounts have, and a packet is the sum of its receipts.
 
+use tollhouse_base::id::ReceiptId;
+use tollhouse_store::{Ended, Row, StoreError};
+
 use super::{Check, PAGE};
 use crate::{
-    base::id::ReceiptId,
-    money::{
-        ledger::{
-            account::{Account, Dollars},
-            posting::{Cause, POSTINGS},
-        },
-        payout::{PAYOUT_RECEIPTS, PAYOUTS, Packet, Status},
-        refund::REFUNDS_OWED,
-        sale::{UNPAID, Unpaid},
+    ledger::{
+        account::{Account, Dollars},
+        posting::{Cause, POSTINGS},
     },
-    store::{Ended, Row, StoreError},
+    payout::{PAYOUT_RECEIPTS, PAYOUTS, Packet, Status},
+    refund::REFUNDS_OWED,
+    sale::{UNPAID, Unpaid},
 };
 
 impl Check<'_> {

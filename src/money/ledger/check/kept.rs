@@ -1,13 +1,12 @@
 //! What was written once and for all, held against what was kept of it elsewhere.
 
+use tollhouse_store::{Became, StoreError, Written};
+
 use super::Check;
 use crate::{
-    money::{
-        credit::{line::LINES, number::BALANCE},
-        ledger::posting::POSTINGS,
-        receipt::{RECEIPTS, is_free},
-    },
-    store::{Became, StoreError, Written},
+    credit::{line::LINES, number::BALANCE},
+    ledger::posting::POSTINGS,
+    receipt::{RECEIPTS, is_free},
 };
 
 impl Check<'_> {

@@ -1,22 +1,20 @@
 //! Postings and receipts: each paid call has one of either, and they tell of the same money.
 
 use serde::Deserialize;
+use tollhouse_base::{clock::Timestamp, id::ReceiptId};
+use tollhouse_store::{Row, StoreError};
+use tollhouse_tool::MicroUsd;
 
 use super::{Check, PAGE};
 use crate::{
-    base::{clock::Timestamp, id::ReceiptId},
-    money::{
-        credit::line::{LINES, Line},
-        ledger::{
-            account::{Account, Dollars, Tokens},
-            posting::{Cause, POSTINGS, Posting},
-        },
-        payout::{PAYOUT_BUILDERS, PAYOUTS, key as packet_key},
-        receipt::{Kind, RECEIPTS, Stored},
-        refund::{REFUNDS, Refunded},
+    credit::line::{LINES, Line},
+    ledger::{
+        account::{Account, Dollars, Tokens},
+        posting::{Cause, POSTINGS, Posting},
     },
-    store::{Row, StoreError},
-    tool::MicroUsd,
+    payout::{PAYOUT_BUILDERS, PAYOUTS, key as packet_key},
+    receipt::{Kind, RECEIPTS, Stored},
+    refund::{REFUNDS, Refunded},
 };
 
 /// What of a receipt tells of money.

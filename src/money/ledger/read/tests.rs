@@ -1,20 +1,18 @@
 //! A reading tells each account once, and of each whether it agrees with the rows that it may look at.
 
 use serde_json::json;
+use tollhouse_base::id::ReceiptId;
+use tollhouse_store::{Batch, Durability, Limit, around::Reading as Counting, memory::MemoryStore};
+use tollhouse_tool::{MicroUsd, Owner};
 
 use super::*;
 use crate::{
-    base::id::ReceiptId,
-    money::{
-        credit::{
-            balance::Holder,
-            line::{Movement, MovementKind},
-        },
-        ledger::{Cause, Posting, Token, Tokens},
-        sale::Unpaid,
+    credit::{
+        balance::Holder,
+        line::{Movement, MovementKind},
     },
-    store::{Batch, Durability, Limit, around::Reading as Counting, memory::MemoryStore},
-    tool::{MicroUsd, Owner},
+    ledger::{Cause, Posting, Token, Tokens},
+    sale::Unpaid,
 };
 
 const AT: Timestamp = Timestamp(1_800_000_000_000);

@@ -1,10 +1,9 @@
+use tollhouse_base::{clock::Timestamp, id::EndpointId};
+use tollhouse_store::{KeyRange, Space, Value as _, Write, around::Meanwhile, memory::MemoryStore};
+use tollhouse_tool::MicroUsd;
+
 use super::*;
-use crate::{
-    base::{clock::Timestamp, id::EndpointId},
-    money::receipt::{Draft, Kind, Payment, Record, Signer},
-    store::{KeyRange, Space, Value as _, Write, around::Meanwhile, memory::MemoryStore},
-    tool::MicroUsd,
-};
+use crate::receipt::{Draft, Kind, Payment, Record, Signer};
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const DAY: u64 = 24 * 3_600_000;

@@ -1,15 +1,13 @@
 mod fuzz;
 
 use serde_json::json;
+use tollhouse_store::{Durability, Store as _, Value as _, memory::MemoryStore};
+use tollhouse_tool::MicroUsd;
 
 use super::{super::record::RECEIPTS, *};
-use crate::{
-    money::receipt::{
-        Draft, Payment as Paid, Signed, Signer, Transfer,
-        samples::{draft, transfer},
-    },
-    store::{Durability, Store as _, Value as _, memory::MemoryStore},
-    tool::MicroUsd,
+use crate::receipt::{
+    Draft, Payment as Paid, Signed, Signer, Transfer,
+    samples::{draft, transfer},
 };
 
 fn signer() -> Signer {

@@ -3,14 +3,12 @@ mod fuzz;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::json;
 use tempfile::TempDir;
+use tollhouse_store::StoreError;
 
 use super::*;
-use crate::{
-    money::receipt::{
-        Payment, Signer, Transfer,
-        samples::{draft, transfer},
-    },
-    store::StoreError,
+use crate::receipt::{
+    Payment, Signer, Transfer,
+    samples::{draft, transfer},
 };
 
 fn signer() -> (TempDir, Signer) {
@@ -37,7 +35,7 @@ fn receipts_hold_after_storage_and_transport() {
         let sent: Value = serde_json::from_str(&serde_json::to_string_pretty(&shown).unwrap()).unwrap();
         let verified = verify(&sent, &signer.jwks()).unwrap();
         assert_eq!(verified, Verified { record: signed.record.clone(), kid: signer.kid().to_owned() });
-        assert_eq!(serde_json::from_value::<crate::money::receipt::Signed>(sent).unwrap(), signed);
+        assert_eq!(serde_json::from_value::<crate::receipt::Signed>(sent).unwrap(), signed);
         assert!(verified.to_string().contains("0.00123 USD"), "{verified}");
     }
 }

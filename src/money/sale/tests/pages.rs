@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tollhouse_store::{SaleKey, around::Meanwhile};
+
 use super::{
     super::report::{PAGE, TAIL},
     *,
 };
-use crate::store::{SaleKey, around::Meanwhile};
 
 /// Knows how many rows a scan has asked for at most, and lets others have their turn before each.
 struct Asked {

@@ -4,7 +4,7 @@ use super::{
     super::upto::{MOST, authorization, paid as signed, requirements},
     *,
 };
-use crate::money::x402::permit2::{Taking, UPTO_PROXY};
+use crate::x402::permit2::{Taking, UPTO_PROXY};
 
 /// The permit of payer 1 with this nonce, for the signer, otherwise as `change` makes it.
 fn payment(nonce: u64, change: impl FnOnce(&mut Value)) -> Payment {

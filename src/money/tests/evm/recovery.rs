@@ -99,7 +99,7 @@ async fn a_transaction_that_is_sent_again_is_recorded_and_no_third_follows() {
     let id = admission.id().clone();
     let transaction = async || {
         let (_, bytes) = bench.all(Space::Payments).await.into_iter().find(|(key, _)| *key == id.to_string().into_bytes()).unwrap();
-        crate::money::gate::record::Record::of_bytes(&bytes).unwrap().begun().transaction
+        crate::gate::record::Record::of_bytes(&bytes).unwrap().begun().transaction
     };
     // The host ends between its intent and the node.
     let settling = tokio::spawn({

@@ -1,7 +1,7 @@
 //! Whom payers have to name, as the facilitator says it.
 
 use super::*;
-use crate::money::{
+use crate::{
     network::{BASE, SOLANA},
     x402::svm::tests::FEE_PAYER,
 };

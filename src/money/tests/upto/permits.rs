@@ -7,7 +7,7 @@ use super::{
     super::node::{Chain, Node, TRANSACTION, TRANSFER, log, word},
     *,
 };
-use crate::money::facilitator::chain::node;
+use crate::facilitator::chain::node;
 
 sol! {
     struct Permitted { address token; uint256 amount; }

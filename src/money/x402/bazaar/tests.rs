@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::money::tests::terms;
+use crate::tests::terms;
 
 fn of(input: &Value, output: &Value) -> Terms {
     Terms { input_schema: Arc::new(input.clone()), output_schema: Arc::new(output.clone()), ..terms() }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::money::tests::terms;
+use crate::tests::terms;
 
 #[test]
 fn what_is_cut_is_left_out_and_nothing_else() {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::money::tests::terms;
+use crate::tests::terms;
 
 #[test]
 fn a_description_is_cut_where_that_is_to_be_cut() {

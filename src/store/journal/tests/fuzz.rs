@@ -1,7 +1,7 @@
 //! Files of the journal, its checkpoints and its archive, of any bytes.
 
 use super::*;
-use crate::store::journal::sector::ROOM;
+use crate::journal::sector::ROOM;
 
 /// A file of these sectors: the first byte says whether each is given its checksum, as one has that a disk has not changed but that
 /// was written by who knows what.

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shared::{Admin, ROWS, entries, owner, said};
-use crate::web::{
+use crate::{
     asked::Asked,
     page::{Area, Page},
     parts::{
@@ -27,7 +27,7 @@ const PATH: &str = "/dashboard/admin/audit";
 /// What is asked for.
 const WANTED: [&str; 3] = ["since", "actor", "slug"];
 
-pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["since", "actor", "slug", "cursor"]);
     let wanted = WANTED.map(|name| (name, asked.get(name)));
     let api = with_query("/ai/admin/audit", wanted);

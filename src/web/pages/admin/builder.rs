@@ -3,33 +3,31 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::PathParams;
 
 use super::{
     builders,
     shared::{Admin, Decided, ROWS, counted, entries, mark, reason, said, tiers},
 };
 use crate::{
-    front::PathParams,
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{
-            empty::empty,
-            facts, form, money,
-            pager::onward,
-            places::tool,
-            same::line,
-            since::MONTH,
-            state::state,
-            table::{Column, table},
-            text,
-            time::moment,
-        },
-        visitor::{Refused, Visitor, segment, with_query},
+    asked::Asked,
+    page::{Area, Page},
+    parts::{
+        empty::empty,
+        facts, form, money,
+        pager::onward,
+        places::tool,
+        same::line,
+        since::MONTH,
+        state::state,
+        table::{Column, table},
+        text,
+        time::moment,
     },
+    visitor::{Refused, Visitor, segment, with_query},
 };
 
-pub(in crate::web) async fn page(
+pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shared::{Admin, ROWS, entries, heading, said};
-use crate::web::{
+use crate::{
     asked::Asked,
     page::{Area, Page},
     parts::{
@@ -23,7 +23,7 @@ use crate::web::{
 
 pub(super) const PATH: &str = "/dashboard/admin/builders";
 
-pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["cursor"]);
     let found = visitor.get(&with_query("/ai/admin/builders", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
     let simulated = visitor.plays().await?;

@@ -2,9 +2,10 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_tool::Capability;
 
 use super::shared::entries;
-use crate::{tool::Capability, web::parts::text};
+use crate::parts::text;
 
 /// The names of those that are there.
 pub(super) fn named(capabilities: &Value) -> impl Iterator<Item = &str> {

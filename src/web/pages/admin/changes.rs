@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shared::said;
-use crate::web::parts::{
+use crate::parts::{
     diff::{self, Names},
     source,
     table::{Column, table},

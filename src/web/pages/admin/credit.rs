@@ -3,23 +3,21 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::PathParams;
 
 use super::{
     credits,
     shared::{Admin, Decided, ROWS, mark, once, reason, said},
 };
 use crate::{
-    front::PathParams,
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        pages::credit::movements,
-        parts::{facts, form, money, state::state, text, time::moment},
-        visitor::{Refused, Visitor, segment, with_query},
-    },
+    asked::Asked,
+    page::{Area, Page},
+    pages::credit::movements,
+    parts::{facts, form, money, state::state, text, time::moment},
+    visitor::{Refused, Visitor, segment, with_query},
 };
 
-pub(in crate::web) async fn page(
+pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(id): PathParams<String>,
     RawQuery(query): RawQuery,

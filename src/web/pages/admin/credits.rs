@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shared::{Admin, ROWS, entries, heading, once, said};
-use crate::web::{
+use crate::{
     asked::Asked,
     page::{Area, Page},
     parts::{
@@ -23,7 +23,7 @@ use crate::web::{
 
 pub(super) const PATH: &str = "/dashboard/admin/credits";
 
-pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["cursor"]);
     let found = visitor.get(&with_query("/ai/credits", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
     let simulated = visitor.plays().await?;
@@ -63,7 +63,7 @@ fn mint(visitor: &Visitor) -> Markup {
         html! {
             (once())
             (form::field("amount", "Amount in US dollars", None, html! { input #amount name="number:/amountUsd" inputmode="decimal" required autocomplete="off"; }))
-            (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength=(crate::tool::texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
+            (form::field("label", "Label", Some("Whose it is, or what for. Its holder reads it."), html! { input #label name="some:/label" maxlength=(tollhouse_tool::texts::MAX_CREDIT_LABEL) autocomplete="off"; }))
             button.primary { "Mint the credit" }
         },
     )

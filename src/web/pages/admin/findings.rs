@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shared::said;
-use crate::web::parts::{state::state, text};
+use crate::parts::{state::state, text};
 
 /// Findings that a page tells.
 const SHOWN: usize = 50;

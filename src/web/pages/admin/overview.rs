@@ -5,21 +5,19 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_front::Code;
 
 use super::shared::{Admin, counted, entries, mark};
 use crate::{
-    front::Code,
-    web::{
-        page::{Area, Page},
-        parts::{facts, money, since::MONTH, text},
-        visitor::{Refused, with_query},
-    },
+    page::{Area, Page},
+    parts::{facts, money, since::MONTH, text},
+    visitor::{Refused, with_query},
 };
 
 /// The last minutes that the rate of calls is told of, without the one that is not over.
 const MINUTES: usize = 5;
 
-pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
     let reviews = visitor.get("/ai/admin/reviews?limit=1").await?;
     let packets = visitor.get("/ai/admin/payouts?limit=1").await?;
     let health = visitor.get("/health").await?;

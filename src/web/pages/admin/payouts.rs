@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::shared::{Admin, Decided, ROWS, counted, entries, mark, owner_by_name, said};
-use crate::web::{
+use crate::{
     asked::Asked,
     page::{Area, Page},
     parts::{
@@ -27,7 +27,7 @@ const PATH: &str = "/dashboard/admin/payouts";
 /// The states that packets are listed by.
 const STATES: [(&str, &str); 5] = [("", "All"), ("created", "To approve"), ("approved", "To send"), ("paid", "Paid"), ("failed", "Failed")];
 
-pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["status", "cursor"]);
     let fields = [("status", asked.get("status")), ("limit", ROWS), ("cursor", asked.get("cursor"))];
     let found = visitor.get(&with_query("/ai/admin/payouts", fields)).await?;
@@ -134,7 +134,7 @@ fn decisions(shown: &Shown, packet: &Value, back: &str) -> Markup {
                     button.primary { "Mark as paid" }
                 }))
                 (decide("failed", html! {
-                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength=(crate::tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
+                    (form::field(&named("why"), "Why it failed", None, html! { input #(named("why")) name="some:/reason" maxlength=(tollhouse_tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
                     button { "Mark as failed" }
                 }))
             }

@@ -9,7 +9,7 @@ use super::{
     capabilities,
     shared::{Admin, counted, entries, only_admins, said, tiers},
 };
-use crate::web::{
+use crate::{
     forms::{self, Posted, PostedBySession},
     page::{Area, Back, Page},
     parts::{
@@ -23,7 +23,7 @@ use crate::web::{
 
 const PATH: &str = "/dashboard/admin/policy";
 
-pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin) -> Result<Response, Refused> {
     // The revision first: what is read behind it may be newer, and then the form is refused.
     let head = visitor.head("/ai/admin/policy").await;
     let revision = head.get(header::ETAG).and_then(|revision| revision.to_str().ok()).unwrap_or_default();
@@ -36,7 +36,7 @@ pub(in crate::web) async fn page(Admin(visitor): Admin) -> Result<Response, Refu
 }
 
 /// What the policy that is being edited would narrow: nothing of it is saved, and it goes on being edited.
-pub(in crate::web) async fn look(posted: PostedBySession) -> Result<Response, Refused> {
+pub(crate) async fn look(posted: PostedBySession) -> Result<Response, Refused> {
     let PostedBySession(Posted { visitor, fields, .. }) = posted;
     only_admins(&visitor)?;
     let back = |refused: Refused| refused.with(Back(PATH.to_owned()));

@@ -7,7 +7,7 @@ use super::{
     capabilities::named,
     shared::{entries, said},
 };
-use crate::web::{parts::form, visitor::Visitor};
+use crate::{parts::form, visitor::Visitor};
 
 /// A tool as it was read, and where its forms lead back to.
 pub(super) struct Read<'a> {

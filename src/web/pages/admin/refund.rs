@@ -2,18 +2,16 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
 
 use super::shared::{once, said};
 use crate::{
-    account::session::Kind,
-    web::{
-        parts::form,
-        visitor::{Visitor, segment},
-    },
+    parts::form,
+    visitor::{Visitor, segment},
 };
 
 /// The form for who may, of what was paid for; nothing otherwise.
-pub(in crate::web) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
+pub(crate) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
     let (id, kind) = (said(receipt, "receiptId"), said(receipt, "kind"));
     if visitor.kind() != Some(Kind::Admin) || kind == "free" {
         return html! {};
@@ -29,7 +27,7 @@ pub(in crate::web) fn offer(visitor: &Visitor, receipt: &Value) -> Markup {
                 input #sent name="some:/transaction" autocomplete="off" spellcheck="false";
             }))
         }
-        (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength=(crate::tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
+        (form::field("why", "Reason", None, html! { input #why name="some:/reason" maxlength=(tollhouse_tool::texts::MAX_MONEY_REASON) autocomplete="off"; }))
         button { "Refund this, or all that is left" }
     };
     html! {

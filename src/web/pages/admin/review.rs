@@ -4,6 +4,8 @@
 use axum::{extract::RawQuery, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Code, PathParams};
 
 use super::{
     capabilities,
@@ -14,14 +16,10 @@ use super::{
     verdict,
 };
 use crate::{
-    base::aside::Bulk,
-    front::{Code, PathParams},
-    web::{
-        asked::Asked,
-        page::{Area, Page},
-        parts::{facts, money, state::state, tabs, text, time::moment},
-        visitor::{Refused, Visitor, segment, with_query},
-    },
+    asked::Asked,
+    page::{Area, Page},
+    parts::{facts, money, state::state, tabs, text, time::moment},
+    visitor::{Refused, Visitor, segment, with_query},
 };
 
 /// Tools of the same builder whose last decisions are told.
@@ -29,7 +27,7 @@ const OTHERS: &str = "50";
 /// Changes that are told to who read an older revision.
 const CHANGES: &str = "20";
 
-pub(in crate::web) async fn page(
+pub(crate) async fn page(
     Admin(visitor): Admin,
     PathParams(slug): PathParams<String>,
     RawQuery(query): RawQuery,

@@ -8,7 +8,7 @@ use super::{
     capabilities,
     shared::{Admin, ROWS, counted, entries, owner_by_name, said},
 };
-use crate::web::{
+use crate::{
     asked::Asked,
     page::{Area, Page},
     parts::{empty::empty, form, pager::pager, same::line, state::state, text, time::moment},
@@ -20,7 +20,7 @@ const PATH: &str = "/dashboard/admin/reviews";
 /// Names of hosts, and rules, that a row has room for.
 const NAMED: usize = 5;
 
-pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = Asked::read(query.as_deref(), &["cursor"]);
     let found = visitor.get(&with_query("/ai/admin/reviews", [("limit", ROWS), ("cursor", asked.get("cursor"))])).await?;
     let main = visitor.made(|| html! { (view(&visitor, &found, &asked)) (rescan(&visitor)) }).await?;

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shared::{Admin, counted, entries, said};
-use crate::web::{
+use crate::{
     page::{Area, Page},
     parts::{
         facts,
@@ -50,7 +50,7 @@ const SINCE_START: [(&str, &str); 13] = [
     ("replaced", "Processes replaced"),
 ];
 
-pub(in crate::web) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn page(Admin(visitor): Admin, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let rows = follow::wanted(query.as_deref(), TOOLS);
     let runtime = visitor.get(&with_query("/ai/admin/runtime", [("limit", &*rows.unwrap_or(TOOLS).to_string())])).await?;
     if rows.is_some() {

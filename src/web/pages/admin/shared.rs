@@ -9,19 +9,17 @@ use axum::{
 };
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
+use tollhouse_base::id::RequestId;
+use tollhouse_front::{Code, Fault};
 
 use crate::{
-    account::session::Kind,
-    base::id::RequestId,
-    front::{Code, Fault},
-    web::{
-        parts::{form, text},
-        services::Services,
-        visitor::{SignedIn, Visitor, segment},
-    },
+    parts::{form, text},
+    services::Services,
+    visitor::{SignedIn, Visitor, segment},
 };
 
-pub(super) use crate::web::parts::{
+pub(super) use crate::parts::{
     money::{heading, mark},
     text::counted,
 };
@@ -30,7 +28,7 @@ pub(super) use crate::web::parts::{
 pub(super) const ROWS: &str = "50";
 
 /// An admin who is signed in. Others are told what the API tells them.
-pub(in crate::web) struct Admin(pub(super) Visitor);
+pub(crate) struct Admin(pub(super) Visitor);
 
 impl FromRequestParts<Arc<Services>> for Admin {
     type Rejection = Response;
@@ -101,7 +99,7 @@ pub(super) fn why(id: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         div.field.wide {
             label for=(id) { (label) }
-            input id=(id) name="some:/reason" maxlength=(crate::tool::texts::MAX_DECISION_REASON) autocomplete="off" data-key=[key];
+            input id=(id) name="some:/reason" maxlength=(tollhouse_tool::texts::MAX_DECISION_REASON) autocomplete="off" data-key=[key];
         }
     }
 }

@@ -2,15 +2,13 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
 
 use super::{read::Read, shared::reason};
-use crate::{
-    account::session::Kind,
-    web::{parts::places, visitor::Visitor},
-};
+use crate::{parts::places, visitor::Visitor};
 
 /// The form on the tool's own page, under a heading; nothing for others.
-pub(in crate::web) fn section(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
+pub(crate) fn section(visitor: &Visitor, slug: &str, tool: &Value) -> Markup {
     html! {
         @if visitor.kind() == Some(Kind::Admin) {
             h2 { "As an admin" }

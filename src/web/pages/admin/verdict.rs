@@ -9,7 +9,7 @@ use super::{
     shared::{entries, reason, said, tiers, why},
     takedown,
 };
-use crate::web::parts::form;
+use crate::parts::form;
 
 /// The forms that answer what waits.
 pub(super) fn answers(read: &Read) -> Markup {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json, value::RawValue};
 use sha2::{Digest as _, Sha256};
 
-use crate::web::forms::Fields;
+use crate::forms::Fields;
 
 /// The fields that make up a tool: name in the form, and what people call it.
 pub(super) const FIELDS: [(&str, &str); 11] = [

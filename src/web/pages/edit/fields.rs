@@ -2,12 +2,10 @@
 
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tollhouse_tool::{Capability, CapabilityRow};
 
 use super::{draft::Draft, problems::field_of};
-use crate::{
-    tool::{Capability, CapabilityRow},
-    web::parts::{code, money, text},
-};
+use crate::parts::{code, money, text};
 
 /// What is known beside what was typed.
 pub(super) struct Known<'a> {
@@ -161,7 +159,7 @@ pub(super) fn handler(draft: &Draft, known: &Known, is_new: bool) -> Markup {
 
 /// Says where a source has what cannot be seen in a field: there it has to stay as it is.
 fn odd(source: &str) -> Markup {
-    let odd = |line: &str| crate::base::unseen::marked(line).any(|(_, unseen)| unseen);
+    let odd = |line: &str| tollhouse_base::unseen::marked(line).any(|(_, unseen)| unseen);
     let lines: Vec<_> = source.lines().enumerate().filter(|(_, line)| odd(line)).map(|(place, _)| place + 1).collect();
     html! {
         @if let Some(first) = lines.first() {

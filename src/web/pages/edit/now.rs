@@ -1,16 +1,14 @@
 //! A tool as it is now, and as it was when a form was begun.
 
 use serde_json::Value;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::Code;
 
 use super::draft::Draft;
 use crate::{
-    base::aside::Bulk,
-    front::Code,
-    web::{
-        forms::Fields,
-        pages::own,
-        visitor::{Refused, Visitor, with_query},
-    },
+    forms::Fields,
+    pages::own,
+    visitor::{Refused, Visitor, with_query},
 };
 
 /// A tool as it is now.

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::draft::FIELDS;
-use crate::web::parts::text::{line, words};
+use crate::parts::text::{line, words};
 
 /// The problems of a refusal, each by itself.
 pub(super) fn each(error: &Value) -> Vec<Value> {

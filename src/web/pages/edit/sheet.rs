@@ -3,6 +3,8 @@
 use axum::{http::StatusCode, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
+use tollhouse_base::aside::Bulk;
 
 use super::{
     draft::Draft,
@@ -12,14 +14,10 @@ use super::{
     told::{self, Told},
 };
 use crate::{
-    account::session::Kind,
-    base::aside::Bulk,
-    web::{
-        page::{Area, Page},
-        pages::own,
-        parts::{form, state::state, tabs::Tab, text},
-        visitor::{Refused, Visitor},
-    },
+    page::{Area, Page},
+    pages::own,
+    parts::{form, state::state, tabs::Tab, text},
+    visitor::{Refused, Visitor},
 };
 
 /// Where a new tool is begun.

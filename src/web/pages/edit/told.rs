@@ -5,9 +5,10 @@ mod outcome;
 
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_account::session::Kind;
+use tollhouse_base::aside::Bulk;
 
 use super::{draft::Draft, problems};
-use crate::{account::session::Kind, base::aside::Bulk};
 
 /// What came of a button.
 pub(super) enum Told {

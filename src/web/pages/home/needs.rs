@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::shown::{PATH, Shown};
-use crate::web::{
+use crate::{
     parts::{
         money, places,
         state::state,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::web::{
+use crate::{
     asked::Asked,
     parts::since::{day, days},
 };

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::shown::{PATH, Shown};
-use crate::web::{
+use crate::{
     parts::{
         chart::{Bar, spark},
         money,

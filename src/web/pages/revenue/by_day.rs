@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::report::{PATH, Shown, columns, headings};
-use crate::web::parts::{
+use crate::parts::{
     chart::{Bar, Chart},
     money,
     since::days,

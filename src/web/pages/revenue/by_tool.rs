@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::report::{PATH, Shown, columns, headings};
-use crate::web::{
+use crate::{
     parts::{pager::pager, places, table::table},
     visitor::with_query,
 };

@@ -11,7 +11,7 @@ use axum::{
 use serde_json::Value;
 
 use super::report::{SUMS, asked, path};
-use crate::web::{
+use crate::{
     doors::seal,
     visitor::{Refused, SignedIn},
 };
@@ -23,7 +23,7 @@ const KINDS: [(&str, &str, &str, &str); 2] = [
 ];
 
 /// By day, or as `by` says.
-pub(in crate::web) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
+pub(crate) async fn csv(SignedIn(visitor): SignedIn, RawQuery(query): RawQuery) -> Result<Response, Refused> {
     let asked = asked(query.as_deref());
     let report = visitor.get(&path(&asked)).await?;
     let (_, list, name, file) = KINDS.into_iter().find(|(by, ..)| *by == asked.get("by")).unwrap_or(KINDS[0]);

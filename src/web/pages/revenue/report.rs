@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::web::{
+use crate::{
     asked::Asked,
     parts::{
         money,

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_protocol::limits::{Row, TABLE};
 
-use crate::web::{
+use crate::{
     pages::own,
     parts::{
         form,

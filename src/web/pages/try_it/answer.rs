@@ -10,23 +10,21 @@ use bytes::Bytes;
 use maud::{Markup, html};
 use serde::Deserialize as _;
 use serde_json::Value;
+use tollhouse_base::{aside::Bulk, clock::Timestamp};
+use tollhouse_front::{Code, Fault, code_of};
 
 use super::{asked::Asked, call::Pays, step};
 use crate::{
-    base::{aside::Bulk, clock::Timestamp},
-    front::{Code, Fault, code_of},
-    web::{
-        doors::seal,
-        page::Page,
-        parts::{
-            facts, money,
-            schema_form::{minified, spread},
-            state::state,
-            text,
-            time::moment,
-        },
-        visitor::{Refused, segment},
+    doors::seal,
+    page::Page,
+    parts::{
+        facts, money,
+        schema_form::{minified, spread},
+        state::state,
+        text,
+        time::moment,
     },
+    visitor::{Refused, segment},
 };
 
 /// Most bytes of an answer: above any tool's.

@@ -1,12 +1,10 @@
 //! A call that is asked for, as the steps have it between them.
 
 use axum::http::HeaderMap;
+use tollhouse_base::clock::Timestamp;
 
 use super::tool::Tool;
-use crate::{
-    base::clock::Timestamp,
-    web::{forms::Fields, visitor::Visitor},
-};
+use crate::{forms::Fields, visitor::Visitor};
 
 /// A call that is asked for.
 pub(super) struct Asked<'a> {

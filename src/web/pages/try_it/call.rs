@@ -5,15 +5,13 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, Method, header},
     response::Response,
 };
+use tollhouse_front::{Code, Fault, names};
 
 use super::tool::{Tool, send_unpaid};
 use crate::{
-    front::{Code, Fault, names},
-    web::{
-        doors::seal,
-        play::Payment,
-        visitor::{Refused, Visitor},
-    },
+    doors::seal,
+    play::Payment,
+    visitor::{Refused, Visitor},
 };
 
 /// What pays for a call.

@@ -3,6 +3,8 @@
 use axum::response::Response;
 use maud::{Markup, html};
 use serde_json::Value;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Charged, Code};
 
 use super::{
     answer::Answer,
@@ -12,13 +14,9 @@ use super::{
     step::{Edited, again, other},
 };
 use crate::{
-    base::aside::Bulk,
-    front::{Charged, Code},
-    web::{
-        page::Page,
-        parts::{facts, schema_form::Problem, state::state, text},
-        visitor::{Refused, segment},
-    },
+    page::Page,
+    parts::{facts, schema_form::Problem, state::state, text},
+    visitor::{Refused, segment},
 };
 
 /// Most problems of an input that are told.

@@ -3,9 +3,10 @@
 use std::{fmt, str::FromStr};
 
 use sha2::{Digest as _, Sha256};
+use tollhouse_base::clock::Timestamp;
 
 use super::name::FormName;
-use crate::{base::clock::Timestamp, web::play::is_id};
+use crate::play::is_id;
 
 /// Most forms that are remembered.
 const MOST: usize = 4;

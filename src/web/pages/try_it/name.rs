@@ -4,11 +4,9 @@ use std::{fmt, str::FromStr};
 
 use maud::{Markup, html};
 use sha2::{Digest as _, Sha256};
+use tollhouse_base::clock::Timestamp;
 
-use crate::{
-    base::clock::Timestamp,
-    web::{forms::Fields, play::VALID_SECS},
-};
+use crate::{forms::Fields, play::VALID_SECS};
 
 /// How long a form is as good as new, in seconds: what it pays with can be shown for some minutes more.
 const FRESH_SECS: u64 = VALID_SECS - 10 * 60;
@@ -18,15 +16,15 @@ const DIGITS: usize = 32;
 
 /// A form's name: when it was made, and chance.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::web) struct FormName {
+pub(crate) struct FormName {
     /// In seconds since 1970.
-    pub(in crate::web) made_secs: u64,
-    pub(in crate::web) name: String,
+    pub(crate) made_secs: u64,
+    pub(crate) name: String,
 }
 
 impl FormName {
     /// A new one.
-    pub(in crate::web) fn new(now: Timestamp) -> Self {
+    pub(crate) fn new(now: Timestamp) -> Self {
         let mut chance = [0; DIGITS / 2];
         // Without randomness two forms of a second have one name: a call of the same input is the same call then.
         let _ = getrandom::fill(&mut chance);
@@ -34,21 +32,21 @@ impl FormName {
     }
 
     /// That of the form that was sent, while it is good; else a new one.
-    pub(in crate::web) fn of(fields: &Fields, now: Timestamp) -> Self {
+    pub(crate) fn of(fields: &Fields, now: Timestamp) -> Self {
         fields.get("try").and_then(|sent| sent.parse::<Self>().ok()).filter(|name| name.is_good(now)).unwrap_or_else(|| Self::new(now))
     }
 
-    pub(in crate::web) fn is_good(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_good(&self, now: Timestamp) -> bool {
         now.as_secs().checked_sub(self.made_secs).is_some_and(|age| age < FRESH_SECS)
     }
 
     /// As the form holds it.
-    pub(in crate::web) fn field(&self) -> Markup {
+    pub(crate) fn field(&self) -> Markup {
         html! { input type="hidden" name="try" value=(self); }
     }
 
     /// What names a call of a tool with this input, for who pays it on credit: sent again, it is the same call.
-    pub(in crate::web) fn key(&self, slug: &str, input: &str) -> String {
+    pub(crate) fn key(&self, slug: &str, input: &str) -> String {
         let hash = Sha256::digest(format!("{self}\n{slug}\n{input}"));
         format!("try-{}", &hex::encode(hash)[..DIGITS])
     }

@@ -3,6 +3,7 @@
 use axum::{http::header, response::Response};
 use maud::{Markup, html};
 use serde_json::{Value, json};
+use tollhouse_account::session::Kind;
 
 use super::{
     asked::Asked,
@@ -13,14 +14,11 @@ use super::{
     terms::Terms,
 };
 use crate::{
-    account::session::Kind,
-    web::{
-        page::Page,
-        pages::tool::paid_with,
-        parts::{facts, form, money, sample, schema_form::spread, state::state, text, time::moment},
-        play::Payment,
-        visitor::{Refused, segment},
-    },
+    page::Page,
+    pages::tool::paid_with,
+    parts::{facts, form, money, sample, schema_form::spread, state::state, text, time::moment},
+    play::Payment,
+    visitor::{Refused, segment},
 };
 
 /// Characters of the input that are shown again.

@@ -1,11 +1,10 @@
 //! What a form pays with: a signed payment of the amount that it names, or a credit, at the price of the quote that it names.
 
+use tollhouse_account::session::Kind;
+use tollhouse_front::Fault;
+
 use super::call::{OnCredit, Pays};
-use crate::{
-    account::session::Kind,
-    front::Fault,
-    web::{forms::Fields, play::Payment, visitor::Visitor},
-};
+use crate::{forms::Fields, play::Payment, visitor::Visitor};
 
 /// What a form pays with, once it is sure that it pays what it says.
 pub(super) struct Payable(pub(super) Pays);

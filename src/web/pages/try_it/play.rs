@@ -2,14 +2,12 @@
 
 use axum::http::HeaderValue;
 use serde_json::Value;
+use tollhouse_front::Code;
 
 use super::{asked::Asked, name::FormName, terms::Terms};
 use crate::{
-    front::Code,
-    web::{
-        play::{Payment, Purpose, Wallet, fund},
-        visitor::{Visitor, segment},
-    },
+    play::{Payment, Purpose, Wallet, fund},
+    visitor::{Visitor, segment},
 };
 
 /// What the play wallet offers.

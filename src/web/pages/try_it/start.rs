@@ -8,7 +8,7 @@ use super::{
     name::FormName,
     tool::{Costs, Tool},
 };
-use crate::web::{
+use crate::{
     page::Page,
     parts::{form, money, state::state, text},
     visitor::{Refused, Visitor},

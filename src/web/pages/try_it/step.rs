@@ -8,7 +8,7 @@ use super::{
     call::{OnCredit, Pays},
     name::FormName,
 };
-use crate::web::parts::form;
+use crate::parts::form;
 
 /// A signed payment, and what it pays.
 pub(super) fn signed(header: &str, accepted: &Value) -> Markup {

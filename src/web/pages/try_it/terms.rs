@@ -1,12 +1,10 @@
 //! What is to be paid for a call: as the tool asks for it, at a price that holds for a while.
 
 use serde_json::{Value, json};
+use tollhouse_base::aside::Bulk;
 
 use super::{answer::Answer, tool::Tool};
-use crate::{
-    base::aside::Bulk,
-    web::visitor::{Refused, Visitor},
-};
+use crate::visitor::{Refused, Visitor};
 
 /// The terms of a call.
 pub(super) struct Terms<'v> {

@@ -7,16 +7,14 @@ use axum::{
 };
 use maud::Markup;
 use serde_json::Value;
+use tollhouse_account::session::Kind;
+use tollhouse_base::aside::Bulk;
+use tollhouse_front::{Code, code_of};
 
 use crate::{
-    account::session::Kind,
-    base::aside::Bulk,
-    front::{Code, code_of},
-    web::{
-        page::{Area, Page},
-        parts::text,
-        visitor::{Refused, Visitor, segment},
-    },
+    page::{Area, Page},
+    parts::text,
+    visitor::{Refused, Visitor, segment},
 };
 
 /// A tool as the API tells of it.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-use crate::web::parts::text::told_bytes;
+use crate::parts::text::told_bytes;
 
 /// Characters of a piece that are shown.
 const MOST_CHARS: usize = 400;

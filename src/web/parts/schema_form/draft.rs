@@ -17,35 +17,35 @@ const MOST_STRAY: usize = 5;
 
 /// What was typed, by the pointers of the members that it is of. Beneath the empty one stands an object of all other members.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::web) struct Draft(pub(super) BTreeMap<String, String>);
+pub(crate) struct Draft(pub(super) BTreeMap<String, String>);
 
 /// What is wrong with a member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::web) struct Problem {
-    pub(in crate::web) pointer: String,
-    pub(in crate::web) message: String,
+pub(crate) struct Problem {
+    pub(crate) pointer: String,
+    pub(crate) message: String,
 }
 
 /// What a draft is as an input.
 #[derive(Debug)]
-pub(in crate::web) struct Typed {
+pub(crate) struct Typed {
     /// The input, as JSON.
-    pub(in crate::web) json: String,
+    pub(crate) json: String,
     /// What of the draft is not in it, and why.
-    pub(in crate::web) wrong: Vec<Problem>,
+    pub(crate) wrong: Vec<Problem>,
     /// What has to be in it, and is not.
-    pub(in crate::web) missing: Vec<Problem>,
+    pub(crate) missing: Vec<Problem>,
 }
 
 impl Problem {
-    pub(in crate::web) fn new(pointer: &str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(pointer: &str, message: impl Into<String>) -> Self {
         Self { pointer: pointer.to_owned(), message: message.into() }
     }
 }
 
 impl Draft {
     /// What of these fields was sent by a form.
-    pub(in crate::web) fn sent<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+    pub(crate) fn sent<'a>(fields: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
         let own = fields.filter_map(|(name, text)| Some((name.strip_prefix(PREFIX)?, text)));
         Self(
             own.filter(|(pointer, _)| pointer.is_empty() || pointer.starts_with('/'))
@@ -61,7 +61,7 @@ impl Draft {
 
 impl Form<'_> {
     /// What a draft is as an input.
-    pub(in crate::web) fn typed(&self, draft: &Draft) -> Typed {
+    pub(crate) fn typed(&self, draft: &Draft) -> Typed {
         let mut typed = Typed { json: String::new(), wrong: self.stray(draft), missing: vec![] };
         let others = match draft.get("").trim() {
             "" => Some(Members::new()),

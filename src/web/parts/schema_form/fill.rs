@@ -8,7 +8,7 @@ use super::{
     layout::{Form, Group, Item},
     raw::{Members, members, object},
 };
-use crate::web::parts::{sample, schema::meant};
+use crate::parts::{sample, schema::meant};
 
 /// Most bytes of what a form is filled with to begin with.
 const MOST_BYTES: usize = 4 << 10;
@@ -18,7 +18,7 @@ const MEMBERS: usize = 100;
 
 impl Form<'_> {
     /// The draft of an input; `None` where that is no object. What no field can hold as it is stands among the other members.
-    pub(in crate::web) fn draft(&self, input: &str) -> Option<Draft> {
+    pub(crate) fn draft(&self, input: &str) -> Option<Draft> {
         let mut draft = Draft::default();
         let others = draft.group(&self.root, members(input)?);
         if !others.is_empty() {
@@ -61,7 +61,7 @@ impl Draft {
 }
 
 /// What a schema has to begin with, as JSON: its first example, its default, or those of its members.
-pub(in crate::web) fn initial(schema: &Value) -> String {
+pub(crate) fn initial(schema: &Value) -> String {
     let whole = schema["examples"].get(0).or_else(|| schema.get("default")).filter(|given| given.is_object());
     let given = whole.cloned().unwrap_or_else(|| Value::Object(given(schema, schema, DEPTH)));
     let text = given.to_string();

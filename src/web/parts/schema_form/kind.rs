@@ -1,9 +1,10 @@
 //! Kinds of fields: what each is typed as, and the JSON that it is.
 
 use serde_json::{Value, value::RawValue};
+use tollhouse_base::unseen::marked;
 
 use super::raw::{number, raw, string};
-use crate::{base::unseen::marked, web::parts::sample};
+use crate::parts::sample;
 
 /// Most values that are chosen among, and most bytes of one.
 const CHOICES: usize = 50;

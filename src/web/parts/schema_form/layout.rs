@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::kind::{Kind, Text, type_of};
-use crate::web::parts::{
+use crate::parts::{
     sample,
     schema::{Bounds, meant},
     text,
@@ -29,7 +29,7 @@ const FURTHER: [&str; 8] = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "n
 
 /// The fields of a form.
 #[derive(Debug)]
-pub(in crate::web) struct Form<'a> {
+pub(crate) struct Form<'a> {
     pub(super) root: Group<'a>,
     /// Members that have none.
     pub(super) more: usize,
@@ -100,7 +100,7 @@ struct Place<'a> {
 
 impl<'a> Form<'a> {
     /// The form for a schema; `None` where there is nothing of it that a field can say.
-    pub(in crate::web) fn of(schema: &'a Value) -> Option<Self> {
+    pub(crate) fn of(schema: &'a Value) -> Option<Self> {
         let mut reading = Reading { root: schema, fields: 0, left: MOST_BYTES, more: 0 };
         let items = reading.items(schema, Place { pointer: "", depth: DEPTH, must: true });
         let is_open = schema["additionalProperties"] != false;

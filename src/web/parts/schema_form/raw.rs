@@ -33,7 +33,7 @@ pub(super) fn object(members: &Members) -> Box<RawValue> {
 }
 
 /// JSON on one line, without what stands between its tokens. `None` of what is none.
-pub(in crate::web) fn minified(text: &str) -> Option<String> {
+pub(crate) fn minified(text: &str) -> Option<String> {
     raw(text).ok()?;
     let (mut quoted, mut escaped) = (false, false);
     let kept = text.chars().filter(|char| {
@@ -46,7 +46,7 @@ pub(in crate::web) fn minified(text: &str) -> Option<String> {
 }
 
 /// JSON that is on one line on as many as it has members, to be read. Depth is seen to a point; what is long stays on its line.
-pub(in crate::web) fn spread(minified: &str) -> String {
+pub(crate) fn spread(minified: &str) -> String {
     if minified.len() > SPREAD_BYTES {
         return minified.to_owned();
     }

@@ -8,7 +8,7 @@ use super::{
     kind::{Item as ListItem, Kind, Text},
     layout::{Field, Form, Group, Item, WORDS},
 };
-use crate::web::parts::{sample, text};
+use crate::parts::{sample, text};
 
 /// Characters of a value to choose that are shown.
 const VALUE: usize = 80;
@@ -29,7 +29,7 @@ struct Filled<'a> {
 
 impl Form<'_> {
     /// The fields with what was typed, and what is wrong with each.
-    pub(in crate::web) fn shown(&self, draft: &Draft, problems: &[Problem]) -> Markup {
+    pub(crate) fn shown(&self, draft: &Draft, problems: &[Problem]) -> Markup {
         let filled = Filled { draft, problems, others: !draft.get("").is_empty() };
         html! {
             @for item in &self.root.items { (filled.item(item)) }
@@ -38,7 +38,7 @@ impl Form<'_> {
     }
 
     /// Where the field of a member is, or of what it is a part of.
-    pub(in crate::web) fn place(&self, pointer: &str) -> String {
+    pub(crate) fn place(&self, pointer: &str) -> String {
         let mut pointer = pointer;
         loop {
             if let Some(field) = self.field(pointer) {

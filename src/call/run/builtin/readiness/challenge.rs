@@ -3,12 +3,12 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, HeaderMap, HeaderName};
 use serde_json::{Map, Number, Value, json};
+use tollhouse_capability::guard::Fetched;
 
 use super::{
     notes::{Notes, short},
     request::same_host,
 };
-use crate::capability::guard::Fetched;
 
 /// As version 1 calls a network of CAIP-2.
 pub(super) fn v1_name(network: &str) -> Option<&'static str> {

@@ -8,15 +8,12 @@
 use std::{fmt, net::IpAddr};
 
 use reqwest::header::HeaderValue;
-use url::Url;
-
-use crate::{
-    base::behalf,
-    capability::{
-        Guard, GuardSettings,
-        guard::{Fetch, FetchError, Fetched, GuardError, Hops},
-    },
+use tollhouse_base::behalf;
+use tollhouse_capability::{
+    Guard, GuardSettings,
+    guard::{Fetch, FetchError, Fetched, GuardError, Hops},
 };
+use url::Url;
 
 /// What everyone may ask of this host: a path, or all below it where it ends in `/`.
 const PUBLIC: &[&str] =
@@ -90,7 +87,7 @@ impl ReadinessClient {
     }
 
     /// The same, for checks that somebody at `address` asked for.
-    pub(in crate::call) fn asked_by(&self, address: IpAddr) -> Self {
+    pub(crate) fn asked_by(&self, address: IpAddr) -> Self {
         Self { asker: Some(Asker { address, share: format!("asker:{address}") }), ..self.clone() }
     }
 
@@ -147,7 +144,7 @@ mod tests {
     use futures_util::future::BoxFuture;
 
     use super::*;
-    use crate::capability::guard::Lookup;
+    use tollhouse_capability::guard::Lookup;
 
     /// A name server that notes for whom it is asked, and knows nothing.
     #[derive(Default)]

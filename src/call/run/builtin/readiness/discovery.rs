@@ -6,13 +6,11 @@ use futures_util::future::join_all;
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::Value;
+use tollhouse_base::aside::aside;
+use tollhouse_capability::guard::{Fetch, Fetched};
 use url::Url;
 
 use super::{ReadinessClient, request::asking};
-use crate::{
-    base::aside::aside,
-    capability::guard::{Fetch, Fetched},
-};
 
 /// Documents that are looked for; the rest of [`EXPECTED`] is only named.
 pub(super) const PROBED: usize = 5;

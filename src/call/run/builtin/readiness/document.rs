@@ -3,6 +3,7 @@
 use reqwest::header::CONTENT_TYPE;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use tollhouse_capability::guard::Fetched;
 use url::Url;
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
     notes::{Notes, short},
     request::same_host,
 };
-use crate::capability::guard::Fetched;
 
 type Object = Map<String, Value>;
 

@@ -9,16 +9,14 @@ use reqwest::{
     header::{ACCEPT, HeaderName, HeaderValue},
 };
 use serde_json::{Map, Value, json};
+use tollhouse_base::aside::{Bulk, aside, length};
+use tollhouse_capability::guard::{Fetch, Fetched};
 use url::Url;
 
 use super::{
     ReadinessClient,
     notes::{Notes, short},
     request::{asking, post_json},
-};
-use crate::{
-    base::aside::{Bulk, aside, length},
-    capability::guard::{Fetch, Fetched},
 };
 
 /// A revision that servers of both eras speak.

@@ -7,9 +7,8 @@ use reqwest::{
     Method,
     header::{CONTENT_TYPE, HeaderValue, USER_AGENT},
 };
+use tollhouse_capability::guard::Fetch;
 use url::Url;
-
-use crate::capability::guard::Fetch;
 
 /// Time of the first request, and of all that follow together.
 pub(super) const FIRST_WALL: Duration = Duration::from_millis(4_500);

@@ -9,18 +9,16 @@ use bytes::Bytes;
 use reqwest::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
+use tollhouse_base::{aside::aside, clock::Timestamp, share::Turn};
+use tollhouse_capability::guard::{Fetch, FetchError, Fetched};
+use tollhouse_money::Due;
+use tollhouse_tool::MicroUsd;
 
 use super::{
     ReadinessClient,
     challenge::{self, Challenge, Terms, v1_name},
     notes::{Note, Notes, Severity, short},
     request::{asking, post_json},
-};
-use crate::{
-    base::{aside::aside, clock::Timestamp, share::Turn},
-    capability::guard::{Fetch, FetchError, Fetched},
-    money::Due,
-    tool::MicroUsd,
 };
 
 /// For each request.
@@ -58,7 +56,7 @@ pub struct SellerQuote {
     notes: Vec<Note>,
     /// Of tokens that are known here.
     #[serde(skip)]
-    pub(in crate::call) dues: Vec<Due>,
+    pub(crate) dues: Vec<Due>,
 }
 
 /// One way to pay, whatever its wire.

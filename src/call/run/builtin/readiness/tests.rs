@@ -21,14 +21,12 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::StreamExt as _;
 use serde_json::json;
+use tollhouse_base::behalf;
+use tollhouse_capability::{Guard, GuardSettings, testing::serve};
 
 use super::{
     request::{BODY_BYTES, REST_WALL},
     *,
-};
-use crate::{
-    base::behalf,
-    capability::{Guard, GuardSettings, testing::serve},
 };
 
 const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";

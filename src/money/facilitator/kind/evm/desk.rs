@@ -29,7 +29,7 @@ use super::{
     nonces::Nonces,
     transaction::{Call, Fees, Quoted, Signed, Transaction},
 };
-use crate::money::facilitator::chain::{
+use crate::facilitator::chain::{
     node::{Node, RpcError},
     sending::Sending,
 };

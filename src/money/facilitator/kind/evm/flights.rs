@@ -9,7 +9,7 @@ use alloy_primitives::B256;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::transaction::{Call, Fees, Signed};
-use crate::money::facilitator::chain::events::Receipt;
+use crate::facilitator::chain::events::Receipt;
 
 /// How long a transaction that is signed may wait to be sent: until its intent is on disk. Then its nonce is another one's.
 const SIGNED_FOR: Duration = Duration::from_secs(60);

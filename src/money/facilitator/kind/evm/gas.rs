@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, U128, U256};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::money::{
+use crate::{
     BurnedGas, PaymentId,
     facilitator::chain::{
         events::Receipt,

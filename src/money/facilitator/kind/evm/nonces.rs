@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-
-use crate::store::{Batch, Counter, Durability, Limit, Store, StoreError, schema};
+use tollhouse_store::{Batch, Counter, Durability, Limit, Store, StoreError, schema};
 
 const NONCES: Counter<String> = schema::GAS_NONCES.counting();
 
@@ -80,7 +79,8 @@ impl Nonces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{base::clock::Clock, store::memory::MemoryStore};
+    use tollhouse_base::clock::Clock;
+    use tollhouse_store::memory::MemoryStore;
 
     const PATIENCE: Duration = Duration::from_secs(30);
 

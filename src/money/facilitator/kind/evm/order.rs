@@ -1,17 +1,15 @@
 //! What is settled: a transfer that the token makes, or a permit of which Permit2 takes what was charged.
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use tollhouse_base::clock::Timestamp;
 
 use super::token::{self, SignedBy};
 use crate::{
-    base::clock::Timestamp,
-    money::{
-        Asset, Payment,
-        facilitator::{chain::events::Receipt, exact, reason::Told, upto},
-        x402::{
-            eip3009::Transfer,
-            permit2::{Permit, UPTO_PROXY},
-        },
+    Asset, Payment,
+    facilitator::{chain::events::Receipt, exact, reason::Told, upto},
+    x402::{
+        eip3009::Transfer,
+        permit2::{Permit, UPTO_PROXY},
     },
 };
 

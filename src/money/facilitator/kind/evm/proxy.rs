@@ -12,7 +12,7 @@ use alloy_primitives::Address;
 use alloy_sol_types::{SolCall as _, sol};
 use backon::{BackoffBuilder as _, ExponentialBuilder};
 
-use crate::money::{
+use crate::{
     facilitator::chain::node::{At, Node, RpcError},
     x402::permit2::{PERMIT2, UPTO_PROXY},
 };

@@ -3,7 +3,7 @@
 use alloy_primitives::{B256, Bytes};
 use alloy_sol_types::{SolCall as _, sol};
 
-use crate::money::x402::eip3009::Transfer;
+use crate::x402::eip3009::Transfer;
 
 sol! {
     /// As much of the dollar token as moves money.

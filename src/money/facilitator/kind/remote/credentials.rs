@@ -16,9 +16,10 @@ use reqwest::{
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::json;
+use tollhouse_base::clock::Clock;
 use zeroize::Zeroizing;
 
-use crate::{base::clock::Clock, money::ConfigError};
+use crate::ConfigError;
 
 /// How long a token is good for, in seconds: what Coinbase takes at most.
 const TOKEN_SECS: u64 = 120;
@@ -153,7 +154,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::base::clock::Timestamp;
+    use tollhouse_base::clock::Timestamp;
 
     fn access(headers: &[&str], secret: Option<String>) -> FacilitatorAccess {
         FacilitatorAccess {

@@ -4,25 +4,23 @@ use std::time::Duration;
 
 use reqwest::{Method, Url};
 use serde_json::Value;
+use tollhouse_base::clock::Clock;
 
 use super::credentials::{Credentials, FacilitatorAccess};
 use crate::{
-    base::clock::Clock,
-    money::{
-        ConfigError,
-        facilitator::post::{Answer, Poster},
-    },
+    ConfigError,
+    facilitator::post::{Answer, Poster},
 };
 
 /// A facilitator's address, and what is sent with every question.
-pub(in crate::money::facilitator::kind) struct Line {
+pub(in crate::facilitator::kind) struct Line {
     poster: Poster,
     pub(super) base: Url,
     credentials: Credentials,
 }
 
 impl Line {
-    pub(in crate::money::facilitator::kind) fn new(url: &str, access: &FacilitatorAccess, clock: Clock) -> Result<Self, ConfigError> {
+    pub(in crate::facilitator::kind) fn new(url: &str, access: &FacilitatorAccess, clock: Clock) -> Result<Self, ConfigError> {
         let base: Url = url.parse().ok().filter(|url: &Url| url.has_host()).ok_or_else(|| ConfigError::FacilitatorUrl(url.to_owned()))?;
         Ok(Self { poster: Poster::new()?, base, credentials: Credentials::new(access, clock)? })
     }
@@ -32,7 +30,7 @@ impl Line {
         self.poster.post(url.as_str(), self.credentials.of(&Method::POST, &url), body, patience).await
     }
 
-    pub(in crate::money::facilitator::kind) async fn get(&self, path: &str, patience: Duration) -> Answer {
+    pub(in crate::facilitator::kind) async fn get(&self, path: &str, patience: Duration) -> Answer {
         let url = self.at(path);
         self.poster.get(url.as_str(), self.credentials.of(&Method::GET, &url), patience).await
     }

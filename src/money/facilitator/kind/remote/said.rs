@@ -2,7 +2,7 @@
 
 use reqwest::StatusCode;
 
-use crate::money::{
+use crate::{
     Network, Verdict,
     facilitator::{
         post::Answer,

@@ -9,7 +9,7 @@ use backon::{BackoffBuilder as _, ExponentialBuilder};
 use serde_json::Value;
 
 use super::line::Line;
-use crate::money::{
+use crate::{
     Network,
     facilitator::{post::Answer, reason::logged},
 };
@@ -104,7 +104,7 @@ async fn ask(supported: Weak<Supported>, line: Arc<Line>, network: &'static Netw
 /// # Errors
 ///
 /// Why it does not say it.
-pub(in crate::money::facilitator::kind) fn read(answer: Answer) -> Result<Value, String> {
+pub(in crate::facilitator::kind) fn read(answer: Answer) -> Result<Value, String> {
     match answer {
         Answer::Json(status, body) if status.is_success() && body["kinds"].is_array() => Ok(body),
         Answer::Json(status, _) => Err(format!("it answered {status}")),

@@ -7,7 +7,7 @@ mod fuzz {
     use serde_json::Value;
 
     use super::*;
-    use crate::money::asset::ASSETS;
+    use crate::asset::ASSETS;
 
     const STATUSES: [u16; 8] = [200, 400, 401, 402, 404, 429, 500, 503];
 

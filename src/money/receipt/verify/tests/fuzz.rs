@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::*;
-use crate::money::receipt::canonical;
+use crate::receipt::canonical;
 
 /// Of a key that nobody has any more.
 const KEYS: &str = include_str!("../../../../../tests/fuzz/receipt-keys.json");

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::web::{
+use crate::{
     pages::edit::draft::Draft,
     parts::{
         diff::{Names, diff},
@@ -30,7 +30,7 @@ pub(super) fn review(before: Option<&Draft>, draft: &Draft, statement: Option<&s
             @if before.is_none() || !changed.is_empty() {
                 div.field {
                     label for="field-note" { "Note on this version" }
-                    input #field-note name="note" maxlength=(crate::tool::texts::MAX_VERSION_NOTE) autocomplete="off" value=(draft.get("note"));
+                    input #field-note name="note" maxlength=(tollhouse_tool::texts::MAX_VERSION_NOTE) autocomplete="off" value=(draft.get("note"));
                     p.note { "For you and for admins, beside it in the list of versions. It may stay empty." }
                 }
                 @if unvouched { p.problem role="alert" { "Nothing was published: a builder vouches for what they upload." } }

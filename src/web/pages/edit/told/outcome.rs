@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use tollhouse_protocol::limits::TABLE;
 
-use crate::web::{
+use crate::{
     pages::edit::problems::findings,
     parts::{
         facts,

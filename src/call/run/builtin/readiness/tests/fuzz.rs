@@ -2,9 +2,10 @@
 
 use reqwest::{StatusCode, header::HeaderValue};
 use serde_json::{Map, Value};
+use tollhouse_capability::guard::Fetched;
 
 use super::*;
-use crate::{call::run::builtin::readiness::notes::Notes, capability::guard::Fetched};
+use crate::run::builtin::readiness::notes::Notes;
 
 #[test]
 fn report_of_an_answer_is_short_whatever_it_says() {

@@ -10,12 +10,10 @@ use axum::{
 };
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
+use tollhouse_base::share::Shares;
+use tollhouse_capability::{Guard, GuardSettings, testing::serve};
 
 use super::*;
-use crate::{
-    base::share::Shares,
-    capability::{Guard, GuardSettings, testing::serve},
-};
 
 const USDC: &str = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const PAY_TO: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";

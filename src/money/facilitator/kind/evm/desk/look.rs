@@ -5,7 +5,7 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::money::facilitator::chain::{
+use crate::facilitator::chain::{
     events::Receipt,
     node::{Node, RpcError},
 };

@@ -1,13 +1,11 @@
 use reqwest::StatusCode;
 use serde_json::json;
+use tollhouse_base::clock::{Clock, Timestamp};
 
 use super::*;
 use crate::{
-    base::clock::{Clock, Timestamp},
-    money::{
-        FacilitatorAccess,
-        network::{BASE, SOLANA},
-    },
+    FacilitatorAccess,
+    network::{BASE, SOLANA},
 };
 
 const ONE: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";

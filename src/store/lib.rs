@@ -11,10 +11,13 @@
 //! - A reader sees a durable commit once it is on disk, and not before.
 //! - Keys are at most [`MAX_KEY_BYTES`], values at most [`MAX_VALUE_BYTES`].
 
+#![warn(missing_docs)]
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
+use tollhouse_base::clock::{Clock, Timestamp};
 
 pub use self::{
     add::Add,
@@ -32,20 +35,16 @@ pub use self::{
     table::{Counter, Row, Table, Unread},
     trim::Trimmed,
     update::{Decided, Tx, update},
-    value::{Formatted, Sum, Value, read_postcard, write_json, write_postcard},
+    value::{Formatted, Sum, Value, read_json, read_postcard, write_json, write_postcard},
     write::{Check, Write},
     written::{Became, Written},
 };
 
-pub(crate) use self::{
-    upkeep::keep_up,
-    value::{json_values, postcard_values},
-};
-use crate::base::clock::{Clock, Timestamp};
+pub use self::upkeep::keep_up;
 
 mod add;
-#[cfg(test)]
-pub(crate) mod around;
+#[cfg(any(test, feature = "testing"))]
+pub mod around;
 mod batch;
 mod changes;
 mod counted;

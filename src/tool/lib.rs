@@ -1,5 +1,7 @@
 //! The nouns: what a tool is. No IO, no imports of ours but `clock`, `id` and what a scan finds.
 
+#![warn(missing_docs)]
+
 mod approved;
 mod capability;
 mod endpoint;
@@ -16,7 +18,6 @@ pub mod texts;
 mod unreadable;
 mod version;
 
-pub(crate) use capability::capabilities;
 pub use capability::{Capabilities, Capability, CapabilityRow, Touches};
 pub use endpoint::{Availability, DecidedOn, Endpoint, EndpointState, Owner, PricingMode, Status};
 pub use handler::{Builtin, Handler, HandlerType, Runtime};

@@ -23,6 +23,8 @@
 //!
 //! A replica's id is of one life of its process, and never taken up again: there is no second number that tells lives apart.
 
+#![warn(missing_docs)]
+
 mod exchange;
 mod follow;
 mod formats;
@@ -43,6 +45,12 @@ use std::{
 };
 
 use tokio::{sync::Notify, task::JoinHandle, time::Instant};
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::ReplicaId,
+    steady::Steadiness,
+};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, update};
 
 pub use self::{
     exchange::Tallies,
@@ -57,14 +65,6 @@ pub use self::{
 use self::{
     formats::{Known, WRITTEN, are_read},
     lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
-};
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::ReplicaId,
-        steady::Steadiness,
-    },
-    store::{Batch, Direction, Durability, Store, StoreError, update},
 };
 
 /// How long a replica serves by what it has heard. Shorter than a lease: it stops before others take up what it has.
@@ -161,8 +161,8 @@ impl Replica {
     }
 
     /// One on a machine with this clock.
-    #[cfg(test)]
-    pub(crate) fn with_clock(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
+    #[cfg(any(test, feature = "testing"))]
+    pub fn with_clock(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
         Self::knowing(store, clock, formats::OWN)
     }
 

@@ -3,11 +3,13 @@
 //! Readers see one immutable value behind an atomic pointer; a call takes what it needs from it once
 //! and keeps that version to its end. Changes of a host go one at a time: checked, committed with the
 //! events that tell of them, then shown. What other hosts have changed is shown beside that, and waits
-//! for no commit: a host that cannot show it in time [takes no calls](crate::replica).
+//! for no commit: a host that cannot show it in time [takes no calls](tollhouse_replica).
 //!
 //! Invariants: what an admin took away comes back by an admin only ([`standing`] decides, `review`
 //! records). Content of a builder's that the rules hold back answers no call ([`scan`] holds,
 //! [`Endpoint::availability`] says so to every front).
+
+#![warn(missing_docs)]
 
 mod agrees;
 mod bundle;
@@ -63,9 +65,23 @@ use std::{
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use tollhouse_account::builder::{Builders, Judged};
+use tollhouse_base::{
+    clock::Clock,
+    id::BuilderId,
+    rate::{ConcurrencyLimit, Permit},
+    ready::Ready,
+};
+use tollhouse_capability::{AllowedHosts, CapabilityServices, Granted};
+use tollhouse_event::Events;
 use tollhouse_fair::Fair;
+use tollhouse_money::PaymentConfig;
+use tollhouse_objects::Objects;
 use tollhouse_pool::Pool;
 use tollhouse_protocol::Tier;
+use tollhouse_replica::Replica;
+use tollhouse_store::{Durability, Store, Table, schema, update};
+use tollhouse_tool::{Endpoint, Owner, Slug};
 
 pub use self::{
     agrees::check_catalogue,
@@ -89,23 +105,7 @@ pub use self::{
     standing::By,
     trial::Tried,
 };
-use crate::{
-    account::builder::{Builders, Judged},
-    base::{
-        clock::Clock,
-        id::BuilderId,
-        rate::{ConcurrencyLimit, Permit},
-        ready::Ready,
-    },
-    capability::{AllowedHosts, CapabilityServices, Granted},
-    catalog::{safety::Scanner, source::Sources},
-    event::Events,
-    money::PaymentConfig,
-    objects::Objects,
-    replica::Replica,
-    store::{Durability, Store, Table, schema, update},
-    tool::{Endpoint, Owner, Slug},
-};
+use crate::{safety::Scanner, source::Sources};
 
 /// Uploads and changes of one builder that the sandbox looks at, at once.
 const MAX_UPLOADS: usize = 2;
@@ -114,7 +114,7 @@ const MAX_UPLOADS: usize = 2;
 const READINGS: usize = 4;
 
 const POLICY: Table<(), PolicyInForce> = schema::POLICY.holding();
-crate::store::json_values!(PolicyInForce);
+tollhouse_store::json_values!(PolicyInForce);
 
 /// What a catalogue is made from.
 pub struct CatalogParts {
@@ -269,7 +269,7 @@ impl Catalog {
     }
 
     /// Gives those that are ready the limits and the tier of the policy in force. All others have them when they are made.
-    pub(super) fn narrow_ready(&self) {
+    pub(crate) fn narrow_ready(&self) {
         self.remade.fetch_add(1, Ordering::SeqCst);
         self.told.clear();
         for live in self.ready.all() {

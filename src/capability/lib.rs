@@ -8,6 +8,8 @@
 //!
 //! It does *not* count ops or cut log lines: the pool does both before anything comes here.
 
+#![warn(missing_docs)]
+
 mod agrees;
 mod failure;
 mod files;
@@ -36,8 +38,12 @@ use std::{
 };
 
 use futures_util::future::BoxFuture;
+use tollhouse_base::{clock::Clock, id::EndpointId};
+use tollhouse_objects::Objects;
 use tollhouse_pool::OpHost;
 use tollhouse_protocol::{LogLevel, LogLine, OpFailure, OpRequest, OpValue, Said};
+use tollhouse_replica::Replica;
+use tollhouse_store::{Batch, Store, StoreError};
 
 pub use self::{
     agrees::check_kept,
@@ -54,14 +60,8 @@ pub use self::{
     till::Till,
 };
 use crate::{
-    base::{clock::Clock, id::EndpointId},
-    capability::{
-        guard::Recorded,
-        secret::{Secrets, Visibility},
-    },
-    objects::Objects,
-    replica::Replica,
-    store::{Batch, Store, StoreError},
+    guard::Recorded,
+    secret::{Secrets, Visibility},
 };
 
 /// What the ops of all calls share. One per host.
@@ -345,7 +345,7 @@ impl OpHost for Ops {
     fn used(&self, _cpu: Duration) {}
 }
 
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;

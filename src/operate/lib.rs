@@ -1,5 +1,7 @@
 //! What an operator looks at.
 
+#![warn(missing_docs)]
+
 pub mod clock;
 pub mod database;
 pub mod disk;

@@ -16,10 +16,13 @@
 //! A `settling` record without an answer from the facilitator stays until it is resolved by asking
 //! again with the identical payload. Released and refused authorisations are unspent and may be used again.
 
+#![warn(missing_docs)]
+
 mod accept;
 mod asset;
 mod begun;
 mod binding;
+mod closing;
 mod credit;
 mod facilitator;
 mod finisher;
@@ -48,6 +51,7 @@ pub use self::{
     asset::Asset,
     begun::Begun,
     binding::binding,
+    closing::{Closing, ReceiptFinisher, call_succeeded},
     credit::{
         Budget, BudgetKind, Budgets, Credit, CreditDecision, CreditError, CreditVerdict, Credits, Holder, Minted, Moved, Movement,
         MovementKind, MovementPlace, Movements, Once, OverBudget, Revoked, SetBy,
@@ -81,7 +85,7 @@ pub use self::{
     terms::{SignedOffers, Terms, Way},
     x402::{eip3009::Authorization, offer::Payment, signed::Signed, svm::Transaction, wire::Challenge},
 };
-pub(crate) use self::{
+pub use self::{
     credit::PREFIX as CREDIT_PREFIX,
     facilitator::NOT_SERVED,
     x402::{
@@ -89,4 +93,4 @@ pub(crate) use self::{
         permit2::{PERMIT2, PermitWitnessTransferFrom, TokenPermissions, UPTO_PROXY, Witness},
     },
 };
-pub use crate::base::id::{PaymentId, PaymentIdError};
+pub use tollhouse_base::id::{PaymentId, PaymentIdError};

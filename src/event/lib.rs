@@ -4,6 +4,8 @@
 //! and announced to those who follow live once the commit has answered ([`Events::announce`]). Events go
 //! when they are too old or their owner has too many.
 
+#![warn(missing_docs)]
+
 pub mod feed;
 mod keep;
 mod place;
@@ -20,23 +22,22 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tollhouse_base::{
+    clock::{Clock, Timestamp},
+    id::EventId,
+};
+use tollhouse_store as store;
+use tollhouse_store::{Batch, Durability, Ended, Store, StoreError, Table, schema};
+use tollhouse_tool::{Owner, Slug};
 
 pub use self::{
     place::EventPlace,
     read::{EventPage, EventQuery},
 };
-use crate::{
-    base::{
-        clock::{Clock, Timestamp},
-        id::EventId,
-    },
-    event::feed::{Crowded, Feed, Follower},
-    store::{self, Batch, Durability, Ended, Store, StoreError, Table, schema},
-    tool::{Owner, Slug},
-};
+use crate::feed::{Crowded, Feed, Follower};
 
 const EVENTS: Table<(Ended<String>, store::Place), Event> = schema::EVENTS.holding();
-crate::store::json_values!(Event);
+tollhouse_store::json_values!(Event);
 
 /// How many events are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! What the fronts share: who asks and what they may ask for, what is offered as payment, what comes in, and how a fault is told.
 
-pub(crate) mod accept;
+#![warn(missing_docs)]
+
+pub mod accept;
 pub(crate) mod address;
-pub(crate) mod body;
+pub mod body;
 mod caller;
 mod compress;
 pub mod cursor;
@@ -13,7 +15,7 @@ mod forwarded;
 mod frame;
 mod intake;
 mod limits;
-pub(crate) mod names;
+pub mod names;
 mod origins;
 mod params;
 mod payment;
@@ -21,12 +23,12 @@ mod quota;
 mod serve;
 mod shared;
 mod shutdown;
-pub(crate) mod sse;
-mod via;
+pub mod sse;
+pub mod via;
 
-#[cfg(test)]
-pub(crate) use self::frame::framed_routes;
-pub(crate) use self::{
+#[cfg(any(test, feature = "testing"))]
+pub use self::frame::framed_routes;
+pub use self::{
     address::{host_name, network, peer},
     caller::{Caller, Known, not_suspended},
     compress::{Document, takes_gzip},

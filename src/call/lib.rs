@@ -9,6 +9,8 @@
 //! the result has passed its schema, and nothing is retried: a call that ended without a charge may
 //! be made again by the caller.
 
+#![warn(missing_docs)]
+
 mod bought;
 mod content;
 mod desk;
@@ -16,7 +18,6 @@ mod digits;
 mod done;
 mod dry;
 mod error;
-mod finish;
 mod history;
 mod in_flight;
 mod input;
@@ -40,6 +41,20 @@ use std::{
 };
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tollhouse_account::builder::Builders;
+use tollhouse_base::{
+    aside::still_asked,
+    clock::Clock,
+    id::{CallId, ReceiptId},
+    share::Shares,
+};
+use tollhouse_capability::Till;
+use tollhouse_catalog::{Catalog, Live};
+use tollhouse_replica::Replica;
+use tollhouse_store::StoreError;
+use tollhouse_telemetry as telemetry;
+use tollhouse_telemetry::{Stage, enter};
+use tollhouse_tool::{Availability, Owner};
 
 pub use self::{
     bought::Asked,
@@ -48,7 +63,6 @@ pub use self::{
     done::Done,
     dry::DryRun,
     error::{CallError, ERROR_STATUS},
-    finish::{Closing, ReceiptFinisher},
     history::{CallPage, CallPlace, CallQuery, CallRecord, Ending, History, HistorySettings, Placed},
     input::{Input, MAX_QUERY_FIELDS, Parsed as ParsedInput, check_query},
     metrics::{Figures, Metrics, MetricsSettings, Series, SeriesQuery, Step, StepError},
@@ -72,21 +86,8 @@ use self::{
     new_call::{NewCall, Why},
     run::{Produced, Tally, Task},
 };
-use crate::{
-    account::builder::Builders,
-    base::{
-        aside::still_asked,
-        clock::Clock,
-        id::{CallId, ReceiptId},
-        share::Shares,
-    },
-    capability::Till,
-    catalog::{Catalog, Live},
-    money::{Admission, Admit, Gate, Offered, Quotes, Refusal, Request, SettleError, Terms, Way, receipt, sale::FeeBps},
-    replica::Replica,
-    store::StoreError,
-    telemetry::{self, Stage, enter},
-    tool::{Availability, Owner},
+pub use tollhouse_money::{
+    Admission, Admit, Closing, Gate, Offered, Quotes, ReceiptFinisher, Refusal, Request, SettleError, Terms, Way, receipt, sale::FeeBps,
 };
 
 /// What the record of a call that came to nothing names its error: the code that its caller is told.

@@ -16,6 +16,8 @@
 //! To add a page: its file in `pages/`, its route below. Its words and amounts are made of `parts/`; what others wrote goes through
 //! `parts/text.rs`, which is how it stays text.
 
+#![warn(missing_docs)]
+
 mod api;
 mod asked;
 mod assets;
@@ -41,6 +43,7 @@ use axum::{
     response::Redirect,
     routing::{MethodRouter, any, get, post},
 };
+use tollhouse_front::Wording;
 
 pub use self::{
     cookie::Cookie,
@@ -49,7 +52,6 @@ pub use self::{
     root::Root,
     services::{Operation, Services},
 };
-use crate::front::Wording;
 
 /// What a page is reached by: GET and HEAD, which change nothing.
 type Pages = MethodRouter<Arc<Services>>;

@@ -1,6 +1,8 @@
 //! Settings: flags over environment over `tollhouse.toml` over defaults. The only reader of the
 //! environment. Each concern declares its own: as flags, and as they are in force.
 
+#![warn(missing_docs)]
+
 mod account;
 mod catalog;
 mod environment;
@@ -24,6 +26,9 @@ use std::{
     time::Duration,
 };
 
+use tollhouse_objects::Place;
+use tollhouse_store::{postgres::PostgresConfig, sled::SledConfig};
+
 use self::layered::Layered as _;
 pub use self::{
     account::{AccountFlags, AccountSettings},
@@ -40,10 +45,6 @@ pub use self::{
     telemetry::{MetricsReaders, TelemetryFlags, TelemetrySettings},
     told::{Looked, Source, Told, Wrong, as_they_stand, look},
     unread::Unread,
-};
-use crate::{
-    objects::Place,
-    store::{postgres::PostgresConfig, sled::SledConfig},
 };
 
 /// The file read when it is there.

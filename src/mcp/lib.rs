@@ -12,6 +12,8 @@
 //! same payment, the same answer; only what it is wrapped in differs. Payment is in-band (x402's MCP
 //! transport), never a 402.
 
+#![warn(missing_docs)]
+
 mod accept;
 mod answer;
 mod arguments;

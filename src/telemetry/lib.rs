@@ -11,6 +11,8 @@
 //! call is measured by atomics and its own task's memory; it allocates for this only where it is traced. What is handed out waits in
 //! bounded room, is dropped and counted where there is none, and holds up no call.
 
+#![warn(missing_docs)]
+
 mod context;
 pub mod counted;
 mod course;
@@ -24,7 +26,7 @@ pub mod table;
 mod text;
 mod tracer;
 
-pub(crate) use self::course::note;
+pub use self::course::note;
 pub use self::{
     course::{Followed, answering, enter, follow, onward},
     otlp::{Destination, Exporter, OtlpSettings},

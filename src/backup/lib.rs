@@ -8,6 +8,8 @@
 //! A host that runs on a store in its data folder has that locked: it is asked through a socket in the folder, which only its own user may
 //! open ([`control`]).
 
+#![warn(missing_docs)]
+
 pub mod control;
 mod error;
 mod folder;

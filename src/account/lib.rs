@@ -1,5 +1,7 @@
 //! Who someone is: builders, the admin, what proves it, and what they did.
 
+#![warn(missing_docs)]
+
 pub mod admin;
 pub mod audit;
 pub mod builder;

@@ -4,20 +4,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tollhouse_account::registration::Registrant;
+use tollhouse_base::{clock::Timestamp, id::CallId};
+use tollhouse_event::{Event, Events, Kind};
+use tollhouse_replica::{RECEIPTS_SHORT, Replica};
+use tollhouse_store::Batch;
+use tollhouse_tool::{MicroUsd, Owner};
 
 use crate::{
-    account::registration::Registrant,
-    base::{clock::Timestamp, id::CallId},
-    event::{Event, Events, Kind},
-    money::{
-        Finished, Finisher, News, ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer, WireVersion,
-        ledger::Sold,
-        receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
-        sale::{Sale, Sales, Totals, Unpaid},
-    },
-    replica::{RECEIPTS_SHORT, Replica},
-    store::Batch,
-    tool::{MicroUsd, Owner},
+    Finished, Finisher, News, ReorganizedSettlement, Settlement, SettlementKind, StoredAnswer, WireVersion,
+    ledger::Sold,
+    receipt::{Draft, OfferReceipt, Payment, Signer, Transfer},
+    sale::{Sale, Sales, Totals, Unpaid},
 };
 
 /// All that the last commit of a call is made from. Stored with the intent to settle.
@@ -120,7 +118,7 @@ impl Finisher for ReceiptFinisher {
         if let Some(registrant) = &closing.registered {
             rows.append(registrant.stored());
         }
-        let events = vec![succeeded(&self.events, &closing), settled(&self.events, &closing, settlement)];
+        let events = vec![call_succeeded(&self.events, &closing), settled(&self.events, &closing, settlement)];
         events.iter().for_each(|event| _ = rows.append(Events::stored(&closing.owner, event)));
         let payment = self.payment(settlement);
         let told = self.signer.settle_extensions(&closing.receipt, &payment);
@@ -162,7 +160,7 @@ impl Finisher for ReceiptFinisher {
 }
 
 /// `call.succeeded`, of paid and free calls.
-pub(super) fn succeeded(events: &Events, closing: &Closing) -> Event {
+pub fn call_succeeded(events: &Events, closing: &Closing) -> Event {
     let receipt = &closing.receipt;
     let mut data = json!({
         "callId": closing.call,

@@ -1,5 +1,7 @@
 //! The host put together: the only place that names concrete types.
 
+#![warn(missing_docs)]
+
 mod check;
 mod control;
 mod copies;
@@ -17,7 +19,40 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 use tokio::net::TcpListener;
 use tokio_util::task::TaskTracker;
+use tollhouse_account::{admin::AdminToken, audit::Audit, builder::Builders, session::Sessions};
+use tollhouse_base::{clock::Clock, share::Shares};
+use tollhouse_call::{
+    CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, Receipts, Runner, WriteBehind, WriteBehindParts,
+    registration_terms,
+};
+use tollhouse_capability::{
+    CapabilityServices, Guard, GuardSettings,
+    guard::Recorded,
+    secret::{Rotated, Secrets},
+};
+use tollhouse_catalog::{Catalog, CatalogParts, safety::Scanner};
+use tollhouse_config::{Hidden, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings};
+use tollhouse_event::{EventSettings, Events};
+use tollhouse_front::{Callers, Code, Intake, Limits, Proxies, Shared, Shutdown};
+use tollhouse_mcp::Mcp;
+use tollhouse_money::{
+    ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, ReceiptFinisher, RemoteRoutes,
+    RouteProvider, Site, TableRoutes,
+    ledger::{self, Check, Found},
+    payout::Payouts,
+    receipt::{FreeReceipts, PublishedKeys},
+    refund::Refunds,
+    sale::Sales,
+};
+use tollhouse_objects::{Kept, Objects};
+use tollhouse_operate::disk::Disk;
 use tollhouse_pool::{Pool, PoolConfig};
+use tollhouse_replica::Replica;
+use tollhouse_store::{
+    Store, StoreError,
+    sled::{MoneyRows, SledConfig, SledStore},
+};
+use tollhouse_telemetry::{Exporter, OtlpSettings};
 
 pub use self::{
     check::{Checked as CheckedRows, Compacted, check_rows, compact},
@@ -30,41 +65,6 @@ pub use self::{
 use self::{
     rooms::Rooms,
     stores::{is_free, is_here, make_folder, note_last_sale, open_database, open_movable, store_of},
-};
-use crate::{
-    account::{admin::AdminToken, audit::Audit, builder::Builders, session::Sessions},
-    base::{clock::Clock, share::Shares},
-    call::{
-        CallParts, Calls, DeskParts, History, Metrics, QuoteDesk, ReadinessClient, ReceiptFinisher, Receipts, Runner, WriteBehind,
-        WriteBehindParts, registration_terms,
-    },
-    capability::{
-        CapabilityServices, Guard, GuardSettings,
-        guard::Recorded,
-        secret::{Rotated, Secrets},
-    },
-    catalog::{Catalog, CatalogParts, safety::Scanner},
-    config::{Hidden, MetricsReaders, MoneySettings, NetworkSettings, SandboxSettings, SecretSettings, Settings},
-    event::{EventSettings, Events},
-    front::{self, Callers, Code, Intake, Limits, Proxies, Shared, Shutdown},
-    mcp::Mcp,
-    money::{
-        ConfigError, FacilitatorAccess, Facilitators, Gate, Ledger, Means, PaymentConfig, QuoteKey, Quotes, RemoteRoutes, RouteProvider,
-        Site, TableRoutes,
-        ledger::{self, Check, Found},
-        payout::Payouts,
-        receipt::{FreeReceipts, PublishedKeys},
-        refund::Refunds,
-        sale::Sales,
-    },
-    objects::{Kept, Objects},
-    operate::disk::Disk,
-    replica::{self, Replica},
-    store::{
-        Store, StoreError,
-        sled::{MoneyRows, SledConfig, SledStore},
-    },
-    telemetry::{self, Exporter, OtlpSettings},
 };
 
 /// How often open settlements are asked about and old answers forgotten.
@@ -112,7 +112,7 @@ impl App {
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let data = &settings.data;
         make_folder(data)?;
-        telemetry::counted::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
+        tollhouse_telemetry::counted::know_codes(Code::ALL.iter().map(|code| (code.row().name, code.row().fault.as_str())));
         let clock = if store.is_shared() { Clock::following() } else { Clock::default() };
         let replica = Replica::telling(Arc::clone(&store), clock.clone());
         replica.begin().await.map_err(StartError::Replica)?;
@@ -312,7 +312,7 @@ impl App {
     /// Serves all fronts on `listener` until the host is told to end, and every connection has.
     pub async fn serve(&self, listener: TcpListener) {
         self.shared.proxies.warn_at_start();
-        front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.rooms, &self.shared)).await;
+        tollhouse_front::serve(listener, Arc::clone(&self.shared), fronts::all(&self.rooms, &self.shared)).await;
     }
 
     /// Says that the host is going to end: it is no longer ready, for balancers to send calls elsewhere, and goes on as before.
@@ -446,7 +446,7 @@ pub async fn check_ledger(data: &Path) -> Result<Found, StartError> {
     let folder = store_of(data)?;
     let store = SledStore::open(&folder, SledConfig::default()).map_err(StartError::Store)?;
     is_here(&store, data).await?;
-    replica::readable(&store).await.map_err(StartError::Replica)?;
+    tollhouse_replica::readable(&store).await.map_err(StartError::Replica)?;
     if ledger::opened(&store).await.map_err(StartError::Ledger)?.is_none() {
         return Err(StartError::NoLedger);
     }

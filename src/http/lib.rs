@@ -1,5 +1,7 @@
 //! The HTTP front: its routes, by who comes. Those of management stand as rows in the file of their subject.
 
+#![warn(missing_docs)]
+
 mod about;
 mod account;
 mod admin;
@@ -47,6 +49,7 @@ use std::sync::Arc;
 
 use axum::{Router, middleware};
 use serde_json::Value;
+use tollhouse_front::Code;
 
 pub use self::{
     about::About,
@@ -55,7 +58,6 @@ pub use self::{
     services::{Accounts, Auditing, Calling, Earning, Offering, Operating, Proving, Publishing, Sealing, Services, Watching},
 };
 use self::{route::Route, services::Http};
-use crate::front::Code;
 
 /// Every route of the front.
 #[derive(Debug, Clone)]

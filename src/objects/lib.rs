@@ -5,6 +5,8 @@
 //! takes the row away marks the object as done with ([`Objects::ends`]). What is promised for over a day, and what is done with, is
 //! deleted ([`Objects::collect`]); no list of the bucket is needed to find it.
 
+#![warn(missing_docs)]
+
 mod bucket;
 
 use std::{fmt, io, sync::Arc, time::Duration};
@@ -13,13 +15,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, Semaphore};
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, schema};
 
 use self::bucket::new_name;
 pub use self::bucket::{Bucket, BucketError, Kept, Place};
-use crate::{
-    base::clock::{Clock, Timestamp},
-    store::{Batch, Direction, Durability, Store, StoreError, Table, Tx, schema},
-};
 
 /// How long a name is promised for, in milliseconds: nothing is held by a row later than that.
 const PROMISED_MS: u64 = 24 * 3_600 * 1_000;
@@ -122,9 +122,9 @@ impl Objects {
     }
 
     /// Objects in a folder.
-    #[cfg(test)]
-    pub(crate) fn in_folder(store: Arc<dyn Store>, folder: &std::path::Path) -> Arc<Self> {
-        Self::new(store, Clock::default(), Arc::new(Kept::at(&Place::Folder(folder.to_owned())).unwrap()))
+    #[cfg(any(test, feature = "testing"))]
+    pub fn in_folder(store: Arc<dyn Store>, folder: &std::path::Path) -> Arc<Self> {
+        Self::new(store, Clock::default(), Arc::new(Kept::at(&Place::Folder(folder.to_owned())).expect("a test has a folder")))
     }
 
     /// Whether every host that has the store is sure to have the objects.
@@ -178,7 +178,7 @@ impl Objects {
         }
     }
 
-    /// Puts apart what a row would hold, for a row that names it instead, if rows [may do so](crate::replica::Replica::may_write). `None`
+    /// Puts apart what a row would hold, for a row that names it instead, if rows [may do so](tollhouse_replica::Replica::may_write). `None`
     /// where the row is to hold it still: a host serves the store that does not find it here, or does not read the other form, or nothing
     /// can be put now, which is logged of `what`.
     pub async fn put_apart(
