@@ -45,7 +45,7 @@ use super::{
     gate::{
         claims::{Claim, Claims},
         funds::{PurseHold, Purses},
-        gas::{GasHold, GasMeter},
+        gas::{BurnedGas, GasHold, GasMeter},
         record::{Record, Tail},
         retry::{Lanes, Retry},
         throttle::{Place, Running, Throttle},
@@ -149,6 +149,8 @@ struct Held {
 /// A run whose settlement is not known to have ended, as its failure was counted.
 struct OpenRun {
     running: Running,
+    /// Gas that its transactions burned so far.
+    burned: Option<BurnedGas>,
     /// The money may still move, or gas be burned.
     _held: (Option<PurseHold>, Option<GasHold>),
 }

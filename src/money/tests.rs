@@ -18,6 +18,7 @@ mod networks;
 mod node;
 mod open;
 mod reads;
+mod reconcile;
 mod refund;
 mod remote;
 mod replicas;

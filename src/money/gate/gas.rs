@@ -173,6 +173,18 @@ impl GasMeter {
         });
     }
 
+    /// Takes back what counts against a payer and a builder for a settlement that did not pay, because another transaction had moved the
+    /// money already. The gas is gone, so it still counts in all.
+    pub(super) fn excuse(&self, burner: &Burner, burned: BurnedGas) {
+        let (mut state, now) = (self.state(), self.now());
+        let State { payers, builders, .. } = &mut *state;
+        let builder = burner.builder.as_ref().and_then(|id| builders.get_mut(id));
+        for of in payers.get_mut(&burner.payer).into_iter().chain(builder) {
+            of.gas.take_back(burned.gas, now);
+            of.reverts.take_back(1, now);
+        }
+    }
+
     /// What was burned in the last hour.
     pub(super) fn last_hour(&self) -> u64 {
         self.state().all.gas.total(self.now())
@@ -332,6 +344,19 @@ mod tests {
         assert!(matches!(meter.hold(burner("c", "d"), KEY), Err(GasRefusal::Spent { .. })) && meter.is_high());
         let told = json!({ "burnedLastHour": 1_000, "revertedLastHour": 2, "limitPerHour": 1_000, "burnedWei": "2000" });
         assert_eq!(meter.status(), told);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn payer_is_excused_for_a_settlement_that_another_transaction_made_before() {
+        let (meter, payer) = (meter(1_000, 1_000, 10_000, 2), burner("a", "b"));
+        burn(&meter, &payer, 400);
+        burn(&meter, &payer, 600);
+        assert_eq!(bound(meter.hold(payer.clone(), KEY)), Some(Bound::Reverts));
+        meter.excuse(&payer, BurnedGas { gas: 600, wei: 1_200 });
+        assert_eq!(bound(meter.hold(payer.clone(), KEY)), None, "neither the payer nor the builder is slowed");
+        assert_eq!(meter.last_hour(), 1_000, "the gas is gone, and counts in all");
+        burn(&meter, &payer, 1);
+        assert_eq!(bound(meter.hold(payer, KEY)), Some(Bound::Reverts), "the first one still counts");
     }
 
     #[tokio::test(start_paused = true)]

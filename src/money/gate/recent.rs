@@ -56,6 +56,17 @@ impl Recent {
         oldest.is_some()
     }
 
+    /// Takes `amount` away again, or as much of it as still counts, the newest first.
+    pub(super) fn take_back(&mut self, mut amount: u64, now: Moment) {
+        self.forget_old(now);
+        for slot in self.slots_in_force(now).collect::<Vec<_>>().into_iter().rev() {
+            let count = &mut self.slots[Self::place(slot)];
+            let taken = amount.min(*count);
+            *count -= taken;
+            amount -= taken;
+        }
+    }
+
     /// How long until the oldest event counts no more.
     pub(super) fn wait(&self, now: Moment) -> Option<Duration> {
         let oldest = self.oldest(now)?;
@@ -106,6 +117,17 @@ mod tests {
         assert_eq!(recent.wait(at(103)), Some(Duration::from_secs(62)));
         assert_eq!(recent.wait(at(164)), Some(Duration::from_secs(1)));
         assert_eq!(recent.wait(at(165)), None);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_the_newest_and_never_more_than_there_is() {
+        let mut recent = Recent::default();
+        recent.add(5, at(0));
+        recent.add(3, at(30));
+        recent.take_back(4, at(40));
+        assert_eq!((recent.total(at(40)), recent.total(at(65))), (4, 0), "three of the newest, and one before");
+        recent.take_back(9, at(40));
+        assert_eq!(recent.total(at(40)), 0);
     }
 
     #[test]

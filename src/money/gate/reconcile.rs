@@ -230,7 +230,7 @@ impl Gate {
     }
 
     /// Holds each transaction against the receipts that name it.
-    async fn hold_transfers(
+    pub(crate) async fn hold_transfers(
         &self,
         page: &mut Reconciliation,
         network: &Network,

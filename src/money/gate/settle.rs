@@ -34,7 +34,7 @@ impl Gate {
     /// [`SettleError`]; the answer must be withheld.
     pub async fn settle(&self, mut admission: Admission, answer: StoredAnswer, draft: &[u8]) -> Result<StoredAnswer, SettleError> {
         enter(Stage::Settle);
-        let (id, mut held) = (admission.id.clone(), admission.held.take());
+        let (id, mut held, mut spent) = (admission.id.clone(), admission.held.take(), None);
         let settled = match &admission.means {
             Means::X402(payment) => {
                 let network = payment.asset.network;
@@ -44,12 +44,13 @@ impl Gate {
                     self.gas.burned(&(&held.place.running).into(), burned);
                     held.gas = None;
                 }
+                spent = burned;
                 settled
             }
             Means::Credit(_) => self.debit(admission, answer, draft).await,
         };
         if let Some(held) = held {
-            self.count(id, *held, &settled);
+            self.count(id, *held, spent, &settled);
         }
         settled
     }
@@ -70,7 +71,7 @@ impl Gate {
 
     /// Counts how a run ended: paid for, or not. One whose end is not known counts as unpaid until it is found to be paid, and the
     /// payer's balance is held until then.
-    fn count(&self, id: PaymentId, held: Held, settled: &Result<StoredAnswer, SettleError>) {
+    fn count(&self, id: PaymentId, held: Held, burned: Option<BurnedGas>, settled: &Result<StoredAnswer, SettleError>) {
         let Held { place, purse, gas } = held;
         match settled {
             Ok(_) => place.paid(),
@@ -78,7 +79,7 @@ impl Gate {
             Err(SettleError::Unknown { .. }) => {
                 let running = place.running.clone();
                 place.failed("unknown");
-                self.open_runs().insert(id, OpenRun { running, _held: (purse, gas) });
+                self.open_runs().insert(id, OpenRun { running, burned, _held: (purse, gas) });
             }
             Err(SettleError::Refused { .. } | SettleError::Store(_)) => {}
         }
@@ -87,9 +88,13 @@ impl Gate {
     /// Counts how a run ended whose settlement was open.
     fn count_late(&self, id: &PaymentId, ended: &Result<StoredAnswer, SettleError>) {
         let open = self.open_runs().remove(id);
-        let Some(OpenRun { running, .. }) = open else { return };
+        let Some(OpenRun { running, burned, .. }) = open else { return };
         match ended {
-            Ok(_) => self.throttle.settled_late(&running),
+            // The money moved after all, by a transaction of somebody else: the one that was reverted is not the payer's doing.
+            Ok(_) => {
+                self.throttle.settled_late(&running);
+                burned.into_iter().for_each(|burned| self.gas.excuse(&Burner::from(&running), burned));
+            }
             Err(SettleError::Refused { reason, .. }) if reason == NOT_SERVED => self.throttle.excuse(&running),
             Err(_) => {}
         }
@@ -97,8 +102,12 @@ impl Gate {
 
     /// Counts the gas that a settlement has burned which is looked up.
     pub(super) fn count_burned(&self, payment: &Payment, burned: BurnedGas) {
-        let running = self.open_runs().get(&payment.id()).map(|open| Burner::from(&open.running));
-        self.gas.burned(&running.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), burned);
+        let burner = self.open_runs().get_mut(&payment.id()).map(|open| {
+            let before = open.burned.unwrap_or(BurnedGas { gas: 0, wei: 0 });
+            open.burned = Some(BurnedGas { gas: before.gas.saturating_add(burned.gas), wei: before.wei.saturating_add(burned.wei) });
+            Burner::from(&open.running)
+        });
+        self.gas.burned(&burner.unwrap_or_else(|| Burner { payer: payment.payer(), builder: None }), burned);
     }
 
     /// Writes the intent. From here on only [`Gate::conclude`] ends the payment.

@@ -1,0 +1,59 @@
+//! Transfers of the chain beside the receipts of the ledger.
+
+use std::collections::HashMap;
+
+use super::*;
+use crate::facilitator::view::TokenTransfer;
+
+const TRANSACTION: &str = "0xaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+
+fn page() -> Reconciliation {
+    Reconciliation {
+        network: ASSETS[0].network.caip2,
+        from_block: 1,
+        to_block: 2,
+        transfers: 0,
+        receipts: 0,
+        unknown: Vec::new(),
+        missing: Vec::new(),
+        doubled: Vec::new(),
+        truncated: false,
+        agrees: true,
+        rest: None,
+    }
+}
+
+fn transfer(log: u64) -> (&'static Asset, TokenTransfer) {
+    let transfer = TokenTransfer {
+        transaction: TRANSACTION.to_owned(),
+        block: 1,
+        log,
+        from: Payer::new(1).address(),
+        amount: alloy_primitives::U256::from(PRICE.0),
+    };
+    (&ASSETS[0], transfer)
+}
+
+/// A facilitator that named one transaction for two payments was paid once.
+#[tokio::test]
+async fn a_transaction_that_more_receipts_name_than_it_made_transfers_is_listed_with_them() {
+    let bench = Bench::new().await;
+    let receipts = [ReceiptId::generate(), ReceiptId::generate()];
+    let linked = HashMap::from([(TRANSACTION.to_owned(), receipts.to_vec())]);
+    let compared = async |transfers: &[_], linked: &HashMap<_, _>| {
+        let mut page = page();
+        bench.gate.hold_transfers(&mut page, ASSETS[0].network, transfers, linked).await.unwrap();
+        page
+    };
+    let once = compared(&[transfer(0)], &linked).await;
+    let [doubled] = &once.doubled[..] else { panic!("{once:?}") };
+    let mut named = receipts.map(|receipt| receipt.to_string());
+    named.sort_unstable();
+    assert_eq!((doubled.transaction.as_str(), doubled.transfers, &doubled.receipt_ids[..]), (TRANSACTION, 1, &named[..]));
+    assert!(once.unknown.is_empty() && once.missing.is_empty());
+    // One transaction may move money for several payments.
+    let twice = compared(&[transfer(0), transfer(1)], &linked).await;
+    assert!(twice.doubled.is_empty() && twice.unknown.is_empty(), "{twice:?}");
+    let unknown = compared(&[transfer(0)], &HashMap::new()).await;
+    assert!(unknown.doubled.is_empty() && unknown.unknown.len() == 1, "{unknown:?}");
+}
