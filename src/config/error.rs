@@ -57,6 +57,10 @@ pub enum SettingsError {
     Fee(u16),
     #[error("`{text}` confirmations: set a number of blocks from 1 to {most}")]
     Confirmations { text: String, most: u64 },
+    #[error("`TOLLHOUSE_NETWORK_CONFIRMATIONS` names `{0}`, where no node counts blocks: set `TOLLHOUSE_NETWORK_RPC_URLS` for it")]
+    NoNodeForConfirmations(&'static str),
+    #[error("`TOLLHOUSE_CONFIRMATIONS` is {0}, and no network has a node that counts blocks: set `TOLLHOUSE_RPC_URL`")]
+    NoNodeForAnyConfirmations(u64),
     #[error("the conformance suite's tools are for tests, so they are served on loopback only; `{0}` is not")]
     ConformanceInPublic(SocketAddr),
     #[error("`{flag}` is {given}; it is {least} at least, and {most} at most")]

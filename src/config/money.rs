@@ -240,7 +240,7 @@ impl MoneyFlags {
         let nodes = pairs("network-rpc-url", self.network_rpc_url.iter().map(Hidden::expose), &networks)?;
         let depths = pairs("network-confirmations", self.network_confirmations.iter().map(String::as_str), &networks)?;
         let first_evm = networks.iter().find(|network| network.chain_id().is_some());
-        networks
+        let all = networks
             .iter()
             .map(|network| {
                 let of = |pairs: &[Pair<'_>]| {
@@ -249,6 +249,7 @@ impl MoneyFlags {
                 let first = self.rpc_url.as_ref().filter(|_| first_evm == Some(network)).cloned();
                 let rpc_url = of(&nodes).pop().or(first).map(Hidden::from);
                 let confirmations = match of(&depths).pop() {
+                    Some(_) if rpc_url.is_none() => return Err(SettingsError::NoNodeForConfirmations(network.caip2)),
                     None => self.confirmations.unwrap_or(DEFAULT_CONFIRMATIONS),
                     Some(text) => text.parse().map_err(|_| SettingsError::Confirmations { text, most: MOST_CONFIRMATIONS })?,
                 };
@@ -259,7 +260,12 @@ impl MoneyFlags {
                 let on = self.on(network, of(&kinds).pop(), &of(&assets), rpc_url)?;
                 Ok(NetworkSettings { confirmations, ..on })
             })
-            .collect()
+            .collect::<Result<Vec<_>, _>>()?;
+        match self.confirmations {
+            // One is what every settlement has that counts at all.
+            Some(blocks) if blocks > 1 && all.iter().all(|on| on.rpc_url.is_none()) => Err(SettingsError::NoNodeForAnyConfirmations(blocks)),
+            _ => Ok(all),
+        }
     }
 
     /// What is in force on one network.

@@ -71,8 +71,8 @@ fn each_network_has_its_own_facilitator_node_address_and_tokens() {
 fn a_network_has_its_own_confirmations_or_those_of_all() {
     let depths = |flags: MoneyFlags| resolved(flags).unwrap().networks.iter().map(|on| on.confirmations).collect::<Vec<_>>();
     assert_eq!(depths(several()), [1, 1, 1, 1]);
-    let own = MoneyFlags { confirmations: Some(2), network_confirmations: list("polygon=5,celo=64"), ..several() };
-    assert_eq!(depths(own), [2, 2, 5, 64]);
+    let own = MoneyFlags { confirmations: Some(2), network_confirmations: list("base=5,celo=64"), ..several() };
+    assert_eq!(depths(own), [5, 2, 2, 64]);
 }
 
 #[test]
@@ -82,6 +82,7 @@ fn what_cannot_work_is_told_in_a_sentence() {
         (refused(|flags| flags.network_confirmations = list("base=65")), "from 1 to 64"),
         (refused(|flags| flags.network_confirmations = list("base=many")), "`many` confirmations"),
         (refused(|flags| flags.confirmations = Some(1_000)), "from 1 to 64"),
+        (refused(|flags| flags.network_confirmations = list("polygon=5")), "names `eip155:137`, where no node counts blocks"),
         (refused(|flags| flags.network.push("bas".to_owned())), "network `bas` is not known"),
         (refused(|flags| flags.pay_to_solana = None), "TOLLHOUSE_PAY_TO_SOLANA"),
         (refused(|flags| flags.pay_to_solana = Some(EVM.to_owned())), "32 bytes in base58"),
@@ -99,6 +100,14 @@ fn what_cannot_work_is_told_in_a_sentence() {
     }
     let secret = refused(|flags| flags.network_rpc_url.push(Hidden::from("https://key.example".to_owned())));
     assert!(!secret.contains("key.example"), "{secret}");
+}
+
+#[test]
+fn confirmations_that_no_node_counts_are_refused() {
+    let flags = |confirmations| MoneyFlags { confirmations: Some(confirmations), ..MoneyFlags::default() };
+    assert!(resolved(flags(1)).is_ok());
+    let said = resolved(flags(2)).unwrap_err().to_string();
+    assert!(said.contains("`TOLLHOUSE_CONFIRMATIONS` is 2") && said.contains("TOLLHOUSE_RPC_URL"), "{said}");
 }
 
 #[test]
