@@ -19,6 +19,7 @@ use std::{
 
 pub use self::kept::Figures;
 pub use self::read::{Series, SeriesQuery, Step, StepError};
+
 use tollhouse_base::{
     clock::{Clock, Timestamp},
     id::{EndpointId, RequestId},

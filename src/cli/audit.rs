@@ -1,6 +1,6 @@
 //! `tollhouse audit`: who asked for which change, and how that ended.
 
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::base::{
     client::Who,

@@ -1,7 +1,7 @@
 //! `tollhouse builders` and `register`: who publishes on a host, and how one becomes one of them.
 
 use serde_json::{Value, json};
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 
 use super::{
     base::{

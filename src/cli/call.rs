@@ -9,11 +9,9 @@ use std::{path::PathBuf, time::Duration};
 
 use reqwest::header::HeaderMap;
 use tokio::time::{Instant, sleep};
-use tollhouse::{
-    base::clock::{Clock, Timestamp},
-    money::{PaymentId, payer::Scheme},
-    tool::MicroUsd,
-};
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_money::{PaymentId, payer::Scheme};
+use tollhouse_tool::MicroUsd;
 
 use self::send::Sending;
 use super::{

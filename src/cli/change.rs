@@ -3,7 +3,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::{
     base::{

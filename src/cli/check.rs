@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::{
     base::{

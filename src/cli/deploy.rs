@@ -4,7 +4,7 @@ use std::{path::Path, time::Instant};
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::{
     base::{

@@ -25,10 +25,8 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Mutex, mpsc},
 };
-use tollhouse::{
-    capability::secret,
-    tool::{MicroUsd, Slug},
-};
+use tollhouse_capability::secret;
+use tollhouse_tool::{MicroUsd, Slug};
 
 use self::{
     bench::Bench,

@@ -1,7 +1,7 @@
 //! `tollhouse host`, `metrics`, `receipt`, `payment` and `refund`: how a host is, how calls went, and what became of money.
 
 use serde_json::{Value, json};
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::base::{
     clean::{json_for_people, line},

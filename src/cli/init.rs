@@ -3,7 +3,7 @@
 use std::{env, path::PathBuf};
 
 use serde_json::json;
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::{
     base::{

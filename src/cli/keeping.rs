@@ -3,7 +3,7 @@
 use std::{fs::File, path::PathBuf};
 
 use reqwest::Url;
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 
 use super::base::{
     credentials::{self, Kept},

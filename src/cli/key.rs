@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use alloy_primitives::U256;
 use serde_json::json;
-use tollhouse::{money::Asset, tool::MicroUsd};
+use tollhouse_money::Asset;
+use tollhouse_tool::MicroUsd;
 
 use super::{
     base::{

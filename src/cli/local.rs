@@ -10,12 +10,10 @@ use std::{
 use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
-use tollhouse::{
-    app::App,
-    base::causes::in_full,
-    capability::guard::Recorded,
-    config::{Flags, Settings},
-};
+use tollhouse_app::App;
+use tollhouse_base::causes::in_full;
+use tollhouse_capability::guard::Recorded;
+use tollhouse_config::{Flags, Settings};
 
 use super::{
     base::{

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 use zeroize::Zeroizing;
 
 use super::{

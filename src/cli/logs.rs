@@ -2,7 +2,8 @@
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
-use tollhouse::{base::id::CallId, tool::Slug};
+use tollhouse_base::id::CallId;
+use tollhouse_tool::Slug;
 
 use super::{
     base::{

@@ -1,7 +1,7 @@
 //! `tollhouse payouts`: where revenue goes, what was made into packets, and what admins did with those.
 
 use serde_json::{Value, json};
-use tollhouse::money::{Asset, Network};
+use tollhouse_money::{Asset, Network};
 
 use super::base::{
     client::{Asking, Who},

@@ -3,7 +3,9 @@
 use std::{env, fs, path::PathBuf};
 
 use serde_json::{Value, json};
-use tollhouse::{catalog::shipped::HANDLERS, money::receipt::json_hash, tool::Slug};
+use tollhouse_catalog::shipped::HANDLERS;
+use tollhouse_money::receipt::json_hash;
+use tollhouse_tool::Slug;
 
 use super::{
     base::{

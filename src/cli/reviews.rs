@@ -1,7 +1,7 @@
 //! `tollhouse reviews`: what waits for an admin, and what they decide. Each decision is of the revision that was read.
 
 use serde_json::{Value, json};
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::{
     base::{

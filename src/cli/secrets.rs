@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use reqwest::Method;
 use serde_json::json;
-use tollhouse::{config::Hidden, tool::Slug};
+use tollhouse_config::Hidden;
+use tollhouse_tool::Slug;
 use zeroize::Zeroizing;
 
 use super::{
@@ -30,7 +31,7 @@ pub(crate) enum Secrets {
     /// Removes one.
     Rm(RmArgs),
     /// Rotates the master key: seals every secret under a new one, and lets go of the old. On the data of a stopped host, or, with `--url` or `--profile`, on a running one.
-    Rotate(crate::rotate::Args),
+    Rotate(crate::operator::rotate::Args),
 }
 
 /// Arguments of `secrets set`.
@@ -155,8 +156,8 @@ async fn remove(session: &Session, args: RmArgs) -> Result {
 
 async fn rotate(session: &Session) -> Result {
     let answer = session.client.post(&["ai", "admin", "secrets", "rotate"]).by(Who::Admin).send().await?.body;
-    session.out.tell(&answer, |answer| crate::rotate::told(&answer["rotation"]))?;
-    crate::rotate::unopened(&answer["rotation"]).map_or(Ok(()), |left| Err(Error::refused(left)))
+    session.out.tell(&answer, |answer| crate::operator::rotate::told(&answer["rotation"]))?;
+    crate::operator::rotate::unopened(&answer["rotation"]).map_or(Ok(()), |left| Err(Error::refused(left)))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `tollhouse show` and `versions`: what an endpoint is, what of its handler is kept, and its source.
 
 use serde_json::Value;
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::base::{
     changed::short,

@@ -8,7 +8,7 @@ use std::{
 use jiff::Timestamp;
 use reqwest::{Url, header};
 use serde_json::{Value, json};
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 
 use super::{
     base::{

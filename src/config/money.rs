@@ -263,7 +263,9 @@ impl MoneyFlags {
             .collect::<Result<Vec<_>, _>>()?;
         match self.confirmations {
             // One is what every settlement has that counts at all.
-            Some(blocks) if blocks > 1 && all.iter().all(|on| on.rpc_url.is_none()) => Err(SettingsError::NoNodeForAnyConfirmations(blocks)),
+            Some(blocks) if blocks > 1 && all.iter().all(|on| on.rpc_url.is_none()) => {
+                Err(SettingsError::NoNodeForAnyConfirmations(blocks))
+            }
             _ => Ok(all),
         }
     }

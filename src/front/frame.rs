@@ -82,6 +82,7 @@ pub struct Fronts {
 }
 
 /// The routes of all fronts, and what stands around them.
+#[allow(unreachable_pub, reason = "tests of other crates use it")]
 pub fn framed_routes(
     shared: Arc<Shared>,
     Fronts { routes, doors, wordings }: Fronts,

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::harness::{Answer, Host, js};
+use crate::harness::{Answer, Host, eventually, js};
 
 const ECHO: &str = "export default (req) => req.input;";
 
@@ -208,7 +208,10 @@ async fn untrusted_proxy_is_reported() {
     assert!(warnings[0]["remedy"].as_str().unwrap().contains("TOLLHOUSE_TRUSTED_PROXIES"), "{warnings}");
     assert_eq!(host.log().matches(TOLD).count(), 1, "{}", host.log());
     let public = Host::builder().flag("--base-url", "https://tools.example").start().await;
-    assert!(public.log().contains("listens on loopback and has a public URL"), "{}", public.log());
+    eventually("the log says so", std::time::Duration::from_secs(20), async || {
+        public.log().contains("listens on loopback and has a public URL").then_some(())
+    })
+    .await;
     let told = Host::builder().flag("--trusted-proxies", "here").fails().await;
     assert!(told.contains("TOLLHOUSE_TRUSTED_PROXIES") && told.contains("`here`"), "{told}");
 }

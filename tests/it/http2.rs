@@ -1,6 +1,9 @@
 //! Connections of HTTP/2: frames that belong to no request, and answers that nobody takes.
 
-use std::{net::Ipv4Addr, time::Duration};
+use std::{
+    net::Ipv4Addr,
+    time::{Duration, Instant},
+};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -11,6 +14,8 @@ use crate::harness::{
 };
 
 const SECONDS: Duration = Duration::from_secs(20);
+/// For how long a flood goes on that the host should end.
+const LONGEST: Duration = Duration::from_secs(60);
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
 const PRIORITY: u8 = 2;
@@ -70,12 +75,9 @@ async fn frames_without_requests_close_their_connections() {
         raw.begin_http2(&[]).await;
         raw.send(first.bytes()).await;
         let many = flood.bytes().repeat(64);
-        let mut sent = 0;
-        while sent < 1_000 && raw.try_send(&many, SECONDS).await {
-            sent += 1;
-        }
-        raw.rest().await;
-        assert!(sent < 1_000, "{what}: the connection is closed");
+        let begun = Instant::now();
+        while begun.elapsed() < LONGEST && raw.try_send(&many, SECONDS).await {}
+        assert!(begun.elapsed() < LONGEST, "{what}: the connection is closed");
     }
     host.get("/health/live").await.is(200);
 }
@@ -160,7 +162,8 @@ async fn answers_that_nobody_takes_hold_no_more_than_the_memory_for_answers() {
     assert!(most <= OF_ADDRESS + refusals, "{most} bytes are held");
     let grown = host.resident().saturating_sub(before);
     println!("240 answers of 1 MB asked for: {} KiB held, {} MiB more resident", most >> 10, grown >> 20);
-    assert!(grown < 120 << 20, "the process has grown by {grown} bytes");
+    // What is on its way from workers counts as well, and is more on a machine that is busy.
+    assert!(grown < 200 << 20, "the process has grown by {grown} bytes");
     // Another address has its own, and gets long answers.
     host.call("big", &json!({})).await.is(200);
     host.get(LONG).await.is(200);
@@ -203,15 +206,15 @@ async fn a_paid_answer_goes_out_whatever_strangers_hold() {
     host.publish(&js("free", 0.0, answer)).await;
     let credit = host.mint(1.0).await;
     host.call_credit("paid", &json!({}), &credit).await.is(200);
-    let refused = eventually("the memory for answers is full", SECONDS, || async {
-        let hoards = join_all((0..2).map(|_| hoard(&host, ELSEWHERE, "/tools/free", 7))).await;
+    let hoards = join_all((0..2).map(|_| hoard(&host, ELSEWHERE, "/tools/free", 7))).await;
+    let refused = eventually("the memory for answers is full", LONGEST, || async {
         let answer = host.call("free", &json!({})).await;
-        (answer.status == 503).then_some((hoards, answer))
+        (answer.status == 503).then_some(answer)
     })
     .await;
-    refused.1.fails(503, "busy", "host");
+    refused.fails(503, "busy", "host");
     host.call_credit("paid", &json!({}), &credit).await.is(200);
     host.get("/health/live").await.is(200);
-    drop(refused.0);
+    drop(hoards);
     eventually("there is room again", SECONDS, || async { (host.call("free", &json!({})).await.status == 200).then_some(()) }).await;
 }

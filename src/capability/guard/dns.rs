@@ -54,6 +54,7 @@ const LATE: Duration = Duration::from_millis(200);
 const KEPT_BYTES: usize = 128;
 
 /// Asks name servers.
+#[allow(unreachable_pub, reason = "tests of other crates use it")]
 pub struct Dns(Arc<Inner>);
 
 struct Inner {

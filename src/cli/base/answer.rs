@@ -7,7 +7,7 @@ use reqwest::{
     header::{self, HeaderMap},
 };
 use serde_json::{Map, Value, json};
-use tollhouse::front::{Charged, Code};
+use tollhouse_front::{Charged, Code};
 
 use super::error::{Error, Exit, Result};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use tollhouse::base::unseen::{is_unseen, marked};
+use tollhouse_base::unseen::{is_unseen, marked};
 
 /// On one line: what cannot be seen, or would change how the rest is, by its name, and ends of lines too.
 pub(crate) fn line(text: &str) -> String {

@@ -8,7 +8,7 @@ use reqwest::{
     redirect::Policy,
 };
 use serde::Serialize;
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 
 use super::{
     address::{is_loopback, told},

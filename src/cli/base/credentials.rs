@@ -7,7 +7,7 @@ use std::{
 
 use reqwest::Url;
 use serde::{Deserialize, Serialize, Serializer};
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 
 use super::{
     address::{self, same_place},

@@ -3,7 +3,7 @@
 
 use std::{env, ffi::OsString, path::PathBuf};
 
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 
 /// A builder's key.
 pub(crate) const BUILDER_KEY: &str = "TOLLHOUSE_BUILDER_KEY";

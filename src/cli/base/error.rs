@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Map, Value, json};
-use tollhouse::base::causes::in_full;
+use tollhouse_base::causes::in_full;
 
 use super::clean::{block, line};
 

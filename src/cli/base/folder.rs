@@ -9,7 +9,7 @@ use std::{
 use reqwest::Url;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::{
     address,

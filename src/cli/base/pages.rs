@@ -1,7 +1,7 @@
 //! Lists that a host gives in pages: as many entries as were asked for, and where the rest begins.
 
 use serde_json::{Value, json};
-use tollhouse::base::{clock::Clock, when::When};
+use tollhouse_base::{clock::Clock, when::When};
 
 use super::{client::Asking, error::Result, out::Out, words::text};
 

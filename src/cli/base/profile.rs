@@ -9,7 +9,8 @@ use std::{
 
 use reqwest::Url;
 use serde::Deserialize;
-use tollhouse::{config::Unread, tool::MicroUsd};
+use tollhouse_config::Unread;
+use tollhouse_tool::MicroUsd;
 
 use super::{
     address::{self, same_place},

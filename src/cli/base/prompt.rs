@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
-use tollhouse::config::Hidden;
+use tollhouse_config::Hidden;
 use zeroize::Zeroizing;
 
 use super::error::{Error, Result};

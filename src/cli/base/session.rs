@@ -1,7 +1,7 @@
 //! One command's hold on a host: which one is meant, by whom, and how it is told.
 
 use reqwest::Url;
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::{
     address::{self, is_loopback, told},

@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
-use tollhouse::base::clock::Clock;
+use tollhouse_base::clock::Clock;
 
 /// A member by its name, or `a.b` within others; what is absent or no text is nothing.
 pub(crate) fn text<'v>(value: &'v Value, name: &str) -> &'v str {

@@ -5,7 +5,7 @@ use std::{
     io::{self, Read},
 };
 
-use crate::cli::base::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// Most bytes of it.
 const MOST_BYTES: u64 = 16 << 20;

@@ -3,13 +3,11 @@
 use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde_json::Value;
 use tokio::time::Instant;
-use tollhouse::{
-    base::clock::{Clock, Timestamp},
-    money::State,
-};
+use tollhouse_base::clock::{Clock, Timestamp};
+use tollhouse_money::State;
 
 use super::{tell, thrown};
-use crate::cli::{
+use crate::{
     base::{
         address::same_place,
         answer::refusal,

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
-use tollhouse::{money::payer::Scheme, tool::MicroUsd};
+use tollhouse_money::payer::Scheme;
+use tollhouse_tool::MicroUsd;
 
-pub(super) use crate::cli::pay::show::progress;
-use crate::cli::{
+pub(super) use crate::pay::show::progress;
+use crate::{
     base::{
         answer::refusal,
         clean::line,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::sleep;
-use tollhouse::base::id::{CallId, RequestId};
+use tollhouse_base::id::{CallId, RequestId};
 
-use crate::cli::{
+use crate::{
     base::{
         address::same_place,
         client::Who,

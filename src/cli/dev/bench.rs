@@ -3,10 +3,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use tokio::sync::Mutex;
-use tollhouse::tool::MicroUsd;
+use tollhouse_tool::MicroUsd;
 
 use super::{known::Known, tell::Teller};
-use crate::cli::local::Local;
+use crate::local::Local;
 
 /// What a folder is worked on with.
 pub(super) struct Bench {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use zeroize::Zeroizing;
 
-use crate::cli::{
+use crate::{
     base::{error::Error, places},
     secrets,
     tool::place::{Place, Problem},

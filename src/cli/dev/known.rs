@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Map, Value};
 
-use crate::cli::trial::Secret;
+use crate::trial::Secret;
 
 /// A body, and the secrets beside it.
 type Given = (Map<String, Value>, Arc<Vec<Secret>>);

@@ -16,7 +16,7 @@ use rustix::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::cli::base::{
+use crate::base::{
     address::is_loopback,
     error::{Error, Result},
     places,

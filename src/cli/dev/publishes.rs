@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tollhouse::base::clock::Clock;
+use tollhouse_base::clock::Clock;
 
 use super::{
     bench::Bench,
@@ -14,7 +14,7 @@ use super::{
     stream::{Happened, Stream},
     watch::{Watched, hindering},
 };
-use crate::cli::{
+use crate::{
     base::{
         changed::short,
         clean::{first, line},

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::mpsc::UnboundedSender, time::timeout};
 
 use super::{bench::Bench, envfile};
-use crate::cli::{
+use crate::{
     base::error::{Error, Exit, Result},
     tool::{
         cases,
@@ -154,7 +154,7 @@ pub(super) async fn call(bench: &Bench, slug: &str) -> Result<(String, u16, Stri
     let case = cases.first().ok_or_else(|| Error::new(Exit::Usage, "there is no case to call it with: write one in cases.jsonc"))?;
     let response = bench.host.client.post(&["tools", slug]).text(case.input()).open().await?;
     let status = response.status().as_u16();
-    let bytes = crate::cli::base::answer::bytes(response, 64 << 20).await?;
+    let bytes = crate::base::answer::bytes(response, 64 << 20).await?;
     Ok((case.name.clone(), status, String::from_utf8_lossy(&bytes).into_owned()))
 }
 

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::cli::{
+use crate::{
     base::{follow::follow, out::Out, words::text},
     local::Local,
 };

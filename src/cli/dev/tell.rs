@@ -2,9 +2,10 @@
 
 use jiff::{Zoned, tz::TimeZone};
 use serde_json::{Value, json};
-use tollhouse::{base::clock::Clock, call::ERROR_STATUS};
+use tollhouse_base::clock::Clock;
+use tollhouse_call::ERROR_STATUS;
 
-use crate::cli::{
+use crate::{
     base::{
         clean::{block, json as on_one_line, line},
         error::Result,

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::cli::tool::place::Problem;
+use crate::tool::place::Problem;
 
 /// How long nothing has to be written before it is read: editors write more than once.
 const QUIET: Duration = Duration::from_millis(50);
@@ -196,7 +196,7 @@ fn look(file: &Path) -> Option<Look> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::tool::place::Place;
+    use crate::tool::place::Place;
 
     /// Whether a change is seen within some seconds.
     async fn seen(watch: &mut Watch) -> bool {

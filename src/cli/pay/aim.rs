@@ -2,9 +2,10 @@
 
 use reqwest::{Method, Url};
 use serde_json::Value;
-use tollhouse::{money::receipt::bytes_hash, tool::Slug};
+use tollhouse_money::receipt::bytes_hash;
+use tollhouse_tool::Slug;
 
-use crate::cli::base::{
+use crate::base::{
     address::same_place,
     clean::first,
     error::{Error, Result},

@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use tollhouse::tool::MicroUsd;
+use tollhouse_tool::MicroUsd;
 
 use super::{challenge::Challenge, record::Sent, reply::Reply};
 

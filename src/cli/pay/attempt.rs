@@ -10,7 +10,7 @@ use super::{
     reply::{Lost, Progress, Reply},
     seller::Seller,
 };
-use crate::cli::base::answer::retry_after;
+use crate::base::answer::retry_after;
 
 /// Between one time and the next.
 const WAITS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];

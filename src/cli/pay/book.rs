@@ -13,10 +13,11 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tollhouse::{base::clock::Timestamp, tool::MicroUsd};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_tool::MicroUsd;
 
 use super::{keyfile::sync_folder, means::Means, money::usd};
-use crate::cli::base::{
+use crate::base::{
     error::{Error, Exit, Result},
     places,
 };

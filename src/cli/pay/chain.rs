@@ -5,9 +5,9 @@ use std::time::Duration;
 use alloy_primitives::{Address, U256};
 use reqwest::{Client, Url};
 use serde_json::{Value, json};
-use tollhouse::money::Asset;
+use tollhouse_money::Asset;
 
-use crate::cli::base::{
+use crate::base::{
     answer::bytes,
     client::connecting,
     error::{Error, Exit, Result},

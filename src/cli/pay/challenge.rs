@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
-use tollhouse::money::WireVersion;
+use tollhouse_money::WireVersion;
 
 /// Most entries of `accepts` that are looked at.
 const MOST_WAYS: usize = 64;

@@ -1,15 +1,13 @@
 //! Which of the ways to pay is taken: the cheapest that the limits allow. Nothing else is signed.
 
-use tollhouse::{
-    money::{
-        Asset, Network,
-        payer::{Ask, Scheme},
-    },
-    tool::MicroUsd,
+use tollhouse_money::{
+    Asset, Network,
+    payer::{Ask, Scheme},
 };
+use tollhouse_tool::MicroUsd;
 
 use super::{challenge::Challenge, means::Means, money::usd};
-use crate::cli::base::{
+use crate::base::{
     clean::first,
     error::{Error, Exit, Result},
 };
@@ -93,7 +91,7 @@ fn judge(ask: Ask, means: &Means) -> std::result::Result<Chosen, String> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use tollhouse::money::WireVersion;
+    use tollhouse_money::WireVersion;
 
     use super::*;
 

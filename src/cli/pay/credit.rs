@@ -1,10 +1,12 @@
 //! Paying with a developer credit: at a price that was quoted and judged, under a key by which it is debited once.
 
 use serde_json::{Value, json};
-use tollhouse::{base::clock::Timestamp, money::PaymentId, tool::MicroUsd};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_money::PaymentId;
+use tollhouse_tool::MicroUsd;
 
 use super::{aim::Aim, record::Sent, sign::random};
-use crate::cli::base::{
+use crate::base::{
     client::Who,
     error::{Error, Result},
     global::Role,

@@ -2,10 +2,8 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tollhouse::{
-    money::{Asset, Network},
-    tool::MicroUsd,
-};
+use tollhouse_money::{Asset, Network};
+use tollhouse_tool::MicroUsd;
 
 use super::{
     Challenge, answer, choose,

@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tollhouse::money::payer::PayKey;
+use tollhouse_money::payer::PayKey;
 use zeroize::Zeroizing;
 
-use crate::cli::base::{
+use crate::base::{
     environment,
     error::{Error, Result},
     places,
@@ -85,7 +85,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
     use super::*;
-    use crate::cli::base::error::Exit;
+    use crate::base::error::Exit;
 
     #[test]
     fn a_key_is_its_owners_alone_and_never_written_over() {

@@ -1,11 +1,9 @@
 //! What may be spent, of what, and where: by the profile, and by what was said for this one call.
 
-use tollhouse::{
-    money::{Asset, Network},
-    tool::MicroUsd,
-};
+use tollhouse_money::{Asset, Network};
+use tollhouse_tool::MicroUsd;
 
-use crate::cli::base::{
+use crate::base::{
     error::{Error, Result},
     profile::Profile,
 };

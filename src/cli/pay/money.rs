@@ -1,6 +1,6 @@
 //! Amounts as people read them: to the micro-dollar, with at least two digits behind the point.
 
-use tollhouse::tool::MicroUsd;
+use tollhouse_tool::MicroUsd;
 
 /// Such as `$0.10`, `$0.003`, `$4.91`.
 pub(crate) fn usd(amount: MicroUsd) -> String {

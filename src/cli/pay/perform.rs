@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use reqwest::{Url, header::HeaderMap};
 use tokio::time::sleep;
-use tollhouse::{base::clock::Clock, tool::MicroUsd};
+use tollhouse_base::clock::Clock;
+use tollhouse_tool::MicroUsd;
 
 use super::{
     answer::{Settlement, why},

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde_json::Value;
-use tollhouse::{
-    base::id::ReceiptId,
-    call::Content,
-    money::receipt::{self, Kind, Record, bytes_hash, json_hash, shortened},
-    tool::{MicroUsd, Slug},
-};
+use tollhouse_base::id::ReceiptId;
+use tollhouse_call::Content;
+use tollhouse_money::receipt::{self, Kind, Record, bytes_hash, json_hash, shortened};
+use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{record::Sent, reply::Reply, seller::Seller};
 

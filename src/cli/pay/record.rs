@@ -13,14 +13,12 @@ use std::{
 
 use reqwest::{Method, Url};
 use serde::{Deserialize, Serialize};
-use tollhouse::{
-    base::clock::Timestamp,
-    money::{PaymentId, State},
-    tool::MicroUsd,
-};
+use tollhouse_base::clock::Timestamp;
+use tollhouse_money::{PaymentId, State};
+use tollhouse_tool::MicroUsd;
 
 use super::{aim::Aim, keyfile::sync_folder, seller::Request};
-use crate::cli::base::{
+use crate::base::{
     error::{Error, Result},
     places,
 };

@@ -12,7 +12,7 @@ use super::{
     reply::{Lost, Progress, Reply, cause},
     stream,
 };
-use crate::cli::base::{
+use crate::base::{
     client::connecting,
     error::{Error, Result},
 };

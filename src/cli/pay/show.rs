@@ -7,7 +7,8 @@ use std::{
 };
 
 use serde_json::Value;
-use tollhouse::{call::says_json, money::Network};
+use tollhouse_call::says_json;
+use tollhouse_money::Network;
 
 use super::{
     answer::Settlement,
@@ -16,7 +17,7 @@ use super::{
     record::Sent,
     reply::{Progress, Reply},
 };
-use crate::cli::base::{
+use crate::base::{
     clean::{block, first, json_for_people, line},
     error::Result,
     out::write,

@@ -2,12 +2,10 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
-use tollhouse::{
-    base::clock::Timestamp,
-    money::{
-        PaymentId, WireVersion,
-        payer::{Bounds, PayKey, Scheme},
-    },
+use tollhouse_base::clock::Timestamp;
+use tollhouse_money::{
+    PaymentId, WireVersion,
+    payer::{Bounds, PayKey, Scheme},
 };
 
 use super::{
@@ -16,7 +14,7 @@ use super::{
     choose::Chosen,
     record::{Sent, Token},
 };
-use crate::cli::base::error::{Error, Exit, Result};
+use crate::base::error::{Error, Exit, Result};
 
 /// How long a signature is good for at most, whatever is asked for: nobody runs for longer.
 const MOST_SECS: u64 = 60 * 60;

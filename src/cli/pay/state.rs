@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reqwest::Url;
 use serde_json::Value;
-use tollhouse::money::PaymentId;
+use tollhouse_money::PaymentId;
 
 use super::seller::Seller;
 

@@ -6,10 +6,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use tollhouse::front::Code;
+use tollhouse_front::Code;
 
 use super::reply::{Beside, Lost, Progress, Reply, cause};
-use crate::cli::base::sse::{Event, Reader};
+use crate::base::sse::{Event, Reader};
 
 /// Most events of a stream.
 const MOST_EVENTS: usize = 10_000;

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::cli::base::places;
+use crate::base::places;
 
 /// What it was.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -1,10 +1,10 @@
 //! What a host has of an endpoint, and what is told where somebody else was quicker.
 
 use serde_json::{Map, Value, json};
-use tollhouse::tool::Slug;
+use tollhouse_tool::Slug;
 
 use super::base::Base;
-use crate::cli::{
+use crate::{
     base::{
         changed::changes,
         error::{Error, Result},

@@ -3,14 +3,14 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tollhouse::capability::guard::{Recorded, RecordedAnswer};
+use tollhouse_capability::guard::{Recorded, RecordedAnswer};
 
 use super::{
     folder,
     place::{Place, Problem, position},
     recorded,
 };
-use crate::cli::base::clean::{first, json as on_one_line};
+use crate::base::clean::{first, json as on_one_line};
 
 /// The file of cases.
 pub(crate) const FILE: &str = "cases.jsonc";

@@ -1,6 +1,6 @@
 //! What a handler imports: who imports nothing needs no bundler.
 
-use tollhouse::base::lexer::{Kind, Token, cooked, tokens};
+use tollhouse_base::lexer::{Kind, Token, cooked, tokens};
 
 /// An import that is there when the handler runs.
 #[derive(Debug, PartialEq, Eq)]

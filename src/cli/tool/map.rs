@@ -8,7 +8,7 @@ use std::{
 
 use regex::{Captures, Regex};
 use serde::{Deserialize, Serialize};
-use tollhouse::money::receipt::bytes_hash;
+use tollhouse_money::receipt::bytes_hash;
 
 use super::{folder::counted, place::Place};
 

@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf};
 
 use serde::Serialize;
 
-use crate::cli::base::clean::line;
+use crate::base::clean::line;
 
 /// A place in a file, from 1. A column counts characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,7 +6,7 @@ use reqwest::{
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::Value;
-use tollhouse::capability::guard::RecordedAnswer;
+use tollhouse_capability::guard::RecordedAnswer;
 
 /// What an answer may say.
 const MEMBERS: [&str; 4] = ["url", "status", "headers", "json"];

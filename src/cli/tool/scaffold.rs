@@ -3,9 +3,10 @@
 use std::{fs, path::Path};
 
 use serde_json::{Value, json};
-use tollhouse::{catalog::shipped, tool::Slug};
+use tollhouse_catalog::shipped;
+use tollhouse_tool::Slug;
 
-use crate::cli::base::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// The contract of handlers, as one file.
 const CONTRACT: &str = include_str!("../../../runtime-js/tool.d.ts");

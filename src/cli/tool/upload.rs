@@ -9,7 +9,7 @@ use super::{
     folder::{Code, Tool, counted},
     place::{Place, Problem},
 };
-use crate::cli::base::{
+use crate::base::{
     error::{Error, Result},
     words::{list, text},
 };
@@ -138,7 +138,7 @@ pub(crate) fn here() -> Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::tool::map::Map as SourceMap;
+    use crate::tool::map::Map as SourceMap;
 
     #[test]
     fn what_a_host_finds_wrong_is_told_by_the_folders_files() {

@@ -13,6 +13,7 @@ mod sales;
 use std::collections::BTreeMap;
 
 pub use self::found::{Found, Wrong};
+
 use tollhouse_base::{clock::Timestamp, id::CreditId};
 use tollhouse_store::{Row, Store, StoreError, Written};
 

@@ -9,22 +9,18 @@ mod told;
 use std::{collections::BTreeSet, error::Error, path::PathBuf};
 
 use serde_json::json;
-use tollhouse::{
-    app,
-    config::{self, Flags, MoneyFlags},
-    front,
-    operate::{
-        clock, database,
-        finding::{Finding, Level},
-        machine, modes, volume,
-    },
+use tollhouse_app as app;
+use tollhouse_config as config;
+use tollhouse_config::{Flags, MoneyFlags};
+use tollhouse_front as front;
+use tollhouse_operate::{
+    clock, database,
+    finding::{Finding, Level},
+    machine, modes, volume,
 };
 
 use self::told::Told;
-use crate::cli::{
-    self,
-    base::{error::Error as Ended, out::Out},
-};
+use crate::base::{error::Error as Ended, out::Out};
 
 /// Arguments of `doctor`: those of the host that it is asked about.
 #[derive(clap::Args)]
@@ -53,7 +49,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
         }
         None => {
             // A profile that is not there is told of at once.
-            let files = cli::files_of_secrets(args.profile.as_deref())?;
+            let files = crate::files_of_secrets(args.profile.as_deref())?;
             machine_of(flags, &mut told).await?;
             profile::examine(args.profile.as_deref(), files, &mut told).await?;
         }
@@ -120,7 +116,7 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
         Ok(settings) => settings,
         Err(error) => return vec![Finding::error("facilitator", &error, "`tollhouse serve --check` tells where each setting stands")],
     };
-    let told = |(network, reached): (&'static str, tollhouse::money::Reached)| {
+    let told = |(network, reached): (&'static str, tollhouse_money::Reached)| {
         let finding = match reached.settles {
             true => Finding::ok("facilitator", reached.said),
             false => Finding::fail("facilitator", reached.said, reached.remedy),

@@ -3,13 +3,13 @@
 use std::{error::Error, path::PathBuf};
 
 use serde_json::json;
-use tollhouse::{
-    app::{self, KeptCopy},
-    capability::secret,
-    config::{self, Flags, Hidden, Home, HostFlags, SecretFlags},
-};
+use tollhouse_app as app;
+use tollhouse_app::KeptCopy;
+use tollhouse_capability::secret;
+use tollhouse_config as config;
+use tollhouse_config::{Flags, Hidden, Home, HostFlags, SecretFlags};
 
-use crate::cli::base::out::Out;
+use crate::base::out::Out;
 
 /// Where a host is, as `serve` is told.
 #[derive(clap::Args)]

@@ -2,9 +2,9 @@
 
 use std::{error::Error, path::PathBuf};
 
-use tollhouse::app;
+use tollhouse_app as app;
 
-use crate::cli::base::out::Out;
+use crate::base::out::Out;
 
 /// Arguments of `ledger check`.
 #[derive(clap::Args)]

@@ -3,13 +3,11 @@
 use std::{error::Error, path::PathBuf};
 
 use serde_json::Value;
-use tollhouse::{
-    app,
-    capability::secret,
-    config::{Hidden, SecretSettings},
-};
+use tollhouse_app as app;
+use tollhouse_capability::secret;
+use tollhouse_config::{Hidden, SecretSettings};
 
-use crate::cli::base::{clean::line, out::Out};
+use crate::base::{clean::line, out::Out};
 
 /// Arguments of `secrets rotate`.
 #[derive(clap::Args)]

@@ -10,14 +10,12 @@ use reqwest::{
     header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, HeaderValue, ORIGIN},
 };
 use serde_json::Value;
-use tollhouse::{
-    call::{ReadinessClient, check_readiness},
-    capability::{
-        Guard, GuardSettings,
-        guard::{Fetch, FetchError, Fetched},
-    },
-    operate::finding::{Finding, Level},
+use tollhouse_call::{ReadinessClient, check_readiness};
+use tollhouse_capability::{
+    Guard, GuardSettings,
+    guard::{Fetch, FetchError, Fetched},
 };
+use tollhouse_operate::finding::{Finding, Level};
 
 /// For each request.
 const WALL: Duration = Duration::from_secs(10);
@@ -84,7 +82,7 @@ struct Asker {
 }
 
 impl Asker {
-    fn new(base: &Url) -> Result<Self, tollhouse::capability::guard::GuardError> {
+    fn new(base: &Url) -> Result<Self, tollhouse_capability::guard::GuardError> {
         let host = format!("{}:{}", base.host_str().unwrap_or_default(), base.port_or_known_default().unwrap_or_default());
         let guard = Guard::new(GuardSettings { allow: vec![host], ..GuardSettings::default() })?;
         let base = base.as_str().trim_end_matches('/').to_owned();

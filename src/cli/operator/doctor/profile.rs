@@ -3,20 +3,17 @@
 
 use std::path::PathBuf;
 
-use tollhouse::operate::{
+use tollhouse_operate::{
     finding::{Finding, Level},
     modes,
 };
 
 use super::told::Told;
-use crate::cli::{
-    self,
-    base::{
-        address::told as shown,
-        error::{Error, Exit, Result},
-        global::{Given, Global},
-        session::Session,
-    },
+use crate::base::{
+    address::told as shown,
+    error::{Error, Exit, Result},
+    global::{Given, Global},
+    session::Session,
 };
 
 /// Looks at files of profiles, and at the one that is `named`.
@@ -46,10 +43,10 @@ async fn host(name: &str) -> Finding {
         Err(error) => return failed(error),
     };
     let place = shown(session.client.base()).to_owned();
-    match cli::known(&session).await {
+    match crate::known(&session).await {
         Ok((role, _)) => Finding::ok("profile", format!("{place} takes its {}", role.what())),
         // Who only pays keeps nothing to show.
-        Err(error) if error.exit == Exit::Credential && error.code().is_empty() => match cli::answers(&session).await {
+        Err(error) if error.exit == Exit::Credential && error.code().is_empty() => match crate::answers(&session).await {
             Ok(()) => Finding::ok("profile", format!("{place} answers; nothing is kept to show it")),
             Err(error) => failed(error),
         },

@@ -1,6 +1,8 @@
 //! The command line for builders, agents and admins: a fourth face, which has no power of its own. Each command is one or more operations
 //! of the public API of a host; what of it works on this machine alone stands beside.
 
+#![warn(missing_docs)]
+
 mod audit;
 pub(crate) mod base;
 mod builders;
@@ -12,6 +14,7 @@ mod credits;
 mod deploy;
 mod dev;
 mod diff;
+mod entry;
 mod host;
 mod init;
 mod keeping;
@@ -23,6 +26,7 @@ mod logs;
 mod manual;
 mod misread;
 mod open;
+mod operator;
 mod pay;
 mod payouts;
 mod plan;
@@ -39,6 +43,7 @@ mod whoami;
 
 use std::{path::PathBuf, process::ExitCode};
 
+pub use self::entry::main;
 use self::{
     base::{
         credentials,
@@ -194,7 +199,7 @@ impl Command {
             Self::Completions(args) => global.none().and_then(|()| completions::run(&args, whole())),
             Self::Man(args) => global.none().and_then(|()| manual::run(&args, whole())),
             Self::Secrets(Secrets::Rotate(args)) if !global.names_a_host() => {
-                working(crate::rotate::run(args, Out::new(global.json))).and_then(|ended| ended.map_err(Error::from))
+                working(crate::operator::rotate::run(args, Out::new(global.json))).and_then(|ended| ended.map_err(Error::from))
             }
             other => waiting(other.ask(global)).flatten(),
         };

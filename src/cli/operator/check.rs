@@ -8,7 +8,8 @@ use std::{
 };
 
 use clap::Command;
-use tollhouse::config::{self, Looked, Source, Told};
+use tollhouse_config as config;
+use tollhouse_config::{Looked, Source, Told};
 
 /// The flag that asks for it.
 const ASKED: &str = "--check";
@@ -29,7 +30,7 @@ pub(crate) fn if_asked(command: &Command) -> Option<ExitCode> {
     }
     let file = serve.get_one::<PathBuf>("config").map_or(Path::new(config::FILE), PathBuf::as_path);
     let mut looked = config::look(command, serve, file);
-    looked.unknown.retain(|name| !crate::cli::NAMES.contains(&name.as_str()));
+    looked.unknown.retain(|name| !crate::NAMES.contains(&name.as_str()));
     let mut stdout = std::io::stdout();
     let told = if serve.get_flag("json") { json(&looked, &mut stdout) } else { text(&looked, &mut stdout) };
     Some(if told.is_ok() && looked.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,8 +1,8 @@
 //! What a doctor has found so far.
 
-use tollhouse::operate::finding::Finding;
+use tollhouse_operate::finding::Finding;
 
-use crate::cli::base::{error::Result, out::Out};
+use crate::base::{error::Result, out::Out};
 
 /// What was found so far, told as it is found.
 pub(super) struct Told {

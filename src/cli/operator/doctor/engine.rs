@@ -8,18 +8,16 @@ use std::{
 
 use serde::Deserialize;
 use tokio::process::Command;
-use tollhouse::{
-    app,
-    config::SandboxSettings,
-    operate::{
-        finding::{Finding, Level},
-        jail,
-    },
+use tollhouse_app as app;
+use tollhouse_config::SandboxSettings;
+use tollhouse_operate::{
+    finding::{Finding, Level},
+    jail,
 };
 use tollhouse_protocol::Tier;
 
 use super::told::Told;
-use crate::cli::base::error::Result;
+use crate::base::error::Result;
 
 /// Folders that hold the workers of different engines, beside each other.
 const ENGINES: [&str; 2] = ["v8", "quickjs"];

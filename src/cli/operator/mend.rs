@@ -3,15 +3,11 @@
 use std::{error::Error, path::PathBuf};
 
 use serde_json::json;
-use tollhouse::{
-    app,
-    store::sled::{self, Checked, Repair, SledConfig},
-};
+use tollhouse_app as app;
+use tollhouse_store::sled::{self, Checked, Repair, SledConfig};
 
-use crate::{
-    cli::base::{error, out::Out, prompt},
-    save::Where,
-};
+use crate::base::{error, out::Out, prompt};
+use crate::operator::save::Where;
 
 /// Dropped frames that are told; what they write is in the damaged files, which are kept.
 const TOLD: usize = 100;

@@ -4,9 +4,9 @@ use std::error::Error;
 
 use reqwest::Url;
 use serde_json::{Value, json};
-use tollhouse::money::receipt;
+use tollhouse_money::receipt;
 
-use crate::cli::base::{
+use crate::base::{
     answer::{Answer, away, redirected},
     client::{ANSWER, connecting},
     error::Error as Ended,

@@ -1,0 +1,270 @@
+//! The whole command line: reads it, and serves a host or runs one of the other commands.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    path::PathBuf,
+    pin::pin,
+    process::ExitCode,
+};
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tollhouse_app::App;
+use tollhouse_base::causes::in_full;
+use tollhouse_capability::secret;
+use tollhouse_config::{self as config, Flags};
+use tollhouse_telemetry::log::{JsonLines, LogFormat};
+
+use crate::{
+    base::out::Out,
+    operator::{check, doctor, ledger, mend, save, verify},
+};
+
+/// A host for paid JavaScript tools.
+#[derive(Parser)]
+#[command(name = "tollhouse", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves the host.
+    Serve {
+        #[command(flatten)]
+        flags: Box<Flags>,
+        /// Settings file
+        #[arg(long, default_value = config::FILE)]
+        config: PathBuf,
+        /// Tells every setting in force and where it stands, and ends
+        #[arg(long)]
+        check: bool,
+        /// Tells it as JSON
+        #[arg(long, requires = "check")]
+        json: bool,
+    },
+    /// The ledger of a stopped host.
+    #[command(subcommand)]
+    Ledger(Ledger),
+    /// The store of a host.
+    #[command(subcommand)]
+    Store(Store),
+    /// Writes all rows of a host, which may run, to a file, as they stand at one moment; and the contents of its files beside.
+    Backup(Box<save::BackupArgs>),
+    /// Fills the empty store of a host that does not run from a backup.
+    Restore(Box<save::RestoreArgs>),
+    /// Says what this machine gives the jail of workers, and the database of the store what a host needs, what they do not, and how to get it.
+    Doctor(Box<doctor::Args>),
+    /// Checks a receipt's signature, offline but for fetching what is named by URL.
+    VerifyReceipt(verify::Args),
+    #[command(flatten)]
+    Asks(crate::Command),
+}
+
+#[derive(Subcommand)]
+enum Ledger {
+    /// Proves that all that tells of money tells the same, and names what does not.
+    Check(ledger::Args),
+}
+
+#[derive(Subcommand)]
+enum Store {
+    /// Says what the store holds, what is damaged in it, and what does not agree: contents with hashes, indexes with tables, the ledger's sums.
+    Check(Box<mend::CheckArgs>),
+    /// Makes the store of a stopped host anew, as small as its rows.
+    Compact(Box<mend::CheckArgs>),
+    /// Leaves out what is damaged, after it said what it would drop. The damaged files are kept.
+    Repair(mend::RepairArgs),
+    /// Moves the rows from the data folder to a database, while the host serves.
+    Migrate(save::MigrateArgs),
+    /// Has a stopped host serve the rows of its data folder again, as they were when they moved.
+    Stay(save::StayArgs),
+}
+
+/// The whole command line.
+fn whole() -> clap::Command {
+    crate::given_to(Cli::command(), &crate::asking(), crate::ALONE)
+}
+
+/// Runs the command line of this process to its end.
+#[must_use]
+pub fn main() -> ExitCode {
+    let command = whole();
+    if let Some(ended) = check::if_asked(&command) {
+        return ended;
+    }
+    let misread = |error| crate::end(Err(crate::misread(&command, error)), &crate::Global { json: true, ..crate::Global::default() });
+    let given = match config::without_empty(command.clone()).try_get_matches() {
+        Ok(given) => given,
+        Err(error) => return misread(error),
+    };
+    let global = crate::Global::of(&given);
+    if let Some(said) = config::said_aloud(&command, &given) {
+        return crate::end(Err(crate::base::error::Error::usage(said)), &global);
+    }
+    let read = match Cli::from_arg_matches(&given) {
+        Ok(read) => read,
+        Err(error) => return misread(error),
+    };
+    match read.command {
+        Command::Asks(command) => command.run(&global, whole),
+        Command::Serve { flags, config, .. } => match crate::Global::in_front(&given).none() {
+            Ok(()) => begin(*flags, &config),
+            Err(error) => crate::end(Err(error), &global),
+        },
+        command => {
+            let front = crate::Global { json: global.json, ..crate::Global::in_front(&given) };
+            crate::end(front.here().and_then(|()| run(command, Out::new(front.json))), &front)
+        }
+    }
+}
+
+/// Serves a host until it is told to end.
+fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
+    let runtime = match runtime() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&error),
+    };
+    match runtime.block_on(serve(flags, config)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(error.as_ref()),
+    }
+}
+
+/// Works on what a host keeps.
+fn run(command: Command, out: Out) -> crate::base::error::Result {
+    let runtime = runtime()?;
+    let ended = match command {
+        Command::Ledger(Ledger::Check(args)) => runtime.block_on(ledger::check(&args, out)),
+        Command::Store(Store::Check(args)) => runtime.block_on(mend::check(*args, out)),
+        Command::Store(Store::Compact(args)) => runtime.block_on(mend::compact(*args, out)),
+        Command::Store(Store::Repair(args)) => mend::repair(&args, out),
+        Command::Store(Store::Migrate(args)) => runtime.block_on(save::migrate(args, out)),
+        Command::Store(Store::Stay(args)) => runtime.block_on(save::stay(args, out)),
+        Command::Backup(args) => runtime.block_on(save::backup(*args, out)),
+        Command::Restore(args) => runtime.block_on(save::restore(*args, out)),
+        Command::Doctor(args) => runtime.block_on(doctor::run(*args, out)),
+        Command::VerifyReceipt(args) => runtime.block_on(verify::run(args, out)),
+        Command::Serve { .. } | Command::Asks(_) => Ok(()),
+    };
+    Ok(ended?)
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}
+
+/// With colours on a terminal, where `NO_COLOR` does not forbid them.
+fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), tracing_subscriber::filter::ParseError> {
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
+    if format == LogFormat::Json {
+        tracing_subscriber::fmt().event_format(JsonLines).with_env_filter(filter).with_writer(std::io::stderr).init();
+        return Ok(());
+    }
+    let mut log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if !std::io::stderr().is_terminal() {
+        log = log.with_ansi(false);
+    }
+    log.init();
+    Ok(())
+}
+
+async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
+    secret::keep_private()?;
+    raise_descriptors()?;
+    let settings = flags.over_file(file)?.resolve()?;
+    log_to_stderr(&settings.log, settings.telemetry.log_format)
+        .map_err(|error| format!("the log filter `{}` does not read: {error}", settings.log))?;
+    for name in config::misspelt(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
+        tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
+    }
+    // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.
+    let mut signals = Signals::new()?;
+    let listener = tokio::net::TcpListener::bind(settings.listen).await;
+    let listener =
+        listener.map_err(|error| format!("cannot listen on `{}`, name another address in `TOLLHOUSE_LISTEN`: {error}", settings.listen))?;
+    let address = listener.local_addr()?;
+    let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    let public_url = base_url.trim_end_matches('/').to_owned();
+    let mut starting = pin!(App::start(&settings, base_url));
+    let (app, told_to_end) = tokio::select! {
+        app = &mut starting => (app?, false),
+        () = signals.end() => {
+            // What it waits for may never be: another host's work, a database.
+            let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was told to end before it had started")?;
+            (app?, true)
+        }
+    };
+    let mut stdout = std::io::stdout();
+    let token = match settings.account.admin_token {
+        Some(_) => "as it was set".to_owned(),
+        None => format!("in {}", settings.data.join("admin-token").display()),
+    };
+    writeln!(stdout, "listening on http://{address}")?;
+    stdout.flush()?;
+    // Who starts hosts may read the first line alone, and close the pipe then.
+    _ = writeln!(stdout, "dashboard at {public_url}/dashboard\nadmin token: {token}").and_then(|()| stdout.flush());
+    let drained = async {
+        if !told_to_end {
+            signals.end().await;
+        }
+        app.announce_shutdown();
+        tokio::select! {
+            () = tokio::time::sleep(settings.shutdown_delay) => {}
+            () = signals.end() => {}
+        }
+        // Connections end by it as they should; streams that follow live would be waited for.
+        app.begin_shutdown();
+        tokio::time::sleep(settings.drain).await;
+    };
+    tokio::select! {
+        () = app.serve(listener) => {}
+        () = drained => {}
+    }
+    app.shutdown(settings.drain).await;
+    Ok(())
+}
+
+/// Descriptors without which a host has none for connections and workers.
+const LEAST_DESCRIPTORS: u64 = 64;
+
+/// As many descriptors as the system allows: each connection is one, and what a shell gives is for programs that open a few.
+fn raise_descriptors() -> Result<(), String> {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is not allowed, the limits that follow from it are lower.
+    _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    match getrlimit(Resource::Nofile).current {
+        Some(few) if few < LEAST_DESCRIPTORS => Err(format!(
+            "this process may open {few} files; a host needs {LEAST_DESCRIPTORS} at least: raise the limit (`ulimit -n`, `LimitNOFILE=`)"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// SIGTERM, and Ctrl-C in a terminal: from now on they end what is answered, and not the process.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next of either.
+    async fn end(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// One sentence, with its causes.
+fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    _ = writeln!(std::io::stderr(), "tollhouse: {}", in_full(error));
+    ExitCode::FAILURE
+}
