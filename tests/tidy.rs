@@ -32,7 +32,6 @@ const HOMES: &[(&str, &[&str], &str)] = &[
             "src/http",
             "src/mcp",
             "src/web",
-            "src/main.rs",
             "src/money/tests",
             "src/capability",
             "src/call/run/builtin/readiness",

@@ -9,12 +9,13 @@ use std::{
 #[expect(clippy::disallowed_methods, reason = "reading the scripts and writing what is built of them is what this script is for")]
 fn main() {
     println!("cargo:rerun-if-changed=../../runtime-js");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime-js");
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    // Asked for as it runs: a checkout that was moved keeps the program that this became.
+    let given = |name: &str| PathBuf::from(std::env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")));
+    let (folder, out) = (given("CARGO_MANIFEST_DIR").join("../../runtime-js"), given("OUT_DIR"));
     let mut scripts: Vec<_> = fs::read_dir(folder).expect("the scripts are there").flatten().map(|entry| entry.path()).collect();
     scripts.retain(|path| path.extension().is_some_and(|extension| extension == "js"));
     scripts.sort();
-    let rows = scripts.iter().map(|path| format!("script!({:?}, {:?}),\n", specifier(path), path.display().to_string()));
+    let rows = scripts.iter().map(|path| format!("script!({:?}, {:?}),\n", specifier(path), name_of(path)));
     fs::write(out.join("scripts.rs"), format!("&[\n{}]\n", rows.collect::<String>())).expect("OUT_DIR is writable");
     #[cfg(feature = "v8")]
     fs::write(out.join("snapshot.bin"), snapshot(&scripts)).expect("OUT_DIR is writable");
@@ -22,7 +23,11 @@ fn main() {
 
 /// The name that a script goes by in stacks.
 fn specifier(path: &Path) -> String {
-    format!("ext:tollhouse/{}", path.file_name().unwrap_or_default().to_string_lossy())
+    format!("ext:tollhouse/{}", name_of(path))
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 #[cfg(feature = "v8")]

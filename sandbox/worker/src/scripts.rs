@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use deno_core::{Extension, ExtensionFileSource, ascii_str_include};
 
 macro_rules! script {
-    ($specifier:literal, $path:literal) => {
-        ExtensionFileSource::new($specifier, ascii_str_include!($path))
+    ($specifier:literal, $name:literal) => {
+        ExtensionFileSource::new($specifier, ascii_str_include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../runtime-js/", $name)))
     };
 }
 
