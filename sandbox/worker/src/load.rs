@@ -58,7 +58,7 @@ pub(crate) fn start(scope: &mut PinScope<'_, '_>, driver: &Driver, specifier: &s
     Ok(())
 }
 
-/// `source` as JavaScript, with lines and columns as they were.
+/// `source` as JavaScript, with lines and columns as they were, unless it has code that TypeScript alone has.
 pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
     if !is_bare_function(source) {
         return typescript::strip(source);
@@ -72,7 +72,8 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
         },
         ..error
     })?;
-    Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(body).to_owned())
+    // One that was written again is a module with its export.
+    Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(&stripped).to_owned())
 }
 
 /// The error of a source that came as JavaScript: one that would be TypeScript was hardly meant to be anything else.

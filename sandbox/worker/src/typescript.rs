@@ -1,9 +1,10 @@
-//! TypeScript to JavaScript: types become spaces, so that every line and column stays.
+//! TypeScript to JavaScript: types become spaces, so that every line and column stays. Where there is code that TypeScript alone has
+//! (`enum`, `namespace` with values, parameter properties), all of it is written again, as bundlers do: then lines move.
 
 use std::{mem, sync::Arc};
 
 use swc_common::{
-    FilePathMapping, SourceMap,
+    FilePathMapping, GLOBALS, Globals, SourceMap,
     errors::{DiagnosticBuilder, Emitter, Handler},
     sync::Lrc,
 };
@@ -12,19 +13,24 @@ use tollhouse_protocol::{LoadError, LoadFault, ToHost};
 
 use crate::{fatal, nesting};
 
-/// Blanks the types of `source`, a module.
+/// Takes the types out of `source`, a module.
 ///
 /// # Errors
 ///
-/// Where it does not parse, and where it uses what has no JavaScript under it (`enum`, `namespace`
-/// with values, parameter properties). One that is nested deeper than it can be read ends the process, which says so.
+/// Where it does not parse. One that is nested deeper than it can be read ends the process, which says so.
 pub(crate) fn strip(source: &str) -> Result<String, LoadError> {
     let map = Lrc::new(SourceMap::new(FilePathMapping::empty()));
     let first = First::default();
     let handler = Handler::with_emitter(false, false, Box::new(first.clone()));
-    let options = Options { module: Some(true), mode: Mode::StripOnly, ..options() };
+    let options = |mode| Options { module: Some(true), mode, ..options() };
     let too_deep = LoadError { message: "the source is nested too deep".into(), line: Some(nesting::check(source)?), column: None };
-    let read = || operate(&map, &handler, source.to_owned(), options);
+    let read = || match operate(&map, &handler, source.to_owned(), options(Mode::StripOnly)) {
+        Err(error) if matches!(error.code, ErrorCode::UnsupportedSyntax) => {
+            let transform = || operate(&map, &handler, source.to_owned(), options(Mode::Transform));
+            GLOBALS.set(&Globals::new(), transform).map_err(|_| error)
+        }
+        read => read,
+    };
     fatal::guarded(&ToHost::Loaded(Err(LoadFault::Handler(too_deep))), read).map(|output| output.code).map_err(|error| {
         let kind = match error.code {
             ErrorCode::InvalidSyntax => "SyntaxError: ",

@@ -130,14 +130,32 @@ fn a_bare_typescript_function_loads() {
     assert!(text.starts_with("async function (req     )"), "{text}");
 }
 
+/// With an import a bundler compiles them: without one they load too.
+#[test]
+fn what_typescript_alone_has_loads() {
+    let source = "enum C { A = 'a', B = 2 }\nnamespace N { export const x: number = 3; }\nconst enum D { E = 4 }\n\
+         class P { constructor(public x: string, private readonly y = 1) {} sum() { return this.x + this.y; } }\n\
+         export default async (req: any, ctx: any): Promise<unknown> => [C.A, C[2], N.x, D.E, new P('y').sum(), await ctx.kv.get('k')];\n";
+    let (mut worker, text) = typed(source).unwrap();
+    assert_eq!(worker.json(&json!(null)), json!(["a", "B", 3, 4, "y1", null]));
+    // It is kept as JavaScript, and loads as that again.
+    assert_eq!(Worker::with(&text).json(&json!(null)), json!(["a", "B", 3, 4, "y1", null]));
+    let (mut worker, _) = typed("async function (req: any) { enum C { A = 5 } return C.A; }").unwrap();
+    assert_eq!(worker.json(&json!(null)), json!(5));
+    let deep = format!("enum A {{ B }}\nexport default () => {}1{};", "(".repeat(60_000), ")".repeat(60_000));
+    let error = typed(&deep).map(|_| ()).unwrap_err();
+    assert!(error.message.contains("nested"), "{error:?}");
+    let near = format!("enum A {{ B }}\nexport default () => {}A.B{};", "[".repeat(400), "]".repeat(400));
+    typed(&near).map(|_| ()).unwrap_or_else(|error| assert!(error.message.contains("nested"), "{error:?}"));
+}
+
 #[test]
 fn typescript_errors_say_where() {
     let error = typed("export default function (req: any) {\n  const = 1;\n}").map(|_| ()).unwrap_err();
     assert_eq!((error.line, error.column), (Some(2), Some(9)), "{error:?}");
     assert!(error.message.starts_with("SyntaxError: "), "{error:?}");
-    let error = typed("enum A { B }\nexport default () => A.B;").map(|_| ()).unwrap_err();
-    assert_eq!(error.line, Some(1), "{error:?}");
-    assert!(error.message.contains("enum"), "{error:?}");
+    let error = typed("enum A { B }\nexport default () => {\n  const = A.B;\n};").map(|_| ()).unwrap_err();
+    assert_eq!((error.line, error.column), (Some(3), Some(9)), "{error:?}");
     let error = typed("function (req: any) { const = 1; }").map(|_| ()).unwrap_err();
     assert_eq!((error.line, error.column), (Some(1), Some(29)), "{error:?}");
 }
