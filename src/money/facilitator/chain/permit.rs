@@ -73,7 +73,8 @@ impl Node {
         let mut walk = Walk::new(self, json!({ "address": payment.asset.address, "topics": topics }), first, last);
         let (mut paid, mut looked_at) = (false, 0);
         while let Some(logs) = walk.next().await? {
-            paid |= !logs.is_empty();
+            // A payer may send any other amount in the same block, and keep the settlement open with it.
+            paid |= logs.iter().any(|log| log.moves(permit.from, permit.to, charged, payment.asset));
             // Where the block is not known they may be many: those of the charge are looked at.
             let likely = |log: &Log| matches!(used, Used::In(_)) || log.moves(permit.from, permit.to, charged, payment.asset);
             for log in logs.into_iter().filter(likely) {

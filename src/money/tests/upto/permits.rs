@@ -154,6 +154,15 @@ async fn a_nonce_that_was_used_without_paying_is_refused_where_that_can_be_seen(
     let elsewhere = |chain: Chain| Chain { called: None, ..chain.spending(99_990, moved(METER, CHARGED)) };
     let (outcome, _) = judged(elsewhere(taken())).await;
     assert!(refused(&outcome, "permit2_invalid_nonce"), "{outcome:?}");
+    // A payment of something else in that block is none of what was charged.
+    let stray = |amount| Chain {
+        called: Some(json!({ "to": ASSETS[0].address, "input": "0x" })),
+        ..taken().spending(99_990, moved(PAY_TO, amount))
+    };
+    let (outcome, _) = judged(stray(1)).await;
+    assert!(refused(&outcome, "permit2_invalid_nonce"), "{outcome:?}");
+    let (outcome, _) = judged(stray(CHARGED)).await;
+    assert!(open(&outcome), "somebody else may have taken it: {outcome:?}");
     let (outcome, _) = judged(Chain { state_from: 99_999, ..elsewhere(taken()) }).await;
     assert!(open(&outcome), "the block is not known: {outcome:?}");
     let (outcome, _) = judged(Chain { kept_from: 99_995, ..elsewhere(taken()) }).await;
