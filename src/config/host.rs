@@ -63,7 +63,7 @@ pub struct HostFlags {
     /// Time that calls under way have to end then, in ms [default: 30000]
     #[arg(long, env = "TOLLHOUSE_DRAIN_MS")]
     pub drain_ms: Option<u64>,
-    /// Log filter, as `tracing` reads it [default: info,rmcp=warn,h2=error]
+    /// Log filter, as `tracing` reads it [default: info,rmcp=error,h2=error]
     #[arg(long, env = "TOLLHOUSE_LOG")]
     pub log: Option<String>,
 }

@@ -178,7 +178,7 @@ impl Flags {
             database,
             shutdown_delay,
             drain: Duration::from_millis(host.drain_ms.unwrap_or(30_000)),
-            log: host.log.unwrap_or_else(|| "info,rmcp=warn,h2=error".to_owned()),
+            log: host.log.unwrap_or_else(|| "info,rmcp=error,h2=error".to_owned()),
             account: self.account.resolve()?,
             secrets: self.secret.resolve()?,
             money: self.money.resolve(listen)?,

@@ -91,8 +91,15 @@ fn refused(context: &RequestContext<RoleServer>, number: ErrorCode, fault: &Faul
     }
 }
 
+/// Characters of a method that its refusal repeats.
+const REPEATED: usize = 64;
+
 fn no_method(context: &RequestContext<RoleServer>, method: &str) -> ErrorData {
-    refused(context, ErrorCode::METHOD_NOT_FOUND, &Fault::new(Code::NotFound, format!("no method `{method}`")))
+    refused(
+        context,
+        ErrorCode::METHOD_NOT_FOUND,
+        &Fault::new(Code::NotFound, format!("no method `{}`", method.chars().take(REPEATED).collect::<String>())),
+    )
 }
 
 fn no_task(context: &RequestContext<RoleServer>) -> ErrorData {

@@ -49,6 +49,11 @@ use super::{
 /// Largest request, in bytes. A tool's own limit on its input is lower.
 const MAX_BODY_BYTES: usize = 4 << 20;
 
+/// Most values of a message that rmcp reads, and about what each takes in its tree, in bytes. The arguments of a call that is answered
+/// without rmcp stay text.
+const MAX_VALUES: usize = 200_000;
+const VALUE_BYTES: usize = 96;
+
 /// Both of the types that an answer may have, as the specification wants a client to name them.
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
@@ -242,7 +247,24 @@ impl Transport {
     }
 
     /// What rmcp says to a message.
+    ///
+    /// rmcp makes a tree of the whole message, of many times its length where it has many short values. What that takes counts as bodies
+    /// in memory.
     async fn through_rmcp(&self, mut parts: Parts, body: Bytes, accepted: Accepted) -> Response {
+        let mut tree = self.front.services.shared.intake.held.share(peer(&parts.extensions));
+        if body.len() > MAX_HEEDED_BYTES {
+            let values = aside(body.len(), || values_of(&body)).await;
+            let refused = match tree.take(values * VALUE_BYTES) {
+                _ if values > MAX_VALUES => {
+                    Some(Fault::bad_request(format!("a message has about {values} values, and at most {MAX_VALUES}")))
+                }
+                Ok(()) => None,
+                Err(_) => Some(Fault::new(Code::Busy, "the host holds as many bytes of messages as it may").retry_after(1)),
+            };
+            if let Some(fault) = refused {
+                return refusal(fault.code().row().status, None, told(&fault));
+            }
+        }
         parts.headers.insert(header::ACCEPT, BOTH);
         parts.extensions.insert(Sent(body.clone()));
         let asked = parts.headers.get("mcp-protocol-version").cloned();
@@ -262,6 +284,11 @@ impl Transport {
         let said = axum::body::to_bytes(response.into_body(), 4096).await.unwrap_or_default();
         in_json_rpc(status, &said, &body, asked.as_ref())
     }
+}
+
+/// About how many values a JSON text has: each but the first follows a comma, or begins an array or an object.
+fn values_of(text: &[u8]) -> usize {
+    text.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count() + 1
 }
 
 /// An answer that may be compressed.

@@ -360,3 +360,26 @@ async fn a_batch_is_answered_member_by_member_as_its_client_takes_it() {
     let runs = host.mcp().call("count", json!({}), json!({})).await["structuredContent"]["runs"].as_u64().unwrap();
     assert!(runs < 10, "{runs}");
 }
+
+/// A tree of a message takes many times its length: one of a million empty objects took 100 MB and more.
+#[tokio::test]
+async fn a_message_has_so_many_values() {
+    let host = Host::start().await;
+    let before = host.resident();
+    let asked = |values: usize| {
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":[{}]}}}}"#, vec!["{}"; values].join(","));
+        host.send(host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").header("accept", "*/*").body(body))
+    };
+    asked(50_000).await.is(200);
+    for refused in join_all((0..8).map(|_| asked(1_000_000))).await {
+        let error = refused.is(400).json()["error"].clone();
+        assert!(error["message"].as_str().unwrap().contains("at most 200000"), "{error}");
+    }
+    let grown = host.resident().saturating_sub(before);
+    assert!(grown < 150 << 20, "the process has grown by {grown} bytes");
+    // What a stranger calls a method is no line of the log.
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{}"}}"#, "x".repeat(100_000));
+    let post = host.request(Method::POST, "/ai/mcp").header("content-type", "application/json").header("accept", "*/*").body(body);
+    assert!(host.send(post).await.body.len() < 2_000);
+    assert!(!host.log().contains("xxxx"), "{}", host.log().len());
+}
