@@ -27,15 +27,7 @@ use tollhouse::front::Code;
 const HOMES: &[(&str, &[&str], &str)] = &[
     (
         "axum::",
-        &[
-            "src/front",
-            "src/http",
-            "src/mcp",
-            "src/web",
-            "src/money/tests",
-            "src/capability",
-            "src/call/run/builtin/readiness",
-        ],
+        &["src/front", "src/http", "src/mcp", "src/web", "src/money/tests", "src/capability", "src/call/run/builtin/readiness"],
         "HTTP is the fronts' business",
     ),
     (

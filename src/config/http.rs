@@ -22,6 +22,9 @@ const AUTH_FAILURES: u32 = 60;
 /// The least that a request's head may be limited to, in bytes: what is read at once.
 const LEAST_HEAD_BYTES: u32 = 8 << 10;
 
+/// The same of its header fields: browsers and payers send up to 30.
+const LEAST_HEAD_FIELDS: u32 = 32;
+
 /// Connections at once when nothing else is set.
 const CONNECTIONS: usize = 4_096;
 
@@ -87,6 +90,9 @@ pub struct HttpFlags {
     /// Largest head of a request, in bytes, at least 8192 [default: 65536]
     #[arg(long, env = "TOLLHOUSE_HEAD_BYTES", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_BYTES)..))]
     pub head_bytes: Option<u32>,
+    /// Most header fields of a request, at least 32; one with more gets 431 [default: 100]
+    #[arg(long, env = "TOLLHOUSE_HEAD_FIELDS", value_parser = clap::value_parser!(u32).range(i64::from(LEAST_HEAD_FIELDS)..))]
+    pub head_fields: Option<u32>,
     /// Time that a connection may be idle between two requests, in ms; 0 is no limit [default: 30000]
     #[arg(long, env = "TOLLHOUSE_IDLE_MS")]
     pub idle_ms: Option<u64>,
@@ -192,6 +198,8 @@ pub struct ConnectionSettings {
     pub head: Option<Duration>,
     /// Largest head of a request.
     pub head_bytes: u32,
+    /// Most header fields of a request.
+    pub head_fields: u32,
     /// Between two requests.
     pub idle: Option<Duration>,
     /// In which nothing is taken of an answer that waits for its client.
@@ -270,6 +278,7 @@ impl HttpFlags {
                 most_of_address: of_address(self.address_connections, ADDRESS_CONNECTIONS),
                 head: some_ms(self.head_ms.unwrap_or(10_000)),
                 head_bytes: self.head_bytes.unwrap_or(64 << 10).max(LEAST_HEAD_BYTES),
+                head_fields: self.head_fields.unwrap_or(100).max(LEAST_HEAD_FIELDS),
                 idle: some_ms(self.idle_ms.unwrap_or(30_000)),
                 write_stall: some_ms(self.write_stall_ms.unwrap_or(30_000)),
                 streams: self.http2_streams.unwrap_or(100).max(1),

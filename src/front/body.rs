@@ -41,7 +41,7 @@ const LEAST_ROOM: usize = 16 << 10;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unread {
+pub(crate) enum Unread {
     TooLarge { limit: usize },
     TooSlow,
     NoRoom,

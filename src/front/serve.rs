@@ -2,6 +2,7 @@
 
 mod connection;
 mod frames;
+mod incoming;
 mod outgoing;
 mod pulse;
 

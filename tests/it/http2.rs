@@ -82,6 +82,83 @@ async fn frames_without_requests_close_their_connections() {
     host.get("/health/live").await.is(200);
 }
 
+/// A request with so many header fields of a byte each: the first is written out, the others name it (RFC 7541, sections 6.1 and 6.2.1).
+fn with_fields(mut request: Frame, fields: usize) -> Frame {
+    request.payload.extend([0x40, 1, b'a', 1, b'b']);
+    request.payload.extend(std::iter::repeat_n(0x80 | 62, fields - 1));
+    request
+}
+
+#[tokio::test]
+async fn a_request_has_so_many_header_fields() {
+    let host = Host::start().await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    for (fields, status) in [(60, 200), (150, 431)] {
+        for client in [&client, &reqwest::Client::new()] {
+            let mut request = client.get(format!("{}/health/live", host.url));
+            for n in 0..fields {
+                request = request.header(format!("x-field-{n}"), "v");
+            }
+            assert_eq!(request.send().await.unwrap().status(), status, "{fields} fields");
+        }
+    }
+    let host = Host::builder().flag("--head-fields", 200).start().await;
+    let mut raw = Raw::open(&host).await;
+    raw.begin_http2(&[]).await;
+    raw.send(with_fields(Frame::get(1, "/health/live"), 150).bytes()).await;
+    assert_eq!(raw.frame_of(HEADERS).await.unwrap().payload[0], 0x88, "status 200");
+}
+
+/// A byte on the wire is a field in memory: refusals cost as much as answers, and earned as much.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_that_are_refused_close_their_connections() {
+    let host = Host::builder().flag("--http2-overhead-frames", 10).flag("--rate-limit", 5).start().await;
+    for (what, fields) in [("too many fields", 1_000), ("too many requests", 2)] {
+        let before = closed(&host, "frames").await;
+        let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+        raw.begin_http2(&[]).await;
+        let begun = Instant::now();
+        for n in 0..u32::MAX {
+            // The table of fields is the connection's: what the first has written out, the others name.
+            let request = with_fields(Frame::get(2 * n + 1, "/health/live"), fields);
+            if begun.elapsed() > LONGEST || !raw.try_send(&request.bytes(), SECONDS).await {
+                break;
+            }
+        }
+        assert!(begun.elapsed() < LONGEST, "{what}: the connection is closed");
+        eventually("it is counted", SECONDS, || async { (closed(&host, "frames").await > before).then_some(()) }).await;
+    }
+    // Of HTTP/1, where there are no frames.
+    let before = closed(&host, "frames").await;
+    let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+    let begun = Instant::now();
+    let requests = "GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(20);
+    while begun.elapsed() < LONGEST && raw.try_send(requests.as_bytes(), SECONDS).await {}
+    assert!(begun.elapsed() < LONGEST, "the connection is closed");
+    eventually("it is counted", SECONDS, || async { (closed(&host, "frames").await > before).then_some(()) }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_whose_bodies_do_not_come_count_as_bodies_in_memory() {
+    const HELD: u64 = 1 << 20;
+    let host = Host::builder().flag("--body-bytes-held", HELD).start().await;
+    host.publish(&js("echo", 0.0, "export default (req) => req.input;")).await;
+    host.call("echo", &json!({})).await.is(200);
+    let bytes = || async { host.get("/health").await.is(200).json()["intake"]["bodyBytesHeld"].as_u64().unwrap() };
+    let mut raw = Raw::open_from(&host, ELSEWHERE).await;
+    raw.begin_http2(&[]).await;
+    // 90 fields of 8 bytes and what each takes beside: about 12 KB.
+    for n in 0..90 {
+        raw.send(with_fields(Frame::post(2 * n + 1, "/tools/echo"), 90).bytes()).await;
+    }
+    let most = eventually("heads are counted", SECONDS, || async { Some(bytes().await).filter(|held| *held > HELD / 2) }).await;
+    assert!(most <= HELD, "{most}");
+    assert!(raw.frame_of(HEADERS).await.is_some(), "those for which there is no room are refused");
+    host.get("/health/live").await.is(200);
+    drop(raw);
+    eventually("all of it is given back", SECONDS, || async { (bytes().await == 0).then_some(()) }).await;
+}
+
 #[tokio::test]
 async fn a_host_may_count_no_frames() {
     let host = Host::builder().flag("--http2-overhead-frames", 0).start().await;

@@ -16,10 +16,10 @@ use std::{
 use axum::{
     body::Body,
     extract::{ConnectInfo, Request},
-    http::Version,
-    response::Response,
+    http::{StatusCode, Version},
+    response::{IntoResponse as _, Response},
 };
-use hyper::{body::Incoming, rt::Executor, service::service_fn};
+use hyper::{rt::Executor, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto::Builder,
@@ -35,11 +35,12 @@ use tollhouse_telemetry::counted::CONNECTIONS_CLOSED;
 use tower::{Service, ServiceExt as _};
 
 use super::{
-    frames::{Allowance, Scanner},
+    frames::{Allowance, Scanner, refusal_cost},
+    incoming::Incoming,
     outgoing::{FRAME_BYTES, Outgoing, WAITS},
     pulse::{Moment, Pulse, look},
 };
-use crate::{intake::Intake, network, quota::Quota, shared::Shared};
+use crate::{body::Unread, fault::Fault, intake::Intake, network, quota::Quota, shared::Shared};
 
 /// Bytes of bodies that a client of HTTP/2 may send before they are read: of one stream, and of one connection.
 const STREAM_WINDOW: u32 = 64 << 10;
@@ -51,6 +52,9 @@ const PING: Duration = Duration::from_secs(20);
 
 /// Time in which a client takes nothing of an answer while more than half of the memory for answers is taken.
 const STALL_WHEN_FULL: Duration = Duration::from_secs(2);
+
+/// Header fields that hyper takes of HTTP/1 by itself: any other number has it allocate for each request.
+const HYPER_FIELDS: u32 = 100;
 
 /// Processor time of a connection that is charged to its address at once.
 const CHARGED: Duration = Duration::from_millis(1);
@@ -80,6 +84,9 @@ impl Protocols {
         let head_bytes = limits.head_bytes as usize;
         // Heads have their time by the connection's pulse, which tells them from idleness.
         builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(head_bytes);
+        if limits.head_fields != HYPER_FIELDS {
+            builder.http1().max_headers(limits.head_fields as usize);
+        }
         builder
             .http2()
             .timer(TokioTimer::new())
@@ -102,13 +109,14 @@ impl Protocols {
         // The connection of a trusted proxy is that of all its clients.
         let is_own = !shared.proxies.trusts(peer.ip());
         let address = is_own.then(|| network(peer.ip()));
-        let meter = address.and_then(|address| Some(Meter::new(address, Arc::clone(shared.limits.frames()?))));
+        let overhead = address.and_then(|address| Some((address, Arc::clone(shared.limits.frames()?))));
+        let meter = overhead.clone().map(|(address, of_addresses)| Meter::new(address, of_addresses));
         let io = TokioIo::new(Watched { stream, pulse: Arc::clone(&pulse), meter });
-        let (asked, of_host) = (Arc::clone(&pulse), Arc::clone(shared));
-        let service = service_fn(move |request: Request<Incoming>| {
+        let (asked, of_host, most_fields) = (Arc::clone(&pulse), Arc::clone(shared), self.limits.head_fields as usize);
+        let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
             let http2 = request.version() == Version::HTTP_2;
             let answering = asked.begin(http2);
-            let mut request = request.map(Body::new);
+            let fields = request.headers().len();
             // A check of this host by itself is whoever's who asked for it.
             let said = request.headers_mut().remove(behalf::HEADER);
             let asker = said.and_then(|said| behalf::heard(said.as_bytes()));
@@ -119,8 +127,29 @@ impl Protocols {
                 asked.answers_are_full();
             }
             let share = answers.share(client);
-            let answer = service.clone().oneshot(request);
-            let answer = async move { answer.await.map(|response| response.map(|body| Outgoing::new(body, answering, http2, share))) };
+            let overhead = overhead.clone();
+            let (head, body) = request.into_parts();
+            let answer = match Incoming::new(body, &head.headers, || of_host.intake.held.share(client)) {
+                // hyper has the same answer for a request of HTTP/1 with so many.
+                _ if fields > most_fields => Err(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.into_response()),
+                Err(_) => Err(Fault::from(Unread::NoRoom).into_response()),
+                Ok(body) => Ok(service.clone().oneshot(Request::from_parts(head, Body::new(body)))),
+            };
+            let answer = async move {
+                let response = match answer {
+                    Ok(answer) => answer.await?,
+                    Err(refused) => refused,
+                };
+                if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) {
+                    match overhead {
+                        // Frames are counted as they come.
+                        Some(_) if http2 => answering.refused(fields),
+                        Some((address, of_addresses)) if !of_addresses.take(&address, refusal_cost(fields)) => answering.flood(),
+                        _ => {}
+                    }
+                }
+                Ok::<_, Infallible>(response.map(|body| Outgoing::new(body, answering, http2, share)))
+            };
             asked_by(network(client), answer)
         });
         let mut connection = pin!(self.builder.serve_connection(io, service));
@@ -175,7 +204,7 @@ impl Protocols {
 
     /// Gives whatever is asked on `stream` the same answer.
     pub(super) async fn answer(&self, stream: TcpStream, answer: impl Fn() -> Response) {
-        let service = service_fn(|_: Request<Incoming>| std::future::ready(Ok::<_, Infallible>(answer())));
+        let service = service_fn(|_: Request<hyper::body::Incoming>| std::future::ready(Ok::<_, Infallible>(answer())));
         // A client that breaks off has its answer, or does not want it.
         _ = self.builder.serve_connection(TokioIo::new(stream), service).await;
     }
@@ -254,7 +283,7 @@ impl Meter {
 
     /// Charges the connection for bytes that have arrived; returns their frames of overhead, or `None` when it is out of allowance.
     fn pay(&mut self, bytes: &[u8], pulse: &Pulse) -> Option<u32> {
-        let cost = self.scanner.cost(bytes);
+        let cost = self.scanner.cost(bytes).saturating_add(pulse.take_forfeited());
         let paid = cost == 0 || self.allowance.pay(cost, pulse.earned(), self.address, &self.of_addresses, Instant::now());
         paid.then_some(cost)
     }

@@ -2,7 +2,7 @@
 //!
 //! A client that sends `PING`, `SETTINGS`, `WINDOW_UPDATE` or unknown frames makes no request, so no limit of requests binds it, and
 //! each frame costs about a microsecond. Requests and answers earn the frames that go with them (a `WINDOW_UPDATE` for what was
-//! received, for example). Any further frame is overhead: each connection has an allowance for it, then each address has one, and
+//! received, for example). What a refused request would have earned, and any further frame, is overhead: each connection has an allowance for it, then each address has one, and
 //! a connection that is beyond both is closed.
 
 use std::{net::IpAddr, num::NonZeroU32, time::Instant};
@@ -33,6 +33,14 @@ const MOST_EARNED: f64 = 10_000.0;
 
 /// Frames that a request earns: its head, its settings and priorities, its windows, its reset.
 pub(super) const PER_REQUEST: u64 = 24;
+
+/// Header fields that cost as much as a frame: one that HTTP/2 has compressed to a byte is about 0.1 µs of work (RFC 7541, section 6.1).
+const FIELDS_PER_FRAME: usize = 10;
+
+/// What a refused request with so many header fields costs, in frames.
+pub(super) fn refusal_cost(fields: usize) -> NonZeroU32 {
+    NonZeroU32::MIN.saturating_add(u32::try_from(fields / FIELDS_PER_FRAME).unwrap_or(u32::MAX))
+}
 
 /// Frames that the next bytes of an answer earn: clients acknowledge them one by one, or as often as every 4 KiB on both windows.
 pub(super) fn earned_by(answer_bytes: usize) -> u64 {

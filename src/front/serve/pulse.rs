@@ -98,6 +98,8 @@ pub(super) struct Pulse {
     hoards: AtomicBool,
     /// Frames of HTTP/2 that go with the requests and answers so far.
     earned: AtomicU64,
+    /// Frames that requests had earned which were refused, and that are not paid for yet.
+    forfeited: AtomicU32,
     /// More frames came than those, and than the allowances.
     flooded: AtomicBool,
     /// Bytes and frames of overhead that were read since the connection had its turn.
@@ -160,6 +162,11 @@ impl Pulse {
     /// Frames of HTTP/2 that go with the requests and answers so far.
     pub(super) fn earned(&self) -> u64 {
         self.earned.load(Relaxed)
+    }
+
+    /// Takes what refused requests cost, in frames of overhead.
+    pub(super) fn take_forfeited(&self) -> u32 {
+        if self.forfeited.load(Relaxed) == 0 { 0 } else { self.forfeited.swap(0, Relaxed) }
     }
 
     /// Notes that more frames came than the connection and its address may send.
@@ -261,6 +268,17 @@ impl Answering {
     pub(super) fn made(&mut self) {
         self.untaken = true;
         self.pulse.untaken.fetch_add(1, Relaxed);
+    }
+
+    /// The request was refused for being one too many, or too large: it earns nothing, and its `fields` cost what they took to read.
+    pub(super) fn refused(&self, fields: usize) {
+        let earned = u32::try_from(frames::PER_REQUEST).unwrap_or(u32::MAX);
+        self.pulse.forfeited.fetch_add(earned.saturating_add(frames::refusal_cost(fields).get()), Relaxed);
+    }
+
+    /// The connection is to be closed: its client goes on asking for what is refused.
+    pub(super) fn flood(&self) {
+        self.pulse.flood();
     }
 
     /// So many bytes of the answer are handed over.
