@@ -1,5 +1,5 @@
 /**
- * What a tool's handler receives and what it can return.
+ * The declarations for a tool's handler: its arguments, its result, and the available globals.
  *
  * ```ts
  * export default async function (req: ToolRequest<{ text: string }>, ctx: ToolContext): Promise<ToolResult> {
@@ -121,7 +121,7 @@ interface ToolCaller {
 }
 
 /**
- * What a handler can use. A member that needs a capability rejects with `not_granted` until that is granted.
+ * The functions that a handler can use. A member that needs a capability rejects with `not_granted` until that is granted.
  *
  * A `ctx` belongs to its call. After the end of the call each member rejects or throws with `call_ended`, even while
  * another call runs, so that a charge, a log line or a progress message never counts for another call. So await what

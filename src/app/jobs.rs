@@ -13,11 +13,11 @@ use tollhouse_telemetry::counted::JOBS;
 
 use super::rooms::Rooms;
 
-/// How often a host checks whether a rarer job is due, because another host may have done it or be
-/// gone.
+/// Interval at which a host checks whether a rarer job is due, because another host may have done
+/// it or be gone.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// How often a host checks whether another one has finished publishing the built-in tools.
+/// Interval at which a host checks whether another one has finished publishing the built-in tools.
 const SHIPS_EVERY: Duration = Duration::from_millis(250);
 
 /// Jobs that do not remove anything because of its age. They run even while [ages cannot be

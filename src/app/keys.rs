@@ -9,8 +9,8 @@ use tollhouse_money::receipt::{self, Signer};
 use tollhouse_replica::{ADMIN_TOKEN, MASTER_KEY, RECEIPT_KEY, Replica};
 use tollhouse_store::{Store, StoreError};
 
-/// How often, and at which interval, hosts that start together check the admin token of the first
-/// one.
+/// Number of times, and the interval, at which hosts that start together check the admin token of
+/// the first one.
 const ASKED_AGAIN: u32 = 20;
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 

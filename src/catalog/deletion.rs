@@ -30,11 +30,11 @@ use super::{
 pub(super) const DELETIONS: Table<(Timestamp, EndpointId), Deletion> = schema::DELETIONS.holding();
 tollhouse_store::json_values!(Deletion);
 
-/// How long a deletion waits for the endpoint's data to be removed. After that the job does the
+/// Time that a deletion waits for the endpoint's data to be removed. After that the job does the
 /// rest.
 const GONE_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a mark stays, in milliseconds. Much longer than any call.
+/// Lifetime of a mark, in milliseconds. Much longer than any call.
 pub(super) const MARKED_MS: u64 = 60 * 60 * 1_000;
 
 /// Marks per page.

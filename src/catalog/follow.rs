@@ -1,8 +1,8 @@
 //! Makes the stored state visible: changes of other hosts, and commits whose result is unknown.
 //!
 //! Nothing here waits for the lock of changes, so changes of other hosts become visible even during
-//! a long change of this host. Whoever makes something visible holds the lock of showing from its
-//! read on.
+//! a long change of this host. A task that makes something visible holds the lock of showing from
+//! its read on.
 //!
 //! An unreadable record, for example from a later version, changes nothing that is visible. Calls
 //! continue with the previous state.

@@ -17,7 +17,7 @@ use super::{By, Catalog, PublishError, retired::of};
 pub(super) const OWNED: Table<Ended<String>, Owned> = schema::ENDPOINTS_OWNED.holding();
 tollhouse_store::postcard_values!(Owned);
 
-/// How long a row is valid, in milliseconds. A host that lags by more accepts no changes.
+/// Validity of a row, in milliseconds. A host that lags by more accepts no changes.
 const RECENT_MS: u64 = 60_000;
 
 /// Number of a builder's endpoints at some time.

@@ -4,7 +4,7 @@ use tollhouse_tool::{Capabilities, Endpoint, Maker};
 
 use super::Policy;
 
-/// Who changes an endpoint.
+/// The actor who changes an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The host itself, which publishes the built-in tools.

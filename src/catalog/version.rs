@@ -33,8 +33,8 @@ const USES: Table<(Ended<String>, String), ()> = schema::VERSION_USES.holding();
 const LET_GO: Table<String, LetGo> = schema::VERSIONS_LET_GO.holding();
 tollhouse_store::postcard_values!(LetGo);
 
-/// How long a version stays after a host of a shared store has released it, in milliseconds. Longer
-/// than any host may lag behind.
+/// Time that a version stays after a host of a shared store has released it, in milliseconds.
+/// Longer than any host may lag behind.
 const LET_GO_MS: u64 = 60_000;
 /// Versions per page.
 const SOME: usize = 256;

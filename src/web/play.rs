@@ -24,8 +24,7 @@ pub(super) use self::{
     payment::{Payment, is_id},
 };
 
-/// How long a payment is valid, in seconds. If a call is repeated within that time, it is the same
-/// call.
+/// Validity of a payment, in seconds. If a call is repeated within that time, it is the same call.
 pub(super) const VALID_SECS: u64 = 60 * 60;
 
 /// A key for play money.

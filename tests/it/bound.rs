@@ -89,7 +89,7 @@ async fn a_body_is_bound_as_the_json_that_it_is() {
         [r#"{"a":2,"b":[1,2]}"#, r#"{"a":1}"#, r#"{"a":"1","b":[1,2]}"#, r#"{"a":1,"b":[2,1]}"#, r#"{"a":1,"b":[1,2],"c":null}"#, ""];
     buys_no_other(posted(r#"{"a":1,"b":[1,2]}"#), &others.map(posted)).await;
 
-    // Whitespace, the order of members and the notation of numbers make no difference. If a name is
+    // Whitespace, the order of fields and the notation of numbers make no difference. If a name is
     // repeated the last value counts, as it does for the handler.
     let (host, payer) = mirror().await;
     let payment = payer.pay(&host.challenge("mirror").await);

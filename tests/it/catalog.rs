@@ -1,4 +1,4 @@
-//! The catalogue: lists, publication, changes and deletion.
+//! The catalog: lists, publication, changes and deletion.
 
 use std::collections::BTreeSet;
 

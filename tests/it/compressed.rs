@@ -57,7 +57,7 @@ async fn lists_and_documents_are_compressed_for_who_asks() {
 async fn lists_of_tools_are_compressed_for_who_asks_in_every_revision() {
     let host = host().await;
     for mut client in [host.mcp(), host.mcp_legacy()] {
-        // The second one has a member that only rmcp reads.
+        // The second one has a field that only rmcp reads.
         for params in [json!({}), json!({ "other": 1 })] {
             let plain = host.send(client.request("tools/list", params.clone())).await.is(200);
             assert_eq!((plain.header("content-encoding"), plain.has("vary")), (None, "accept-encoding"), "{params}");

@@ -249,7 +249,7 @@ async fn http2_has_so_many_streams_and_no_rapid_reset() {
         rapid.rest().await;
     }
 
-    // Each request is started before it is cancelled. Its body never comes, so none is answered; a
+    // Each request is started before it is canceled. Its body never comes, so none is answered; a
     // complete call would be answered even if no worker were free.
     let mut steady = Raw::open(&host).await;
     steady.begin_http2(&[]).await;

@@ -10,7 +10,7 @@ use crate::harness::{Answer, Host, js};
 /// The paths for builders and admins.
 const MANAGED: [&str; 4] = ["/ai/endpoints", "/ai/builders", "/ai/admin", "/ai/credits"];
 
-/// Routes there that are open to strangers: the catalogue, the public view of a record, and
+/// Routes there that are open to strangers: the catalog, the public view of a record, and
 /// registration.
 const OPEN: [&str; 4] = ["GET /ai/endpoints", "GET /ai/endpoints/{slug}", "GET /ai/endpoints/{slug}/usage", "POST /ai/builders/register"];
 

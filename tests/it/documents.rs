@@ -239,7 +239,7 @@ async fn the_tools_that_are_called_most_come_first() {
     let has = |document: &Value, name: &str| document["paths"][format!("/tools/{name}")].is_object();
     // A call is counted when it has ended, which may be after its answer.
     let document = eventually("the call is counted", Duration::from_secs(20), || async {
-        // A change of the catalogue causes the document to be generated again.
+        // A change of the catalog causes the document to be generated again.
         host.change("tool-000", &json!({ "title": "again" })).await;
         Some(host.get("/openapi.json").await.is(200).json()).filter(|document| has(document, "tool-033"))
     });

@@ -142,7 +142,7 @@ async fn a_check_names_all_that_is_wrong_and_a_create_the_first_of_it() {
     fits["safetyAttestation"] = json!({ "accepted": true });
     let error = check(&host, &key, &fits).await.fails(422, "invalid_endpoint", "caller");
     assert_eq!(error["pointer"], "/handler/response");
-    // Slugs that are paths of the catalogue cannot be used.
+    // Slugs that are paths of the catalog cannot be used.
     for slug in ["check", "create"] {
         host.manage(Method::POST, CREATE, &tool(slug, 0.0, PLAIN)).await.fails(422, "invalid_endpoint", "caller");
     }

@@ -40,7 +40,7 @@ async fn events_are_followed_live_and_from_the_last_id_on() {
         ids.push(told.id.unwrap());
     }
     drop(stream);
-    // While there is no follower.
+    // Nobody follows the feed yet.
     host.call("one-tool", &json!({ "n": 5 })).await.is(200);
     host.call("one-tool", &json!({ "fail": true })).await.is(502);
     let seen = eventually("six calls are told", Duration::from_secs(5), || async {

@@ -1,5 +1,5 @@
 //! Helpers of the tests: a host as a process, payers that sign, and facilitators with a given
-//! behaviour.
+//! behavior.
 
 mod answer;
 pub mod balancer;

@@ -124,7 +124,7 @@ async fn what_was_answered_outlives_a_kill_of_the_database() {
     server.kill9();
     host.kill9();
     server.run();
-    // The kill came after the last answer, so there was no reading before it.
+    // The kill came after the last answer, so nobody has read the state before it.
     host.restart().await;
     let after = told(&host, &owner).await;
     let made = |name: &str| after[name].as_array().map(Vec::len);

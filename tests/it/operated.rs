@@ -394,7 +394,7 @@ async fn keys_and_tokens_are_no_arguments() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn store_is_compacted_and_whole_whenever_that_is_killed() {
-    // The store is large, because nothing compacts it by itself.
+    // The store is large, because nothing compacts it automatically.
     let (mut host, receipts) = sold(Host::builder(), 60).await;
     let data = host.folder().join("data");
     let args = ["store", "compact", "--json", "--data", data.to_str().unwrap()];

@@ -163,7 +163,7 @@ async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
         }));
         let killing = async {
             tokio::time::sleep(Duration::from_millis(120 + 130 * round)).await;
-            // If the host is killed while it collects a packet, it continues later.
+            // If the host is killed while it collects a payout, it continues later.
             _ = tokio::time::timeout(
                 Duration::from_millis(10),
                 Host::try_send(host.request(Method::POST, "/ai/builders/payouts").header("x-builder-key", &key)),
@@ -186,7 +186,7 @@ async fn revenue_is_what_was_settled_whenever_the_host_is_killed() {
         assert_eq!((totals["paidCalls"].as_u64(), micros(&totals["grossUsd"])), (Some(settled), settled * PRICE), "round {round}");
         host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200);
     }
-    // Once more, for payments that came after a continued packet.
+    // Once more, for payments that came after a continued payout.
     host.as_builder(&key, Method::POST, "/ai/builders/payouts", &Value::Null).await.is(200);
     let payouts = host.as_builder(&key, Method::GET, "/ai/builders/payouts", &Value::Null).await.is(200).json();
     for payout in payouts["payouts"].as_array().unwrap() {

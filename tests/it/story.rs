@@ -203,7 +203,7 @@ async fn a_builder_earns_with_a_tool_and_is_paid() {
     let everything = json!([logs, events, revenue]).to_string();
     assert!(!everything.contains(MOOD) && !everything.contains(API_KEY) && !everything.contains(&owner.key));
 
-    // The money is put into one packet, approved, and paid out.
+    // The money is put into one payout, approved, and paid.
     let earner = Payer::new().address;
     owner.ask(Method::POST, "/ai/builders/payouts", &json!({})).await.fails(409, "payout_settings_missing", "caller");
     let settings = json!({ "address": earner, "minimumUsd": 0.01 });

@@ -2,7 +2,7 @@
 //! refused.
 //!
 //! `fixtures/data` contains the data folder of a host that has sold, stored, sealed and logged
-//! something, together with its answers. `TOLLHOUSE_DATA_KEPT=record` creates it anew with the
+//! something, together with its answers. `TOLLHOUSE_DATA_KEPT=record` creates it again with the
 //! tested binary. Do that once for each release, before it is published.
 
 use std::{fs, path::PathBuf, process::Command};
@@ -56,7 +56,7 @@ async fn answers(host: &Host, receipts: &[String], credit: &str) -> Value {
     })
 }
 
-/// Creates the folder anew, with the host's answers.
+/// Creates the folder again, with the host's answers.
 async fn record() {
     let mut host = how().start().await;
     let mut tool = js("kept", 0.01, TOOL);

@@ -34,7 +34,7 @@ async fn a_builder_rolls_back_to_a_version_that_is_kept() {
     manage(Method::PATCH, json!({ "version": "sha256:00" })).await.fails(404, "unknown_version", "caller");
     let both = json!({ "version": second["version"], "handler": { "source": answers("3") } });
     assert_eq!(manage(Method::PATCH, both).await.fails(422, "invalid_endpoint", "caller")["pointer"], "/version");
-    // A version of another endpoint cannot be used here, whoever asks.
+    // A version of another endpoint cannot be used here, not even by an admin.
     let foreign = host.as_builder(&other, Method::POST, CREATE, &tool("foreign", 0.0, &answers("'foreign'"))).await.is(200).json();
     let foreign = foreign["endpoint"]["version"].as_str().unwrap();
     manage(Method::PATCH, json!({ "version": foreign })).await.fails(404, "unknown_version", "caller");

@@ -81,7 +81,7 @@ impl Body {
     }
 }
 
-/// Returns the unparsed text of the member `result`, with all digits.
+/// Returns the unparsed text of the field `result`, with all digits.
 fn raw_result(document: &str) -> String {
     #[derive(serde::Deserialize)]
     struct Document<'a> {

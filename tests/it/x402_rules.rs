@@ -241,7 +241,7 @@ async fn an_unpaid_head_is_the_challenge_of_a_get() {
     let (head, get) = (asked(Method::HEAD).await, asked(Method::GET).await);
     let offered = |challenge: Value| {
         let mut challenge = challenge;
-        // Offers are signed anew each minute, and each challenge has a new token.
+        // Offers are signed again each minute, and each challenge has a new token.
         for name in ["offer-receipt", "replay-token"] {
             challenge["extensions"].as_object_mut().unwrap().remove(name);
         }

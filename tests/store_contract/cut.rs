@@ -10,7 +10,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// What happens to the next bytes from the store.
+/// The treatment of the next bytes from the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Cuts {

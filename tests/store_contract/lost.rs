@@ -92,7 +92,7 @@ async fn no_durable_commit_that_was_answered_is_lost_by_a_kill() {
         }
         server.kill9();
         server = run(server).await;
-        // The store has reconnected by itself.
+        // The store has reconnected automatically.
         claim_at_last(&store, format!("again {round}").as_bytes()).await;
         ended.store(true, SeqCst);
         let mut sum = (0, 0);

@@ -447,7 +447,7 @@ pub async fn checks_of_keys_not_written_exclude_writes(store: impl Store) {
             let (store, done) = (Arc::clone(&store), done.clone());
             tokio::spawn(async move { store.apply(Batch::of(checks, vec![Write::put(Space::Logs, done, b"")]), Durable).await })
         };
-        // This commit closes the door unless the other one went through.
+        // This commit sets the guard to "shut" unless the other one succeeded.
         let check = Check::absent(Space::Logs, done.clone());
         let closed = store.apply(Batch::of(vec![check], vec![Write::put(Space::Kv, guard, b"shut")]), Durable).await;
         let went = writer.await.unwrap();

@@ -3,7 +3,7 @@
 //!
 //! A dependency goes from a file to the one that *defines* the named item. It comes from a `use` or
 //! from a path in the code, however many modules re-export the name. `mod x;` and a `pub use` of a
-//! child's item are no dependencies: if a parent only re-exports items of its children, they may
+//! child's item are not dependencies: if a parent only re-exports items of its children, they may
 //! name the items that the parent defines itself. A parent that uses an item of a child, and
 //! defines an item that the child uses, forms a cycle like any other; the shared part belongs in a
 //! third file. Methods and fields, attributes, comments, items of other crates, and code for tests
@@ -110,7 +110,7 @@ impl Modules<'_> {
         self.all[id].imports.contains_key(name) || !self.find(id, &[name.to_owned()], MAX_STEPS).is_empty()
     }
 
-    /// Returns the modules that define a name which is no child of this module.
+    /// Returns the modules that define a name that is not a child of this module.
     fn find(&self, id: Id, name: &[String], steps: usize) -> Vec<Id> {
         let (module, [first, after @ ..], 1..) = (&self.all[id], name, steps) else { return vec![] };
         if module.items.contains(first) {

@@ -104,7 +104,7 @@ impl<'a> Modules<'a> {
                 {
                     self.import(id, after, true)
                 }
-                // The captures of a type, `use<'a>`, are no import.
+                // The captures of a type, `use<'a>`, are not an import.
                 [Word(word, _), after @ ..] if word == "use" && !matches!(after, [Mark('<'), ..]) => self.import(id, after, false),
                 [Word(word, _), Word(name, _), Mark(';'), after @ ..] if word == "mod" => {
                     self.child(id, name, folder.join(format!("{name}.rs")), &folder.join(name));

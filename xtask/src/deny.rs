@@ -1,4 +1,4 @@
-//! Checks licences, sources, versions and known vulnerabilities of the dependencies, as
+//! Checks licenses, sources, versions and known vulnerabilities of the dependencies, as
 //! `.deny.toml` specifies.
 
 use std::{fs, path::Path, process::Command};

@@ -1,5 +1,5 @@
 //! `cargo xtask dist`: builds the release. It is a tarball and a Debian package, each with host,
-//! worker, unit, settings, manual pages, shell completions, a bill of materials and the licences,
+//! worker, unit, settings, manual pages, shell completions, a bill of materials and the licenses,
 //! and the checksums of both.
 //!
 //! The package is assembled here and packed by `dpkg-deb`, which every Debian has. cargo-deb would

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 
 use crate::{Failure, args::Args, clients, place, shell};
 
-/// The resulting files: the module and the licences of its sources.
+/// The resulting files: the module and the licenses of its sources.
 const MADE: [&str; 2] = ["codemirror.js", "codemirror.LICENSES"];
 
 /// Their folder in the repository.

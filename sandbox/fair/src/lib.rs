@@ -25,7 +25,7 @@ pub const HOST: &str = "";
 /// An owner may have at most this many times as many as it leaves free.
 const TIMES_FREE: usize = 7;
 
-/// How many permits one owner can have.
+/// Maximum permits of one owner.
 #[derive(Debug, Clone, Copy)]
 pub enum Share {
     /// All of them. For short work.

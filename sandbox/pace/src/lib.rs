@@ -17,7 +17,7 @@ const SLOWED: i32 = 19;
 const USUAL: i32 = 0;
 
 /// Gives a process only the processor time that others leave (sched(7), `SCHED_IDLE`). Measured
-/// with six computing processes beside a host on four cores: the host keeps 0.94 of its calls/s,
+/// with six computing processes next to a host on four cores: the host keeps 0.94 of its calls/s,
 /// against 0.56 with a nice value of 19.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::budget::TICK;
 
-/// What a watchdog round checks.
+/// The scope of a watchdog round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Round {
     /// Everything that is measured.

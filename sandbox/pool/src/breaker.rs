@@ -29,7 +29,7 @@ pub(crate) struct BreakerRules {
     pub(crate) kills: usize,
     /// The time window for these stops.
     pub(crate) window: Duration,
-    /// How long the breaker stays open.
+    /// Time for which the breaker stays open.
     pub(crate) hold: Duration,
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollhouse_protocol::{Limits, StopReason};
 
-/// How often the watchdog looks.
+/// Interval between two looks of the watchdog.
 pub(crate) const TICK: Duration = Duration::from_millis(50);
 /// Longest interval between two looks at the memory of a process that is far from its limit.
 const RARELY: Duration = Duration::from_millis(250);

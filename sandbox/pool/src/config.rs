@@ -40,7 +40,7 @@ pub struct PoolConfig {
     /// Maximum total processor time of the calls sent ahead to one worker, estimated from its last
     /// calls. A useful value is a few times the cost of waking another process. Default: 250 µs.
     pub pipeline_time: Duration,
-    /// How long a call that was sent ahead waits for its turn before it runs elsewhere, at most
+    /// Time that a call that was sent ahead waits for its turn before it runs elsewhere, at most
     /// [`patience`](Self::patience). The worker that it leaves is ended after its current call.
     /// Default: 100 ms.
     pub pipeline_patience: Duration,
@@ -74,7 +74,7 @@ pub struct PoolConfig {
     /// Calls that may wait for a slot, in addition to those sent ahead. Further calls are refused
     /// at once. Default: 256.
     pub queue: usize,
-    /// How long a call waits for a slot or its turn before it is refused. Default: 1 s.
+    /// Time that a call waits for a slot or its turn before it is refused. Default: 1 s.
     pub patience: Duration,
     /// Maximum share of [`running`](Self::running) for the computing calls of one caller, in
     /// percent, at least one call. It applies even if nobody else waits. Default: 75.
@@ -84,17 +84,17 @@ pub struct PoolConfig {
     pub caller_process_percent: usize,
     /// Maximum share of [`queue`](Self::queue) for one caller, in percent. Default: 50.
     pub caller_queue_percent: usize,
-    /// How long a call computes before it gives its slot to shorter calls. It then continues at low
-    /// priority, in the time that others leave free. If a call of another owner waits for the slot,
-    /// it gets the slot earlier, and they share the processor. At most [`running`](Self::running)
-    /// calls are slowed at the same time. Default: 100 ms.
+    /// Time that a call computes before it gives its slot to shorter calls. It then continues at
+    /// low priority, in the time that others leave free. If a call of another owner waits for the
+    /// slot, it gets the slot earlier, and they share the processor. At most
+    /// [`running`](Self::running) calls are slowed at the same time. Default: 100 ms.
     pub quantum: Duration,
     /// Number of stops within [`breaker_window`](Self::breaker_window) that slow a caller at an
     /// endpoint, or hold an endpoint whose code caused them. Default: 5.
     pub breaker_kills: usize,
     /// Time window for [`breaker_kills`](Self::breaker_kills). Default: 60 s.
     pub breaker_window: Duration,
-    /// How long an endpoint is held. Default: 60 s.
+    /// Time for which an endpoint is held. Default: 60 s.
     pub breaker_hold: Duration,
     /// Number of calls after which a process is replaced. Default: 100,000.
     pub max_calls: u64,

@@ -38,7 +38,7 @@ pub(crate) struct Core {
     pub(crate) counters: Counters,
     /// Background work for calls: boots, replacements, ends. Shutdown waits for all of it.
     pub(crate) tasks: TaskTracker,
-    /// Stops the tasks that run as long as the pool. Cancelled with the last handle.
+    /// Stops the tasks that run as long as the pool. Canceled with the last handle.
     pub(crate) stopped: CancellationToken,
     idle: Mutex<Idle>,
     /// Every process that has not been ended, by process id.

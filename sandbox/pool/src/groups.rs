@@ -42,9 +42,9 @@ use tollhouse_protocol::{JailLayer, JailReport, Refused};
 use self::file::{errno, write};
 use crate::{config::PoolConfig, machine::Machine};
 
-/// What a worker's group may use beyond its `rssBytes`, because it includes the kernel's memory.
-/// Before that point the worker's own limit has refused it memory and the watchdog has had time to
-/// act.
+/// Memory that a worker's group can use beyond its `rssBytes`, because it includes the kernel's
+/// memory. Before that point the worker's own limit has refused it memory and the watchdog has had
+/// time to act.
 const RESERVE_BYTES: u64 = 16 << 20;
 
 /// Maximum processes and threads in a worker's group: twice what a worker has.

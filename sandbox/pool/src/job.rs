@@ -37,7 +37,7 @@ pub struct Job<'a> {
     pub caller: Option<IpAddr>,
     /// Whether the caller is the owner. A stop then counts against the code only.
     pub by_owner: bool,
-    /// Which processes may serve the call.
+    /// The processes that can serve the call.
     pub isolation: Isolation,
     /// How the process runs its code.
     pub tier: Tier,

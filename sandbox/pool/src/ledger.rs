@@ -43,7 +43,7 @@ pub(crate) enum Step {
     Done(Outcome, Spent),
 }
 
-/// Which of the two limits on concurrent ops an op counts toward.
+/// The limit on concurrent ops toward which an op counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OpKind {
     Request,

@@ -28,9 +28,9 @@ use crate::{
     wire::Buffers,
 };
 
-/// How long to wait for the exit of a process after its stream has ended, and how often to look. A
-/// process that broke the protocol has not exited at all. On a busy machine an exiting one may have
-/// to wait for the processor.
+/// Maximum wait for the exit of a process after its stream has ended, and the interval of the
+/// checks. A process that broke the protocol has not exited at all. On a busy machine an exiting
+/// one may have to wait for the processor.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
@@ -45,7 +45,7 @@ pub(crate) struct Process {
     child: Mutex<Adopted>,
     /// Its place, until the system has removed the process.
     place: Weak<Place>,
-    /// How it ended, once determined. Determined only once, whoever asks.
+    /// How it ended, once determined. Determined only once, even if several tasks ask.
     exited: OnceCell<Option<Exit>>,
     jail: OnceLock<JailReport>,
     /// Its code, once loaded.
@@ -70,7 +70,8 @@ pub(crate) struct Link {
     pub(crate) meter: Meter,
 }
 
-/// What a call hands over to the next call on its worker, together with the running slot.
+/// The resources that a call hands over to the next call on its worker, together with the running
+/// slot.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub(crate) process: Arc<Process>,

@@ -41,7 +41,7 @@ use self::{
 };
 use crate::{breaker::Cause, error::PoolError};
 
-/// What a call may do.
+/// The permission of a call.
 #[derive(Debug)]
 pub(crate) enum Admitted<'a> {
     /// Run on its own worker.

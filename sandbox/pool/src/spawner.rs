@@ -151,7 +151,7 @@ struct Starter {
     config: PoolConfig,
     zygotes: Zygotes,
     groups: Arc<Groups>,
-    /// Where the memory of the zygotes is recorded.
+    /// The record of the memory of the zygotes.
     places: Arc<Places>,
     reaper: Arc<Reaper>,
     namespace: Option<PidNamespace>,

@@ -173,7 +173,7 @@ impl Drop for Meter {
     }
 }
 
-/// What the watchdog found.
+/// The result of a look by the watchdog.
 #[derive(Debug)]
 pub(crate) enum Look {
     /// No budget is in force, or the process is already being ended.

@@ -37,7 +37,7 @@ use tollhouse_protocol::Tier;
 
 use crate::{config::PoolConfig, tiers::EachTier, usage::Resident};
 
-/// How long workers are started directly after a zygote failed.
+/// Time for which workers are started directly after a zygote failed.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Finds out whether a child has ended, and leaves it unreaped.

@@ -155,7 +155,7 @@ pub enum Language {
     Ts,
 }
 
-/// Which processes may serve a call.
+/// The processes that can serve a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {

@@ -1,8 +1,8 @@
 //! The watchdog: stops code that exceeds its processor time, wall-clock time, or memory.
 //!
-//! Whoever detects that a limit is exceeded records the reason in [`Budget::stop`]. The first
-//! reason stays. From then on the watchdog asks the engine every 10 ms to terminate, because a
-//! single request can be lost. Code that still runs after [`PATIENCE`] is a loop inside one native
+//! The part that detects an exceeded limit records the reason in [`Budget::stop`]. The first reason
+//! stays. From then on the watchdog asks the engine every 10 ms to terminate, because a single
+//! request can be lost. Code that still runs after [`PATIENCE`] is a loop inside one native
 //! function (`indexOf` on an array-like of length 2^53), which no engine can interrupt. The
 //! watchdog then reports to the host itself and ends the process. The engine cannot interrupt a
 //! schema check either, so that ends the process at once.
@@ -29,7 +29,7 @@ use crate::{
 
 /// Interval between two termination requests.
 const REISSUE: Duration = Duration::from_millis(10);
-/// How long the engine may take to end stopped code.
+/// Maximum time for the engine to end stopped code.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Longest sleep of the watchdog while code runs. Bounds how late it sees the next, shorter limit.
 const LONGEST: Duration = Duration::from_millis(20);
@@ -40,7 +40,7 @@ const IDLE_ROUNDS: u32 = 10;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// What runs under a budget. It decides how a stop is reported to the host.
+/// The work that runs under a budget. It decides how a stop is reported to the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Load,

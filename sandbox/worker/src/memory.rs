@@ -20,7 +20,8 @@ const GRACE_BYTES: usize = 16 << 20;
 /// Buffers up to this size are always granted: V8 allocates them for small typed arrays that were
 /// on its heap, and ends the process if that fails.
 const ALWAYS_BYTES: usize = 64;
-/// How often the engine requests one buffer before it gives up. V8 collects garbage in between.
+/// Number of times that the engine requests one buffer before it gives up. V8 collects garbage in
+/// between.
 const TRIES: usize = if cfg!(feature = "quickjs") { 1 } else { 4 };
 /// Alignment of every buffer, as the widest element and V8 require.
 const ALIGN: usize = 16;

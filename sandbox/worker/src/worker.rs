@@ -34,7 +34,7 @@ use crate::{
     schema::Schemas,
 };
 
-/// How long a worker waits for a bundle before it rehearses. A spare waits far longer than this,
+/// Time that a worker waits for a bundle before it rehearses. A spare waits far longer than this,
 /// any other worker less.
 const LULL: Duration = Duration::from_millis(10);
 

@@ -29,7 +29,7 @@ pub struct Rule<'a> {
     pub description: &'a str,
 }
 
-/// Where a rule applies.
+/// The part of an upload to which a rule applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Scope {

@@ -1,5 +1,5 @@
-// Shows new rows at the top of a list while it is visible. The host announces that there are some,
-// and is then asked for them.
+// Shows new rows at the top of a list while it is visible. The host announces new rows, and the
+// script then fetches them.
 
 import { held, part, showTimes } from "./site.js";
 import { Stream } from "./stream.js";

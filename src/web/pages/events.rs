@@ -20,7 +20,7 @@ use crate::{
 };
 
 const PATH: &str = "/dashboard/events";
-/// Where the script learns of new events.
+/// The address from which the script learns of new events.
 const LIVE: &str = "/dashboard/api/ai/builders/events";
 /// Rows of a page.
 const ROWS: usize = 30;

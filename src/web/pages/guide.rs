@@ -28,7 +28,7 @@ const NO_TOOL: &str = "your-tool";
 /// Built-in tools for examples, in order of preference.
 const SHIPPED: [&str; 2] = ["receipt-echo-paid", "text-summary"];
 
-/// How many of the cheapest tools are considered. Some are paused, or charge by usage.
+/// Number of the cheapest tools to consider. Some are paused, or charge by usage.
 const LOOKED_AT: usize = 5;
 
 pub(crate) async fn page(visitor: Visitor, PathParams(name): PathParams<String>, asked: HeaderMap) -> Result<Response, Refused> {

@@ -26,7 +26,7 @@ use crate::{
 /// Lines of a page, and of a page that shows each line in full.
 const LINES: &str = "100";
 const FEW: &str = "10";
-/// How many recent calls are searched for one.
+/// Number of recent calls in which one is searched for.
 const CALLS: &str = "200";
 
 /// Filters that the API applies to a log.

@@ -1,4 +1,4 @@
-//! Backups of hosts whose catalogue changes meanwhile. A client publishes, changes, sells and
+//! Backups of hosts whose catalog changes meanwhile. A client publishes, changes, sells and
 //! deletes, one after the other. The backup contains everything up to one moment, and nothing after
 //! it.
 

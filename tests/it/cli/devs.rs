@@ -251,7 +251,7 @@ async fn undo_during_a_publish_is_served() {
         save("other");
         tokio::time::sleep(Duration::from_millis(millis)).await;
         save("first");
-        // Wait until the earlier publication has been cancelled.
+        // Wait until the earlier publication has been canceled.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let began = Instant::now();
         while dev.call(&json!({ "text": "hi" })).await["text"] != "first" {
@@ -310,7 +310,7 @@ async fn save_during_a_publish_takes_its_place() {
     while dev.call(&json!({ "text": "hi" })).await["text"] != "39" {
         assert!(began.elapsed() < Duration::from_secs(20), "the last save is not served");
     }
-    // It stays: no cancelled publication comes after it.
+    // It stays: no canceled publication comes after it.
     for _ in 0..20 {
         assert_eq!(dev.call(&json!({ "text": "hi" })).await["text"], "39");
     }

@@ -32,7 +32,7 @@ async fn serving(router: Router) -> String {
     url
 }
 
-/// An answer with the members of all answers. `H` stands for an attack on the terminal, even where
+/// An answer with the fields of all answers. `H` stands for an attack on the terminal, even where
 /// numbers are expected.
 const ANSWER: &str = r#"{
     "ok": true, "nextCursor": "H", "slug": "H", "name": "H", "since": "H", "version": "H", "revision": "H", "label": "H",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::harness::Shell;
 use crate::harness::{Host, Payer, eventually, js};
 
-/// Returns a member of every entry in a list.
+/// Returns a field of every entry in a list.
 fn all<'v>(page: &'v Value, list: &str, member: &str) -> Vec<&'v str> {
     page[list].as_array().unwrap().iter().map(|entry| entry[member].as_str().unwrap()).collect()
 }

@@ -1,5 +1,5 @@
 //! Commands at a terminal, which `script` of util-linux provides: they ask questions, hide secrets,
-//! and use colours.
+//! and use colors.
 
 use std::{path::Path, process::Stdio, time::Duration};
 
@@ -138,7 +138,7 @@ async fn colours_are_where_a_terminal_is_and_nobody_forbids_them() {
     }
 }
 
-/// Text of the host is cleaned before it is shown. Colours come from the command itself.
+/// Text of the host is cleaned before it is shown. Colors come from the command itself.
 #[tokio::test]
 async fn a_terminal_heeds_colours_of_ours_and_nothing_of_a_host() {
     let shell = Shell::at(&hostile().await).env("TOLLHOUSE_ADMIN_TOKEN", "t").env("TERM", "xterm");

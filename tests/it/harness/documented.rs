@@ -1,6 +1,6 @@
 //! Compares all answers with the API document. Each answer of an operation in `/docs/openapi.json`
 //! must have a documented status, and a body that matches the documented schema without
-//! undocumented members. Each accepted request must match its documented schema.
+//! undocumented fields. Each accepted request must match its documented schema.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -25,7 +25,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
 /// The compiled validators, by JSON pointer into the document.
 static VALIDATORS: LazyLock<Mutex<HashMap<String, &'static Validator>>> = LazyLock::new(Mutex::default);
 
-/// Makes a schema refuse undocumented members, unless it explicitly accepts them.
+/// Makes a schema refuse undocumented fields, unless it explicitly accepts them.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

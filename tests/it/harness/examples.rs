@@ -88,7 +88,7 @@ fn written(value: &impl Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap()
 }
 
-/// Returns the value of an example. More members are better, but one that is too long is used only
+/// Returns the value of an example. More fields are better, but one that is too long is used only
 /// if there is no shorter one.
 fn worth(example: &Value) -> isize {
     let bytes = written(example).len();

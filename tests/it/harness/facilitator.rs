@@ -1,4 +1,4 @@
-//! An x402 facilitator on loopback, whose behaviour a test sets.
+//! An x402 facilitator on loopback, whose behavior a test sets.
 
 use std::sync::{
     Arc, Mutex,

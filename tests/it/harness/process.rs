@@ -45,7 +45,7 @@ pub(super) fn resident(pid: i32) -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Returns whether the process exists and is no zombie.
+/// Returns whether the process exists and is not a zombie.
 pub(super) fn lives(pid: i32) -> bool {
     stat(pid).is_some_and(|stat| !matches!(stat.first().map(String::as_str), Some("Z" | "X")))
 }

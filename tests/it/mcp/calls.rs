@@ -220,7 +220,7 @@ async fn a_call_that_is_taken_back_is_not_charged() {
     };
     state("released").await;
     assert_eq!(host.balance(&payer.address).await, FUNDS);
-    // The payment can be used again. A call for which another front end waits is not cancelled.
+    // The payment can be used again. A call for which another front end waits is not canceled.
     let input = json!({ "ms": 1_500 });
     let params = json!({ "name": "count", "arguments": input, "_meta": paid_in_meta(&payment) });
     let client = host.mcp();

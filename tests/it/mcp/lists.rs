@@ -121,7 +121,7 @@ async fn a_cursor_that_was_made_up_is_refused() {
         for cursor in made_up {
             client.ask("tools/list", json!({ "cursor": cursor })).await.fails(200, -32602);
         }
-        // A cursor that is no string is not ours either.
+        // A cursor that is not a string is rejected as well.
         for accept in ["application/json, text/event-stream", "text/event-stream"] {
             client.accept = accept;
             for cursor in [json!(5), json!(false), json!({}), json!([next])] {

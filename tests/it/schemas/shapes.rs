@@ -24,7 +24,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Applies the schema to the member `value`.
+    /// Applies the schema to the field `value`.
     fn within_value(mut self) -> Self {
         self.schema = json!({ "properties": { "value": self.schema } });
         self

@@ -38,7 +38,7 @@ async fn the_command_of_an_empty_page_does_what_it_says() {
     for path in ["/dashboard/revenue", "/dashboard/events?kind=payout.paid", "/dashboard/payouts"] {
         does(command(&builder.page(path).await)).await;
     }
-    // Now the payout address is set. The page is still empty because there is no packet.
+    // Now the payout address is set. The page is still empty because there is no payout.
     does(command(&builder.page("/dashboard/payouts").await)).await;
 
     does(command(&html(&page(&host, "/dashboard").await.is(200)))).await;

@@ -179,7 +179,7 @@ async fn a_price_is_told_with_what_its_builder_gets_of_it() {
         let shown = text(&html(&again(&browser, "priced", &page, &[("do", "check"), ("priceUsd", odd)]).await));
         assert!(!shown.contains("you get"), "{odd}: {shown}");
     }
-    // For the host's own tools there is no fee.
+    // The host charges no fee for its own tools.
     host.publish(&tool("own", 0.01, SOURCE)).await;
     let admin = Browser::signed_in(&host, &host.admin).await;
     assert!(!admin.page(&edit("own")).await.contains("data-fee-bps") && !admin.page(NEW).await.contains("data-fee-bps"));

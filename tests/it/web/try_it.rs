@@ -131,8 +131,7 @@ fn all_of(slug: &str, words: &str, price: f64) -> serde_json::Value {
     tool
 }
 
-/// Returns the elements of a page, independent of the names of members, which determine their
-/// order.
+/// Returns the elements of a page, independent of the names of fields, which determine their order.
 fn sorted(html: &str) -> Vec<String> {
     let mut shape = shape(html);
     shape.sort_unstable();
@@ -152,7 +151,7 @@ async fn words_of_others_make_no_markup_of_a_form_nor_of_an_answer() {
         let answer = browser.press_on(&terms, "of play money").await.is(200);
         [fields, as_json, terms, answer].map(|page| html(&page))
     };
-    // Invisible members, and those with odd names, have no field.
+    // Fields with invisible or odd names get no input.
     let mut plain = vec![];
     for (place, words) in ["plain", "plain\u{202e}"].into_iter().enumerate() {
         plain.push(pages(&format!("plain-{place}"), words).await.map(|page| sorted(&page)));

@@ -71,7 +71,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Failure> {
         "calls/s",
         "ratio"
     );
-    // All measurements are relative to a small host that runs beside it, because the machine's
+    // All measurements are relative to a small host that runs next to it, because the machine's
     // speed varies.
     let fewest = tempfile::tempdir()?;
     let beside = Host::start(options, fewest.path(), &[])?;

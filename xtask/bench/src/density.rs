@@ -22,7 +22,7 @@ use crate::{
 
 /// Number of endpoints of the large host that are called at the same time.
 const HOT: usize = 100;
-/// How often the set of called endpoints changes.
+/// Interval at which the set of called endpoints changes.
 const TURNS: usize = 3;
 const CONNECTIONS: usize = 16;
 /// Numbers of calls of one endpoint after which it is measured.

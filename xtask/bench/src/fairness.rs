@@ -1,5 +1,6 @@
-//! Measures one builder's attacks beside another builder's calls: for each kind of victim, the
-//! refused calls, and the latency compared with a neighbor that calls an honest tool as often.
+//! Measures the effect of one builder's attacks on another builder's calls: for each kind of
+//! victim, the refused calls, and the latency compared with a neighbor that calls an honest tool as
+//! often.
 //!
 //! The attacker uses many connections from many addresses. A victim uses less than its share, so
 //! each of its calls must be served. Latencies are printed but not judged.
@@ -99,7 +100,7 @@ fn victims(host: &Host) -> Result<Vec<(&'static str, Request)>, Failure> {
     ])
 }
 
-/// Runs all victims beside one kind of attack, or alone.
+/// Runs all victims during one kind of attack, or alone.
 fn beside(host: SocketAddr, kind: Option<&str>, victims: &[(&str, Request)], span: Duration) -> Result<Vec<Met>, Failure> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Measures a victim's p99 beside attackers of each kind, relative to its p99 beside the same
-//! number of honest neighbors that are as busy as possible.
+//! Measures a victim's p99 with attackers of each kind, relative to its p99 with the same number of
+//! honest neighbors that are as busy as possible.
 //!
 //! Each attacker is a builder with several tools, who calls them over one connection from a
 //! separate address, again after each answer. A neighbor is the same with one tool. Addresses have
@@ -124,7 +124,8 @@ fn slug(kind: &str, number: usize, tool: usize) -> String {
     format!("{kind}-{number}-{tool}")
 }
 
-/// Returns the durations of the victim's calls beside a crowd, and the number of the crowd's calls.
+/// Returns the durations of the victim's calls during the calls of a crowd, and the number of those
+/// calls.
 fn beside(host: &Host, kind: &'static str, crowd: usize) -> Result<(Vec<Duration>, usize), Failure> {
     let (address, ending) = (host.address(), Arc::new(AtomicBool::new(false)));
     let crowd: Vec<_> = (0..crowd)

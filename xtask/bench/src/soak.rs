@@ -1,4 +1,4 @@
-//! Soak test: free calls at full rate for a long time beside attacks. Memory, disk, descriptors and
+//! Soak test: free calls at full rate for a long time during attacks. Memory, disk, descriptors and
 //! processes must stay flat once retention has begun.
 //!
 //! The host has short retention, so that soon as much is removed as is added. A builder's
@@ -42,7 +42,7 @@ const CONNECTIONS: usize = 4;
 const ROWS: u64 = 30;
 /// Measurements per row.
 const LOOKS: u64 = 4;
-/// How long ended processes may remain after the last one has ended.
+/// Maximum time for which ended processes may remain after the last one has ended.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs the soak test for the time in the options.

@@ -1,5 +1,5 @@
 //! Measures the effect of one address on others, on a host with 10,000 endpoints: a victim's calls
-//! per second and p99 beside each attack, relative to those without, in turns.
+//! per second and p99 during each attack, relative to those without, in turns.
 //!
 //! An attacker sends as many requests as the default limits permit for one address, over eight
 //! connections from a separate address, or holds connections open. The ratios are printed but not

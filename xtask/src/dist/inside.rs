@@ -64,7 +64,7 @@ const VENDORED: [Vendored; 3] = [
     },
 ];
 
-/// The licences of the editor's packages. Each text follows a line that names its package.
+/// The licenses of the editor's packages. Each text follows a line that names its package.
 const EDITOR: &str = "src/web/assets/vendor/codemirror.LICENSES";
 
 /// Returns all third-party parts.
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(of(Engine::V8, "ICU").as_deref(), Some("v8"));
         assert_eq!(of(Engine::QuickJs, "QuickJS-ng").as_deref(), Some("v8x"));
         assert_eq!(of(Engine::V8, "@codemirror/state"), None);
-        // Each licence text belongs to a listed part.
+        // Each license text belongs to a listed part.
         let told = all(&[]).unwrap().len();
         let editor = place::read(&place::root().join(EDITOR)).unwrap();
         assert_eq!(told, editor.lines().filter(|line| line.starts_with("--- ")).count());

@@ -1,5 +1,5 @@
-//! The licences of all crates: each text once, with the crates to which it applies. If a crate
-//! includes no text, the standard text of each licence that it names is used: our own copy for
+//! The licenses of all crates: each text once, with the crates to which it applies. If a crate
+//! includes no text, the standard text of each license that it names is used: our own copy for
 //! Apache, and those in `packaging/licences` for the others. Licences of third-party code in a
 //! crate that includes no text for it are in `packaging/licences/inside`.
 
@@ -13,9 +13,9 @@ use std::{
 use super::crates::Crate;
 use crate::{Failure, place};
 
-/// Prefixes of the names of licence files.
+/// Prefixes of the names of license files.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
-/// Maximum depth of folders in a crate with licences of vendored code.
+/// Maximum depth of folders in a crate with licenses of vendored code.
 const DEPTH: usize = 3;
 
 /// Placeholder for the copyright holders in a standard text.
@@ -25,7 +25,7 @@ const HOLDERS: &str = "<copyright holders>";
 ///
 /// # Errors
 ///
-/// Fails for crates that are not unpacked, or for whose licence neither they nor we have a text.
+/// Fails for crates that are not unpacked, or for whose license neither they nor we have a text.
 pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     let mut texts = BTreeMap::<String, Vec<String>>::new();
     let mut without = Vec::new();
@@ -68,18 +68,18 @@ pub(crate) fn write(crates: &[Crate]) -> Result<String, Failure> {
     Ok(document)
 }
 
-/// Returns our text of the licences of third-party code in a crate, if there is one.
+/// Returns our text of the licenses of third-party code in a crate, if there is one.
 fn inside(one: &Crate) -> Result<Option<String>, Failure> {
     let path = place::root().join("packaging/licences/inside").join(format!("{}.txt", one.name));
     if path.exists() { place::read(&path).map(|text| Some(text.trim().to_owned())) } else { Ok(None) }
 }
 
-/// Returns the standard text of a crate's licence; of alternatives, the ones of which we keep a
+/// Returns the standard text of a crate's license; of alternatives, the ones of which we keep a
 /// text.
 fn standard(one: &Crate, source: &Path) -> Result<Vec<String>, Failure> {
     let parts: Vec<_> = one.licence.split(" OR ").map(str::trim).collect();
     let kept: Vec<_> = parts.iter().filter_map(|licence| text_of(licence)).collect();
-    // A licence of which we keep no text may be left out only if it is an alternative. An
+    // A license of which we keep no text may be left out only if it is an alternative. An
     // expression that is more than a choice must be read by a person.
     if kept.is_empty() || parts.iter().any(|part| part.contains([' ', '('])) {
         let what = if one.licence.is_empty() { "says nothing of its licence" } else { "has no text of its licence" };
@@ -117,7 +117,7 @@ fn holders(manifest: &str, name: &str) -> String {
     if authors.is_empty() { format!("the authors of {name}") } else { authors.join(", ") }
 }
 
-/// Returns the licence files of a crate, sorted by name.
+/// Returns the license files of a crate, sorted by name.
 fn files(source: &Path) -> Vec<PathBuf> {
     fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -24,7 +24,7 @@ const WORKERS: &str = "tollhouse-workers-";
 /// users.
 const DELEGATED: [&str; 2] = ["trusted.delegate", "user.delegate"];
 
-/// How often to retry moving processes out of the group while new ones appear.
+/// Maximum attempts to move processes out of the group while new ones appear.
 const TRIES: usize = 8;
 
 /// Returns the group that this process was started in, prepared for subgroups. The preparation

@@ -8,7 +8,7 @@ use super::{
     waiter::{Granted, Turn},
 };
 
-/// How long a call computes before it may have to yield. Most calls end within it, so calls of
+/// Time that a call computes before it may have to yield. Most calls end within it, so calls of
 /// others do not wait longer for them.
 const SLICE: Duration = Duration::from_millis(10);
 

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::rules::Ask;
 
-/// What a waiter is granted.
+/// The permission that a waiter gets.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Granted {
     /// A running slot, and the process if it asked for one.

@@ -1,4 +1,4 @@
-//! Which worker runs a call, and how long a worker is kept.
+//! The choice of the worker for a call, and the time for which a worker is kept.
 
 use std::{
     fs::{self, Permissions},

@@ -32,7 +32,7 @@ pub struct Worker {
     pub schemas: Schemas,
     pub work: Work,
     pub announced: bool,
-    /// How often the worker reported that a handler began.
+    /// Number of times that the worker reported that a handler began.
     pub begun: usize,
     pub env: Vec<(String, String)>,
     /// `req.query` as JSON text.

@@ -1,4 +1,4 @@
-//! Which sources load as handlers, and the errors for those that do not.
+//! Sources that load as handlers, and the errors for those that do not.
 
 use serde_json::{Value, json};
 use tollhouse_protocol::{Language, LoadError, LoadFault, Source, StopReason};

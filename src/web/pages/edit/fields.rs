@@ -16,7 +16,7 @@ pub(super) struct Known<'a> {
     pub(super) problems: &'a [Value],
     /// The host's fee in basis points. 0 for the host's own tools.
     pub(super) fee_bps: u64,
-    /// Who gets the rest, as subject and verb.
+    /// The receiver of the rest, as subject and verb.
     pub(super) gets: &'static str,
     pub(super) simulated: bool,
 }

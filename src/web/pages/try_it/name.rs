@@ -8,7 +8,7 @@ use tollhouse_base::clock::Timestamp;
 
 use crate::{forms::Fields, play::VALID_SECS};
 
-/// How long a form is fresh, in seconds. Its payment stays valid some minutes longer.
+/// Time for which a form is fresh, in seconds. Its payment stays valid some minutes longer.
 const FRESH_SECS: u64 = VALID_SECS - 10 * 60;
 
 /// Hex digits of the name after the time.

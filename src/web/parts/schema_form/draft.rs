@@ -155,7 +155,7 @@ impl Typed {
     }
 }
 
-/// What remains of an object in the JSON field.
+/// The rest of an object, for the JSON field.
 #[derive(Debug, PartialEq, Eq)]
 enum Rest {
     None,

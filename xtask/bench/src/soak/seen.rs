@@ -16,7 +16,7 @@ pub(super) struct Look {
     workers: u64,
     /// Processes that have ended and are not reaped.
     dead: Vec<u32>,
-    /// How many of them were already there before.
+    /// Number of them that were already there before.
     forgotten: u64,
 }
 
