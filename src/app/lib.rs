@@ -104,11 +104,11 @@ impl App {
         Self::start_on(store, settings, base_url).await
     }
 
-    /// The same with this store, which other hosts may use too if it [is shared](Store::is_shared).
+    /// Starts the host with this store, which other hosts may use too if it [is shared](Store::is_shared).
     ///
     /// # Errors
     ///
-    /// The same as [`App::start`].
+    /// Those of [`App::start`].
     pub async fn start_on(store: Arc<dyn Store>, settings: &Settings, base_url: String) -> Result<Arc<Self>, StartError> {
         let data = &settings.data;
         make_folder(data)?;

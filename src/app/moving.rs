@@ -34,7 +34,7 @@ use super::{
 
 /// Approximate number of rows that may be left when commits are paused.
 const FEW: u64 = 256;
-/// The same limit if commits arrive too fast to get below it.
+/// Number of rows that may be left if commits arrive too fast to get below [`FEW`].
 const BEARABLE: u64 = 4_096;
 /// Maximum rounds of following commits.
 const ROUNDS: u32 = 100;

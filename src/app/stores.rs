@@ -81,7 +81,7 @@ pub(super) fn open_folder(data: &Path, config: &SledConfig) -> Result<Arc<dyn St
     Ok(Arc::new(open_movable(data, config)?))
 }
 
-/// The same for a store that can be migrated.
+/// Opens the store in a data folder so that it can be migrated.
 pub(super) fn open_movable(data: &Path, config: &SledConfig) -> Result<MovableStore, StartError> {
     Ok(MovableStore::new(SledStore::open(data.join("store"), config.clone()).map_err(StartError::Store)?))
 }

@@ -59,7 +59,7 @@ impl Catalog {
         Ok(Before { live, row })
     }
 
-    /// The same for readers: with its source, if that can be read.
+    /// Reads the stored endpoint for readers, with its source if that can be read.
     pub(super) async fn read_at(&self, slug: &str, if_match: Option<u64>) -> Result<Before, PublishError> {
         let _ready = self.find(slug).await;
         self.at_revision(slug, if_match).await

@@ -216,9 +216,9 @@ impl Catalog {
         Err(StoreError::Contended)
     }
 
-    /// The same, once. Returns false if calls may not use it yet. An endpoint that is not cached is
-    /// loaded by its first call, and so is the code of a new version, so nobody waits for a bucket
-    /// here.
+    /// Makes the stored state visible, in one attempt. Returns false if calls may not use it yet.
+    /// An endpoint that is not cached is loaded by its first call, and so is the code of a new
+    /// version, so nobody waits for a bucket here.
     fn show_once(&self, slug: &str, stored: &Endpoint) -> Result<bool, PublishError> {
         let ready = self.ready.get(slug).filter(|live| !live.is_of(stored));
         let made = match &ready {

@@ -147,7 +147,7 @@ pub struct CatalogParts {
 /// Maximum number of endpoints, and memory for caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CatalogRoom {
-    /// Beyond this number, no more are published.
+    /// Maximum number of endpoints. Further ones are refused.
     pub max_endpoints: usize,
     /// Approximate memory for sources, schemas, records and secrets that are ready for calls and
     /// lists, in bytes.

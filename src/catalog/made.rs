@@ -31,7 +31,8 @@ impl Catalog {
         Ok(self.make(endpoint, runs, bundle, grant))
     }
 
-    /// Creates an endpoint whose source cannot be read, for changes.
+    /// Creates an endpoint without its source, which is enough to change it. The next call reads
+    /// the source.
     pub(super) fn make_without_source(&self, mut endpoint: Endpoint) -> Result<Arc<Live>, PublishError> {
         endpoint.list_running();
         Ok(Arc::new(self.make_live(endpoint, None, Arc::default())?))

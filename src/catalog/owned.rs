@@ -45,7 +45,7 @@ impl Catalog {
         Ok(self.owns(owner, row.as_ref(), endpoints + 1))
     }
 
-    /// The same for a commit that removes an endpoint.
+    /// Returns the conditions and rows for a commit that removes an endpoint of `owner`.
     ///
     /// # Errors
     ///

@@ -30,7 +30,8 @@ pub struct Verdict {
     /// With `approve`, the requested or withheld capabilities to grant (default: all requested).
     /// With `revoke`, the capabilities to revoke.
     pub capabilities: Option<Capabilities>,
-    /// The same for hosts.
+    /// With `approve`, the requested or withheld hosts to grant (default: all requested). With
+    /// `revoke`, the hosts to revoke.
     pub allowed_hosts: Option<Vec<String>>,
     /// Limits for this endpoint by name. `null` removes one. Allowed with any decision.
     #[serde(default)]

@@ -19,7 +19,8 @@ impl Catalog {
         }
     }
 
-    /// The same for a draft that would become `endpoint`, with warnings about other oddities.
+    /// Returns warnings about a draft that would become `endpoint`: those about rights, and those
+    /// about other oddities.
     pub(super) async fn warnings_of(&self, draft: &Draft, endpoint: &Endpoint) -> Vec<String> {
         let mut warnings = match &draft.handler {
             Some(HandlerDraft::Source { source, .. }) => self.reached(endpoint, source.clone()).await,

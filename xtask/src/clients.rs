@@ -25,8 +25,8 @@ pub(crate) fn prepare() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Does the same for the MCP clients and the conformance suite, from `fixtures/mcp-clients`:
-/// `node_modules`, `venv-1` and `venv-2`, the scripts and the baselines.
+/// Starts the installation of the MCP clients and the conformance suite, from
+/// `fixtures/mcp-clients`: `node_modules`, `venv-1` and `venv-2`, the scripts and the baselines.
 pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("mcp-clients")?;
@@ -37,7 +37,7 @@ pub(crate) fn prepare_mcp() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Does the same for the standard middleware with which paid calls are compared, from
+/// Starts the installation of the standard middleware with which paid calls are compared, from
 /// `fixtures/express`.
 pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
@@ -47,7 +47,7 @@ pub(crate) fn prepare_express() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Does the same for the TypeScript compiler that the test of `tool.d.ts` uses, from
+/// Starts the installation of the TypeScript compiler that the test of `tool.d.ts` uses, from
 /// `fixtures/contract`.
 pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
@@ -57,8 +57,8 @@ pub(crate) fn prepare_contract() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Does the same for the packages that a builder has next to a tool, from `fixtures/packages`. The
-/// test of the command line uses them.
+/// Starts the installation of the packages that a builder has next to a tool, from
+/// `fixtures/packages`. The test of the command line uses them.
 pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("packages")?;
@@ -67,8 +67,8 @@ pub(crate) fn prepare_packages() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Does the same for the packages that test pages in a browser, from `fixtures/browser`. The
-/// browser itself is not among them.
+/// Starts the installation of the packages that test pages in a browser, from `fixtures/browser`.
+/// The browser itself is not among them.
 pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied("browser")?;
@@ -77,7 +77,8 @@ pub(crate) fn prepare_browser() -> JoinHandle<Result<PathBuf, Failure>> {
     })
 }
 
-/// Does the same for the packages from which the editor of the pages is built, from `xtask/vendor`.
+/// Starts the installation of the packages from which the editor of the pages is built, from
+/// `xtask/vendor`.
 pub(crate) fn prepare_vendor() -> JoinHandle<Result<PathBuf, Failure>> {
     thread::spawn(|| {
         let to = copied_from(&place::root().join("xtask/vendor"), "vendor")?;

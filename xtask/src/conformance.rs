@@ -106,8 +106,8 @@ pub(crate) fn check(host: &Path, worker: &Path, packages: &Path) -> Result<(), F
 /// Expected output of a client that lists the tools, calls a free one, and gets the challenge of a
 /// paid one.
 const FREE: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"x402Version\":2"];
-/// The same, together with how the client shows a result that is not an object: as text, or as
-/// structured content.
+/// Expected output of such a client, together with how the client shows a result that is not an
+/// object: as text, or as structured content.
 const FREE_LEGACY: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"structured\":null,\"several\":\"[", "\"x402Version\":2"];
 const FREE_MODERN: &[&str] = &["\"free\"", "\"paid\"", "\"shout\":\"HI\"", "\"structured\":[\"HI\",\"HI\"]", "\"x402Version\":2"];
 /// Expected output of the inspector, which calls one tool.

@@ -61,6 +61,8 @@ impl FailedStarts {
 }
 
 impl Core {
+    /// Starts the parts of a pool.
+    ///
     /// # Errors
     ///
     /// [`PoolError::Spawn`] if threads cannot be started.

@@ -10,6 +10,8 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 pub(crate) struct PidNamespace(File);
 
 impl PidNamespace {
+    /// Opens the namespace of this process.
+    ///
     /// # Errors
     ///
     /// The error of the system, if a thread that has switched namespaces could not switch back.

@@ -108,7 +108,7 @@ impl Places {
         self.lack_with(0)
     }
 
-    /// The same, as if `others` were waiting too.
+    /// Returns the lack as if `others` were waiting too.
     pub(crate) fn lack_with(&self, others: usize) -> Option<Lack> {
         let State { taken, leaving, waiting, zygotes, .. } = *self.state();
         let waiting = waiting + others;

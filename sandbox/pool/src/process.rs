@@ -284,17 +284,17 @@ impl Process {
         Self::stand_in_that("exec sleep 600")
     }
 
-    /// The same as [`stand_in`](Self::stand_in) with a process that runs `script`.
+    /// Returns a [stand-in](Self::stand_in) with a process that runs `script`.
     pub(crate) fn stand_in_that(script: &str) -> (Arc<Self>, UnixStream) {
         Self::stand_in_with(script, Tier::Jit, Self::place_to_stand_in())
     }
 
-    /// The same as [`stand_in`](Self::stand_in) with a process in this place.
+    /// Returns a [stand-in](Self::stand_in) with a process in this place.
     pub(crate) fn stand_in_at(place: Arc<Place>) -> (Arc<Self>, UnixStream) {
         Self::stand_in_with("exec sleep 600", Tier::Jit, place)
     }
 
-    /// The same as [`stand_in`](Self::stand_in) with a process of this tier.
+    /// Returns a [stand-in](Self::stand_in) with a process of this tier.
     pub(crate) fn stand_in_of(tier: Tier) -> (Arc<Self>, UnixStream) {
         Self::stand_in_with("exec sleep 600", tier, Self::place_to_stand_in())
     }

@@ -31,6 +31,8 @@ pub(crate) struct Reaper {
 type Ended = (Pid, TaskTrackerToken, Arc<Place>);
 
 impl Reaper {
+    /// Starts the reaper thread.
+    ///
     /// # Errors
     ///
     /// The error of the system if it cannot start a thread.

@@ -72,6 +72,8 @@ struct Delivery {
 }
 
 impl Spawner {
+    /// Starts the threads that start processes.
+    ///
     /// # Errors
     ///
     /// [`PoolError::Spawn`] if the threads cannot be started.

@@ -199,6 +199,8 @@ impl Zygote {
         Ok(Self { child, control, born: Instant::now(), forks: 0, is_ready: false })
     }
 
+    /// Waits until the zygote has booted.
+    ///
     /// # Errors
     ///
     /// [`io::ErrorKind::TimedOut`] if it takes longer than `patience`, another kind if it has

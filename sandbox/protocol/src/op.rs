@@ -180,7 +180,7 @@ pub struct AtomicCheck {
 /// A write of `ctx.kv.atomic()`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum AtomicWrite {
-    /// The same as [`OpRequest::KvSet`].
+    /// Sets a value, as [`OpRequest::KvSet`] does.
     Set {
         /// The key.
         key: String,
@@ -189,7 +189,7 @@ pub enum AtomicWrite {
         /// Time to live in milliseconds. `None` means forever.
         ttl_ms: Option<u64>,
     },
-    /// The same as [`OpRequest::KvDelete`].
+    /// Deletes a value, as [`OpRequest::KvDelete`] does.
     Delete {
         /// The key.
         key: String,

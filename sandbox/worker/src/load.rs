@@ -74,7 +74,7 @@ pub(crate) fn javascript(source: &str) -> Result<String, LoadError> {
         },
         ..error
     })?;
-    // A source that was regenerated is a module with an export.
+    // If the source was regenerated, it is a module with an export instead of an expression.
     Ok(stripped.strip_prefix(before).and_then(|text| text.strip_suffix(after)).unwrap_or(&stripped).to_owned())
 }
 

@@ -128,7 +128,7 @@ impl<'a> Scan<'a> {
         may_end && is_of_word(rest[0]) && !rest.starts_with(b"else")
     }
 
-    /// The same as [`Scan::code`] within a template.
+    /// Reads the next part of a template, as [`Scan::code`] does for code.
     fn template(&mut self, rest: &[u8]) -> usize {
         match rest {
             [b'\\', ..] => 2,

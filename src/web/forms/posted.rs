@@ -32,8 +32,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// size.
 const MOST_FIELDS: usize = 4_096;
 
-/// The same limits for the sign-in form: its own fields, and a complete carried form with the
-/// prefix of each field.
+/// Maximum size in bytes and fields of the sign-in form: its own fields, and a complete carried
+/// form with the prefix of each field.
 const SIGN_IN_BYTES: usize = body::SMALL_BODY_BYTES + body::MANAGEMENT_BODY_BYTES + MOST_FIELDS * CARRIED_SENT.len();
 const SIGN_IN_FIELDS: usize = SIGN_IN_OWN + MOST_FIELDS;
 

@@ -25,7 +25,7 @@ pub(crate) struct Chart<'a> {
     pub(crate) keys: [Option<&'a str>; 2],
     /// Label of the highest value.
     pub(crate) most: String,
-    /// The same data as a table.
+    /// The data of the chart as a table.
     pub(crate) table: Markup,
 }
 

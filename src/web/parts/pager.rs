@@ -13,7 +13,7 @@ pub(crate) fn pager(shown: usize, total: u64, first: Option<&str>, next: Option<
     }
 }
 
-/// The same for a list without a known total.
+/// Shows links to other pages of a list without a known total.
 pub(crate) fn onward(shown: usize, first: Option<&str>, next: Option<&str>) -> Markup {
     html! {
         nav.pager aria-label="Pages" {

@@ -23,7 +23,7 @@ pub(crate) fn receipt(id: &str) -> Markup {
     html! { a href=(of_receipt(id)) { code { (words(id)) } } }
 }
 
-/// The same in short form.
+/// Links to the page of a receipt, with the end of its id.
 pub(crate) fn receipt_in_brief(id: &str) -> Markup {
     html! { a href=(of_receipt(id)) { code { (last(id)) } } }
 }

@@ -106,7 +106,8 @@ impl Client {
         self.timed(request).map(drop)
     }
 
-    /// The same. Returns the time from the first byte sent to the last byte received.
+    /// Sends a request that must be answered with 200. Returns the time from the first byte sent to
+    /// the last byte received.
     pub(crate) fn timed(&mut self, request: &Request) -> Result<Duration, Failure> {
         let bytes = request.bytes(self.address);
         let began = Instant::now();

@@ -33,7 +33,7 @@ impl Host {
         Self::start_by(Command::new(&options.host), options, data, settings)
     }
 
-    /// The same on specific cores.
+    /// Starts a host on specific cores, and waits for its ready line.
     pub(crate) fn start_on(cores: &str, options: &Options, data: &Path, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let mut taskset = Command::new("taskset");
         taskset.args(["-c", cores]).arg(&options.host);

@@ -45,7 +45,7 @@ const LOOKS: f64 = 50.0;
 /// Maximum time that an attacker waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The same for calls that run to their end.
+/// Maximum time that an attacker waits for an answer to a call that runs to its end.
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The action of an attacker, repeated as long as possible.

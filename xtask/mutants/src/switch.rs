@@ -113,7 +113,7 @@ enum Shape {
     Pattern,
     /// The guard of an arm, which is replaced.
     Guard,
-    /// The same with a `let`, which cannot be in parentheses.
+    /// The guard of an arm with a `let`, which cannot be in parentheses.
     LetGuard,
     /// An expression, one of several.
     Expression,

@@ -61,7 +61,7 @@ fn unfit_if_unlisted(outcome: Outcome) -> Outcome {
     }
 }
 
-/// The same as [`Ended::of`] for the load of a bundle.
+/// Returns the end of the load of a bundle, by the rules of [`Ended::of`].
 pub(super) fn end_of_load(answer: Result<Result<Loaded, LoadFault>, Cut>, seen: Seen) -> Result<(Loaded, Clean), LoadFault> {
     match (answer, seen.verdict.clone()) {
         (_, Some(verdict)) => Err(LoadFault::Stopped(verdict)),

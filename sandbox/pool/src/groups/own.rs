@@ -129,6 +129,8 @@ pub(super) struct Workers {
 }
 
 impl Workers {
+    /// Creates the group for workers, in the group of this process.
+    ///
     /// # Errors
     ///
     /// The error of the system.

@@ -69,7 +69,8 @@ impl<'a> Permit<'a> {
         matches!(self.pace, Pace::Background) || self.enter_background_if(Queue::enter_background)
     }
 
-    /// The same, but only if a call of another owner waits for the slot.
+    /// Enters the background if a call of another owner waits for the slot. Returns false
+    /// otherwise.
     pub(crate) fn make_way(&mut self) -> bool {
         self.enter_background_if(Queue::make_way)
     }

@@ -244,7 +244,7 @@ impl Queue {
         goes
     }
 
-    /// The same, but only if the next waiter belongs to another owner.
+    /// Enters the background if the next waiter belongs to another owner. Returns false otherwise.
     pub(super) fn make_way(&mut self, rules: &Rules, owner: &str) -> bool {
         self.owner_of_next(rules).is_some_and(|next| next != owner) && self.enter_background(rules, owner)
     }
@@ -318,7 +318,7 @@ impl Queue {
         was_queued
     }
 
-    /// The same as [`dequeue`](Self::dequeue) for calls that resume.
+    /// Removes a waiter that resumes. Returns false if it is not in the queue any more.
     pub(super) fn dequeue_resuming(&mut self, ask: Ask<'_>, ticket: u64) -> bool {
         self.resuming.take(ask.owner, ticket)
     }

@@ -126,6 +126,8 @@ fn attempt(act: &str) -> String {
     if answer >= 0 { "ok".to_owned() } else { io::Error::last_os_error().raw_os_error().unwrap_or_default().to_string() }
 }
 
+/// Makes a system call.
+///
 /// # Safety
 ///
 /// As required by the system call.

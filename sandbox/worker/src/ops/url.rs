@@ -12,7 +12,7 @@ pub(super) fn op_url_parse(#[string] text: &str) -> String {
     Url::parse(text).map_or_else(|_| String::new(), |url| parts(&url))
 }
 
-/// The same as [`op_url_parse`], relative to `base`.
+/// Returns the parts of `text` relative to `base`, in the form of [`op_url_parse`].
 #[op2]
 #[string]
 pub(super) fn op_url_join(#[string] text: &str, #[string] base: &str) -> String {

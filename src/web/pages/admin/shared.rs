@@ -94,8 +94,8 @@ pub(super) fn reason(id: &str, reader: &str) -> Markup {
     why(id, &format!("Reason, which {reader} reads"), None)
 }
 
-/// The same with another label. The label must name the action if a keyboard shortcut leads to the
-/// field.
+/// Returns the field for a reason, with this label. The label must name the action if a keyboard
+/// shortcut leads to the field.
 pub(super) fn why(id: &str, label: &str, key: Option<&str>) -> Markup {
     html! {
         div.field.wide {

@@ -91,7 +91,7 @@ async fn answers_count_until_the_socket_has_taken_them() {
     drop(ops);
     assert_eq!(flow.held(), 0);
 
-    // An op that waits because of them counts as well.
+    // An op that waits because of the unsent bytes counts as well.
     let mut ops = Ops::new(&host, &limits, flow.account("a"));
     ops.note_unsent(1_000);
     ops.ask(1, request()).unwrap();
