@@ -9,7 +9,7 @@ use super::BackupError;
 const FILLED_BY: Table<(), FilledBy> = schema::FILLED_BY.holding();
 const DEPARTED: Table<(), Departed> = schema::DEPARTED.holding();
 
-/// Who imports into a store.
+/// The process that imports into a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilledBy {
     /// Id of one attempt, or of all attempts to move one store.
@@ -35,7 +35,7 @@ pub enum How {
     Migration,
 }
 
-/// Where the rows of a store are moved.
+/// The destination of a store's rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departed {
     /// Id of all attempts to move this store.

@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Timestamp {
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Source);
 
-/// Where a clock gets its time from.
+/// The source of a clock's time.
 #[derive(Debug, Clone, Default)]
 enum Source {
     /// This machine's clock.

@@ -44,7 +44,7 @@ impl Token {
     }
 }
 
-/// What an open bracket began. It tells whether a `/` after the closing bracket is a division or begins a regex.
+/// The construct that an open bracket began. It decides whether a `/` after the closing bracket is a division.
 #[derive(Clone, Copy)]
 enum Open {
     /// `(` after `if`, `while`, `for` or `with`.

@@ -36,7 +36,7 @@ pub fn marked(text: &str) -> impl Iterator<Item = (char, bool)> + '_ {
     })
 }
 
-/// What precedes a character.
+/// The kind of text that precedes a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// A visible non-ASCII character.

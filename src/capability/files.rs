@@ -89,7 +89,7 @@ impl Files {
         self.0.changes.wait().await;
     }
 
-    /// Prevents that anything is stored for `endpoint` from this commit on.
+    /// Prevents anything from being stored for `endpoint` from this commit on.
     pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
         batch.put(&FILES_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
     }

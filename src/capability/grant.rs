@@ -1,4 +1,4 @@
-//! What a tool is currently allowed to do.
+//! The permissions that a tool currently has.
 
 use std::sync::Arc;
 

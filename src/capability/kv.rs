@@ -153,7 +153,7 @@ impl Scoped<'_> {
         Ok(OpValue::Json(Bytes::from_static(if ok { br#"{"ok":true}"# } else { br#"{"ok":false}"# })))
     }
 
-    /// Applies `writes` in order if all `checks` hold. Returns false if one does not.
+    /// Applies `writes` in order if all `checks` hold, and otherwise returns false.
     async fn transact(&self, checks: &[AtomicCheck], writes: &[AtomicWrite]) -> Result<bool, OpFailure> {
         for check in checks {
             self.check_key(&check.key)?;

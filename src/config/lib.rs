@@ -67,7 +67,7 @@ pub struct Flags {
 }
 }
 
-/// Where a host's rows, files and keys are.
+/// The locations of a host's rows, files and keys.
 #[derive(Debug, Clone)]
 pub struct Home {
     /// Folder of the store, the files and the keys.

@@ -61,7 +61,7 @@ pub struct TelemetryFlags {
 pub struct TelemetrySettings {
     /// Format of the log.
     pub log_format: LogFormat,
-    /// Who may read `/metrics`.
+    /// The clients that may read `/metrics`.
     pub metrics: MetricsReaders,
     /// A further token for `/metrics`, if any.
     pub metrics_token: Option<Token>,

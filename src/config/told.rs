@@ -47,7 +47,7 @@ pub struct Told {
 /// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wrong {
-    /// Where it is set. Several places, or none, if settings conflict with each other.
+    /// The places where it is set: several, or none, if settings conflict with each other.
     pub at: Vec<String>,
     /// Why it is invalid.
     pub why: String,

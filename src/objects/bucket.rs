@@ -56,7 +56,7 @@ pub enum Place {
     },
 }
 
-/// What is wrong with a location.
+/// The reason that a location is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
     /// It is not the address of a bucket.

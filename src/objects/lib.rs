@@ -182,7 +182,7 @@ impl Objects {
 
     /// Stores contents as an object for a row that [may](tollhouse_replica::Replica::may_write) reference it instead of
     /// holding the contents. Returns `None` if the row must hold them itself: another host of the store could not find
-    /// the object or does not read that form, or storing failed, which is logged for `what`.
+    /// the object or does not read that format, or storing failed, which is logged for `what`.
     pub async fn put_apart(
         &self,
         may_name: impl Future<Output = Result<bool, StoreError>>,

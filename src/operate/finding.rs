@@ -9,7 +9,7 @@ use tollhouse_base::causes::in_full;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// Everything is in order.
     Ok,
     /// A host runs, but with less protection than possible, or may soon have a problem.
     Warn,
@@ -27,9 +27,9 @@ pub struct Finding {
     /// The instance of that part, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// What was found, in one line.
+    /// The result, in one line.
     pub text: String,
-    /// What to do, one line for each remedy.
+    /// Remedies, one line each.
     pub remedies: Vec<String>,
 }
 

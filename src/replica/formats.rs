@@ -1,17 +1,17 @@
-//! Formats: which forms of rows a version of the program reads, and which it writes.
+//! The formats of rows that a version of the program reads, and those that it writes.
 //!
-//! Every change of the form of a stored value is counted ([`Formatted::FORMAT`](tollhouse_store::Formatted)), and the
-//! changes of all kinds of rows add up to one number. A version reads all forms up to its own number. During an
+//! Every change of the format of a stored value is counted ([`Formatted::FORMAT`](tollhouse_store::Formatted)), and the
+//! changes of all kinds of rows add up to one number. A version reads all formats up to its own number. During an
 //! upgrade, hosts of two versions serve one store, so the previous version must be able to read what the new one
-//! writes. A new form therefore takes two versions: the first reads it but still writes the old form ([`OWN`]`.writes`
+//! writes. A new format therefore takes two versions: the first reads it but still writes the old format ([`OWN`]`.writes`
 //! stays), the second writes it.
 //!
-//! A form that is optional takes only one version. It is written once all hosts that serve the store read it
-//! ([`Replica::may_write`](super::Replica::may_write)); until then rows are written in the old form. The same holds for
+//! A format that is optional takes only one version. It is written once all hosts that serve the store read it
+//! ([`Replica::may_write`](super::Replica::may_write)); until then rows are written in the old format. The same holds for
 //! additional rows: they are written from the start, and used once all hosts write them.
 //!
-//! The store records the highest form of its rows. A host that does not read it cannot serve the store, and no host
-//! writes a form that another one serving the store does not read.
+//! The store records the highest format of its rows. A host that does not read it cannot serve the store, and no host
+//! writes a format that another one serving the store does not read.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::id::ReplicaId;
@@ -20,33 +20,33 @@ use tollhouse_store::{StoreError, Table, json_values, schema};
 pub(super) const WRITTEN: Table<(), Formats> = schema::FORMATS_WRITTEN.holding();
 pub(super) const READ_BY: Table<ReplicaId, Formats> = schema::FORMATS_READ.holding();
 
-/// The forms read by versions that did not record it.
+/// The highest format read by versions that did not record it.
 pub(super) const UNSAID: u32 = 4;
 
-/// The forms that a version knows.
+/// The formats that a version knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
-    /// It reads forms up to this number: one, plus every change of a form so far, which `tests/tidy.rs` counts.
+    /// The highest format that it reads: one, plus every change of a format so far, which `tests/tidy.rs` counts.
     pub(super) reads: u32,
-    /// It writes forms up to this number, which the previous version reads.
+    /// The highest format that it always writes. The previous version reads it.
     pub(super) writes: u32,
-    /// It writes forms up to this number once all hosts that serve the store read them.
+    /// The highest format that it writes once all hosts that serve the store read it.
     pub(super) wants: u32,
 }
 
-/// The forms that this version knows.
+/// The formats that this version knows.
 pub(super) const OWN: Known = Known { reads: 8, writes: 4, wants: SOURCES_APART };
 
-/// The form in which an answer's row names the object with its body.
+/// The format in which an answer's row names the object with its body.
 pub const ANSWERS_APART: u32 = 5;
 
-/// The form of a receipt without derived fields.
+/// The format of a receipt without derived fields.
 pub const RECEIPTS_SHORT: u32 = 6;
 
-/// The form of sales in which all hosts also list the sellers.
+/// The format of sales in which all hosts also list the sellers.
 pub const SELLERS_KEPT: u32 = 7;
 
-/// The form in which the row of a handler's version names the object with its source.
+/// The format in which the row of a handler's version names the object with its source.
 pub const SOURCES_APART: u32 = 8;
 
 /// Forms of rows up to a number.
@@ -62,9 +62,9 @@ pub enum JoinError {
     /// The store has rows of a later version.
     #[error("the store has rows in forms up to number {written}, and this version reads them up to {reads}: start a later version")]
     Later {
-        /// The highest form in the store.
+        /// The highest format in the store.
         written: u32,
-        /// The highest form that this version reads.
+        /// The highest format that this version reads.
         reads: u32,
     },
     /// The version of another host is too old.
@@ -75,9 +75,9 @@ pub enum JoinError {
     Earlier {
         /// The other host.
         id: ReplicaId,
-        /// The highest form that it reads.
+        /// The highest format that it reads.
         reads: u32,
-        /// The highest form that this version writes.
+        /// The highest format that this version writes.
         writes: u32,
     },
     #[error(transparent)]
@@ -85,7 +85,7 @@ pub enum JoinError {
     Store(#[from] StoreError),
 }
 
-/// Fails if the store has rows in forms that are not read.
+/// Fails if the store has rows in formats that are not read.
 pub(super) fn are_read(written: Option<&Formats>, reads: u32) -> Result<(), JoinError> {
     match written.map(|written| written.up_to).filter(|written| *written > reads) {
         Some(written) => Err(JoinError::Later { written, reads }),

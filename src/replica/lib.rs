@@ -103,7 +103,7 @@ pub struct Replica {
     /// The host's clock. It follows the store's clock if that is shared.
     told: Clock,
     known: Known,
-    /// The highest form in which rows may be written, as far as it is known.
+    /// The highest format in which rows may be written, as far as it is known.
     written: AtomicU32,
     /// Number of the newest change that was applied.
     applied: AtomicU64,

@@ -54,7 +54,7 @@ impl Replica {
         Err(JoinError::Earlier { id, reads, writes })
     }
 
-    /// Returns whether rows may be written in an optional form. That is so once all replicas read it. From then on the
+    /// Returns whether rows may be written in an optional format. That is so once all replicas read it. From then on the
     /// store records that it has such rows, so that no replica that cannot read them starts. The answer is no until
     /// this replica has been in contact for the duration of a lease, because others may have lost contact until then.
     ///
@@ -93,7 +93,7 @@ impl Replica {
         Ok(true)
     }
 
-    /// Calls [`Replica::may_write`] for one form after the other, up to all that this version knows.
+    /// Calls [`Replica::may_write`] for one format after the other, up to all that this version knows.
     ///
     /// # Errors
     ///
@@ -107,13 +107,13 @@ impl Replica {
         Ok(())
     }
 
-    /// Returns whether [`Replica::may_write`] has already allowed a form, without asking the store.
+    /// Returns whether [`Replica::may_write`] has already allowed a format, without asking the store.
     #[must_use]
     pub fn writes(&self, form: u32) -> bool {
         self.written.load(Ordering::Relaxed) >= form
     }
 
-    /// Returns a live replica that does not read forms up to `number`, with the highest form that it reads.
+    /// Returns a live replica that does not read formats up to `number`, with the highest format that it reads.
     async fn who_reads_less(&self, number: u32) -> Result<Option<(ReplicaId, u32)>, StoreError> {
         if !self.shared {
             return Ok(None);
@@ -132,17 +132,17 @@ impl Replica {
         Ok(None)
     }
 
-    /// Returns the highest form that a replica reads.
+    /// Returns the highest format that a replica reads.
     pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
         Ok(READ_BY.get(&*self.store, id).await?.map_or(UNSAID, |formats| formats.up_to))
     }
 
-    /// Adds the forms that this replica reads to a batch, next to its lease.
+    /// Adds the formats that this replica reads to a batch, next to its lease.
     pub(super) fn say_formats(&self, batch: &mut Batch) {
         batch.put(&READ_BY, &self.id, &Formats { up_to: self.known.reads });
     }
 
-    /// Deletes the record of the forms that a replica read which is gone.
+    /// Deletes the record of the formats that a replica read, after it is gone.
     pub(super) fn forget_formats(batch: &mut Batch, id: &ReplicaId) {
         batch.delete(&READ_BY, id);
     }

@@ -30,7 +30,7 @@ pub struct Plan {
 pub enum Kept {
     /// Forever, or until somebody deletes them.
     Forever,
-    /// As long as the named item.
+    /// Until the named item is deleted.
     With(&'static str),
     /// Until the named event.
     Until(&'static str),

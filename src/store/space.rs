@@ -71,10 +71,10 @@ spaces! {
     Sellers = 40 "sales",
 }
 
-/// How much depends on a space.
+/// The importance of a space's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stake {
-    /// Who paid, who is owed, and the proof of it. It stays in the journal's archive.
+    /// Payments, debts and their proof. It stays in the journal's archive.
     Money,
     /// Data that the host cannot do without. Like money, it is verified before a host starts.
     Host,

@@ -16,7 +16,7 @@ pub struct Written {
     value: Vec<u8>,
 }
 
-/// What has happened to a row since it was written.
+/// The state of a row since it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Became {
     /// It is unchanged.

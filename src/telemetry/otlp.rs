@@ -37,7 +37,7 @@ const GATHERED: Duration = Duration::from_millis(500);
 /// How long shutdown waits for pending data to be sent.
 const FLUSHED: Duration = Duration::from_secs(3);
 
-/// Where telemetry is sent.
+/// The destination of telemetry.
 #[derive(Clone)]
 pub struct OtlpSettings {
     /// Destination of traces, if any.

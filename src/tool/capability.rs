@@ -24,7 +24,7 @@ macro_rules! capabilities {
     };
 }
 
-/// What a capability affects.
+/// The objects that a capability affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touches {
     /// The data that a tool stores between calls.
@@ -42,13 +42,13 @@ pub struct CapabilityRow {
     pub name: &'static str,
     /// The member of `ctx` that it opens.
     pub member: &'static str,
-    /// What it affects.
+    /// The objects that it affects.
     pub touches: Touches,
-    /// What happens to the member without a grant.
+    /// The behavior of the member without a grant.
     pub without: &'static str,
-    /// What a tool with it does, for builders and callers.
+    /// A description for builders and callers of what a tool with it does.
     pub does: &'static str,
-    /// What granting it allows, for admins.
+    /// A description for admins of what granting it allows.
     pub allows: &'static str,
 }
 

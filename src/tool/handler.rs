@@ -43,7 +43,7 @@ struct Row {
     what: &'static str,
 }
 
-/// What the host's own code uses.
+/// Resources that the host's own code uses.
 #[derive(PartialEq, Eq)]
 enum Reach {
     /// Only the request.
@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for HandlerType {
     }
 }
 
-/// Where a handler runs.
+/// The place where a handler runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
     /// In this process, because it is the host's own code.

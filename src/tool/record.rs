@@ -9,7 +9,7 @@ use super::{
     review::ContentSafety,
 };
 
-/// The form of a catalog record.
+/// The format of a catalog record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatalogForm {
     /// With `contentSafety`.
@@ -21,9 +21,9 @@ pub enum CatalogForm {
 /// A catalog record, encoded once for all readers.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The older form.
+    /// The older format.
     older: Box<str>,
-    /// The addition of the newer form, as JSON.
+    /// The addition of the newer format, as JSON.
     content_safety: Box<str>,
 }
 

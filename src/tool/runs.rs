@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Builtin, Endpoint, Handler, HandlerType, Slug};
 
-/// What runs when a tool is called, consistent with its handler type.
+/// The code that a call runs, consistent with the tool's handler type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Runs {
     /// Code of the host, in this process.
@@ -28,7 +28,7 @@ pub struct ForeignHandler {
 }
 
 impl Endpoint {
-    /// Returns what runs when it is called.
+    /// Returns the code that a call runs.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub enum Actor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
-    /// Who acts.
+    /// The actor.
     pub actor: Actor,
     /// Method of the request.
     pub method: String,

@@ -29,7 +29,7 @@ pub struct Rotated {
 }
 
 struct Page {
-    /// Where the next page starts.
+    /// The start of the next page.
     last: Option<Key>,
     /// Number of secrets encrypted again.
     resealed: u64,

@@ -97,7 +97,7 @@ mod base64_text {
     }
 }
 
-/// Who gets the value.
+/// The recipient of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {

@@ -35,7 +35,7 @@ pub(crate) struct Error {
     pub(crate) message: String,
     /// Further details, one line each.
     pub(crate) more: Vec<String>,
-    /// What to do.
+    /// A suggestion for the user.
     pub(crate) hint: Option<String>,
     /// Whether the hint is a complete sentence that needs no introduction.
     pub(crate) is_sentence: bool,

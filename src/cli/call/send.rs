@@ -127,7 +127,7 @@ impl Sending<'_> {
         if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
             return refusal(status, &reply.headers, body).more(["nothing was charged".to_owned()]);
         }
-        // The tool's own answer, with a status of its own.
+        // The tool's own response, with the status that it chose.
         match show::answer(&reply, self.include) {
             Ok(()) => Error::refused(format!("{} answered {}.  nothing was charged", sent.name, reply.status)),
             Err(error) => error,

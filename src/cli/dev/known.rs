@@ -1,4 +1,4 @@
-//! What was last published to the private host.
+//! The version that was last published to the private host.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::trial::Secret;
 /// A request body and the secrets that go with it.
 type Given = (Map<String, Value>, Arc<Vec<Secret>>);
 
-/// What was last published to the private host.
+/// The version that was last published to the private host.
 #[derive(Default)]
 pub(super) struct Known {
     /// The body and secrets. `None` during a publish, and after one that was aborted.

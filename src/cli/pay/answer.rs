@@ -6,7 +6,7 @@ use tollhouse_tool::MicroUsd;
 
 use super::{challenge::Challenge, record::Sent, reply::Reply};
 
-/// What to do with a response.
+/// The next step after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is the result that was paid for.

@@ -17,7 +17,7 @@ pub struct Damage {
     pub file: PathBuf,
     /// The offset in the file, in bytes.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// The kind of damage.
     pub what: String,
     /// Numbers of the first and last frame known to be affected.
     pub sequences: Option<(u64, u64)>,

@@ -24,7 +24,7 @@ pub(crate) struct Told {
     pub(crate) keys: Vec<(u8, Vec<u8>)>,
 }
 
-/// One part of a frame.
+/// A part of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Part {
     pub(crate) rows: Vec<Row>,

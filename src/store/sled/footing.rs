@@ -23,7 +23,7 @@ pub(super) struct Base {
     pub(super) link: Link,
 }
 
-/// What is left to verify while the store is open.
+/// The spaces that remain to be verified while the store is open.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     /// Frames up to this number.
@@ -31,7 +31,7 @@ pub(super) struct Left {
     pub(super) spaces: Vec<Space>,
 }
 
-/// What is wrong with a tree. It can be rebuilt.
+/// The fault of a tree, which can be rebuilt.
 pub(super) struct Unfit(pub(super) String);
 
 impl From<StoreError> for Unfit {

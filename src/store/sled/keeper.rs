@@ -254,7 +254,7 @@ impl Kept {
         self.sync()?;
         dump.finish(until, &start.totals).map_err(io)?;
         self.counts.bytes.fetch_sub(bytes, Relaxed);
-        // What the tree has not written yet is no longer in the journal.
+        // The tree has data in memory that is no longer in the journal.
         self.moment.tree().flush().map_err(away)?;
         self.let_go(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
         self.standing.is_whole_again(start.sequence);

@@ -22,7 +22,7 @@ const LONGEST: Duration = Duration::from_secs(3_600);
 /// needs for these rows is not renewed again and again.
 const GROWN: u64 = 2;
 
-/// Where to send the outcome of a requested renewal.
+/// The sender for the outcome of a requested renewal.
 pub(super) type Ask = oneshot::Sender<Result<(), StoreError>>;
 
 /// A request to run now.

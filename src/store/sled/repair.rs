@@ -211,7 +211,7 @@ fn archive(store: &Path, kept: u64) -> Result<(), JournalError> {
     let ends = segments.iter().skip(1).map(|next| next.sequence - 1).chain([u64::MAX]);
     for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= kept) {
         match Archive::keep(store, segment, end.min(kept)) {
-            // What follows is kept with the damaged files.
+            // The frames after it are kept with the damaged files.
             Err(JournalError::Damaged(_)) => return Ok(()),
             other => other?,
         }

@@ -18,7 +18,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Maximum length of an answer that is read, in bytes.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// Where one signal is sent.
+/// The destination of one signal.
 #[derive(Clone)]
 pub struct Destination {
     /// The complete URL.

@@ -31,7 +31,7 @@ const MAX_PATTERN_BYTES: usize = 8 << 10;
 pub struct SchemaError {
     /// JSON Pointer to the faulty part of the schema.
     pub pointer: String,
-    /// What is wrong, for the builder.
+    /// The problem, explained to the builder.
     pub message: String,
 }
 
