@@ -123,7 +123,7 @@ impl Files {
         Ok(())
     }
 
-    /// Makes content without an entry be deleted soon, in the background.
+    /// Wakes the background task that deletes contents without an entry.
     pub(super) fn collect_soon(&self) {
         self.0.objects.collect_soon();
     }

@@ -73,7 +73,7 @@ impl Kv {
         Scoped { kv: self, owner, endpoint, limits }
     }
 
-    /// Prevents that anything is stored for `endpoint` from this commit on.
+    /// Prevents anything from being stored for `endpoint` from this commit on.
     pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
         batch.put(&KV_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
     }

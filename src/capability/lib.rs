@@ -142,7 +142,7 @@ impl CapabilityServices {
         self.logs.flush().await;
     }
 
-    /// Prevents that secrets, keys or files of a tool are stored from this commit on, on any host. Part of the commit
+    /// Prevents secrets, keys and files of a tool from being stored from this commit on, on any host. Part of the commit
     /// that deletes the tool.
     pub fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
         secret::added::close(batch, endpoint);
@@ -172,7 +172,7 @@ impl CapabilityServices {
         self.files.forget(endpoint).await
     }
 
-    /// Makes file content without an entry be deleted soon, in the background.
+    /// Wakes the background task that deletes file contents without an entry.
     pub fn collect_soon(&self) {
         self.files.collect_soon();
     }

@@ -45,7 +45,7 @@ impl Local {
     ///
     /// # Errors
     ///
-    /// Why it does not start.
+    /// The host cannot start.
     pub(crate) async fn start(data: &Path, worker: Option<PathBuf>, port: Port) -> Result<Self> {
         let settings = settings(data, worker)?;
         let listener = port.listen().await?;

@@ -34,7 +34,7 @@ impl Formatted for Added {
     }
 }
 
-/// Prevents that secrets of `endpoint` are added from this commit on.
+/// Prevents secrets of `endpoint` from being added from this commit on.
 pub(crate) fn close(batch: &mut Batch, endpoint: &EndpointId) {
     batch.put(&ADDED, endpoint, &Added::CLOSED);
 }

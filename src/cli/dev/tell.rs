@@ -113,8 +113,8 @@ impl Teller {
     }
 }
 
-/// Formats the method and outcome of a call: `POST 200` if its handler answered, else the reason: `POST
-/// handler_failed`.
+/// Formats the method and outcome of a call: `POST 200` if its handler answered, else the reason:
+/// `POST handler_failed`.
 fn ended(call: &Value) -> String {
     let code = text(call, "code");
     let answered = call["status"].as_u64().filter(|_| code.is_empty() || code == ERROR_STATUS);

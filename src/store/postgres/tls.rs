@@ -22,7 +22,7 @@ use tokio_rustls::{
 
 use super::error::OpenError;
 
-/// Which server certificates are trusted.
+/// The server certificates that are trusted.
 #[derive(Debug)]
 pub(super) enum Trust {
     /// Any certificate. The connection is encrypted, but the server is not authenticated.
