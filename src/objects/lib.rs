@@ -180,8 +180,8 @@ impl Objects {
         }
     }
 
-    /// Stores contents as an object for a row that [may](tollhouse_replica::Replica::may_write) reference it instead of
-    /// holding the contents. Returns `None` if the row must hold them itself: another host of the store could not find
+    /// Stores contents as an object for a row that may reference it instead of holding the contents (see
+    /// `Replica::may_write`). Returns `None` if the row must hold them itself: another host of the store could not find
     /// the object or does not read that format, or storing failed, which is logged for `what`.
     pub async fn put_apart(
         &self,

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const HERE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhere";
 
-/// What a server sends on each connection: one response per request, then the flood without end.
+/// The data that a server sends on each connection: one response per request, then the flood without end.
 struct Script {
     answers: Vec<String>,
     flood: String,

@@ -38,7 +38,7 @@ async fn a_host_with_room_for_the_secrets_of_one_opens_those_of_all() {
     all_open(&host, &tools).await;
 }
 
-/// What a call reads while its tool's secrets are changed must not reach later calls.
+/// Checks that a value read while the secrets are changed does not reach later calls.
 #[tokio::test]
 async fn what_was_read_before_a_change_is_not_held_after_it() {
     let host = Host::new().await;
