@@ -1,4 +1,4 @@
-//! The admin token: given in the environment, or made on first start.
+//! The admin token: set in the environment, or created on first start.
 
 use std::{
     fmt,
@@ -11,7 +11,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use super::token::{Token, TooShort};
 
-/// Why there is no admin token to go by.
+/// Why there is no valid admin token.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum TokenError {
@@ -23,7 +23,7 @@ pub enum TokenError {
     File(String, #[source] io::Error),
 }
 
-/// The hash of the admin token; the token itself is not kept.
+/// The hash of the admin token. The token itself is not kept.
 pub struct AdminToken(Token);
 
 impl fmt::Debug for AdminToken {
@@ -33,11 +33,11 @@ impl fmt::Debug for AdminToken {
 }
 
 impl AdminToken {
-    /// The token `given`, else the one in `file`, else a new one written there with mode 0600.
+    /// Returns the `given` token, or else the one in `file`, or else a new one written there with mode 0600.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read or made, that others may read, or a token that is too short.
+    /// The file cannot be read or created or is readable by others, or the token is too short.
     pub fn open(given: Option<&str>, file: &Path) -> Result<Self, TokenError> {
         let place = || file.display().to_string();
         let unread = |error| TokenError::File(place(), error);
@@ -59,13 +59,13 @@ impl AdminToken {
         self.0.matches(given)
     }
 
-    /// What tells it from [another one](Token::id).
+    /// Returns a short [id](Token::id) of the token.
     #[must_use]
     pub fn id(&self) -> String {
         self.0.id()
     }
 
-    /// Whether a token for something else is the same.
+    /// Returns whether a token with another purpose is the same.
     #[must_use]
     pub fn is(&self, other: &Token) -> bool {
         self.0.is(other)

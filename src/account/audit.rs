@@ -1,9 +1,9 @@
-//! The audit trail: what admins and builders did, or tried to do.
+//! The audit trail: what admins and builders did or tried to do.
 //!
-//! An entry is on disk before its action begins, and gets its outcome when the action has ended: one without an
-//! outcome tells of an action that the end of the host cut off. Entries hold names only, never a value that was sent
-//! and never a credential. They go when they are too old, and where they are too many: the oldest of whoever has more than an
-//! equal part.
+//! An entry is on disk before its action begins, and gets its outcome when the action has ended. An entry without an
+//! outcome means that the host ended during the action. Entries contain only names, never a submitted value or a
+//! credential. They are removed when they are too old. If there are too many, the oldest entries of actors with more
+//! than an equal share are removed.
 
 mod entry;
 mod list;
@@ -23,13 +23,13 @@ pub use self::{
     list::{AuditPage, AuditQuery, By},
 };
 
-/// How many entries are kept.
+/// How many entries are kept, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Beyond it the oldest go of whoever has more than an equal part. A tenth more, and those of a minute, may be there until
-    /// they are trimmed. Default: 1,000,000.
+    /// Maximum number of entries. Above it, the oldest entries of actors with more than an equal share are removed. A
+    /// tenth more, and those of the last minute, may exist until they are trimmed. Default: 1,000,000.
     pub count: u64,
-    /// Age at which an entry goes, in milliseconds. Default: 400 days, for whoever looks once a year.
+    /// Maximum age of an entry, in milliseconds. Default: 400 days, for those who look once a year.
     pub age_ms: u64,
 }
 
@@ -39,7 +39,7 @@ impl Default for AuditSettings {
     }
 }
 
-/// The trail of a host.
+/// The audit trail of a host.
 pub struct Audit {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -53,17 +53,17 @@ impl fmt::Debug for Audit {
 }
 
 impl Audit {
-    /// A trail that keeps so many entries, and so long.
+    /// Creates a trail with these retention settings.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: AuditSettings) -> Self {
         Self { store, clock, settings }
     }
 
-    /// Enters an action that is about to begin. It must not begin unless this succeeds.
+    /// Records an action that is about to begin. It must not begin unless this succeeds.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn begin(&self, action: Action) -> Result<Entry, StoreError> {
         let at = self.clock.now();
         let entry = Entry { id: AuditId::of_time(at), at, action, outcome: None };
@@ -71,24 +71,24 @@ impl Audit {
         Ok(entry)
     }
 
-    /// Says how an action ended.
+    /// Records how an action ended.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn end(&self, mut entry: Entry, status: u16, code: Option<&str>) -> Result<(), StoreError> {
         entry.outcome = Some(ActionOutcome { at: self.clock.now(), status, code: code.map(str::to_owned) });
         entry.stored().commit(&*self.store, Durability::Durable).await.map(|_| ())
     }
 
-    /// Removes what is too old or too many.
+    /// Removes entries that are too old or too many.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is tried again the next time.
+    /// Errors of the store. The next call tries the rest again.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         AUDIT.expire(&*self.store, &AUDIT.all().before(&self.oldest())).await?;
-        // What the store knows without looking may be wrong after a crash: it says when to look.
+        // The store's own count may be wrong after a crash. It only decides when to count.
         let about = self.store.sizes().spaces.get(&Space::Audit).map_or(0, |size| size.entries);
         if about > self.settings.count.saturating_add(self.settings.count / 10) {
             self.trim().await?;
@@ -96,7 +96,7 @@ impl Audit {
         Ok(())
     }
 
-    /// Entries from before then are no longer kept.
+    /// Returns the time before which entries are no longer kept.
     fn oldest(&self) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
     }
@@ -211,7 +211,7 @@ mod tests {
             one.begin(action(Actor::Admin, None)).await.unwrap();
         }
         let meanwhile = async move { one.sweep().await.unwrap() };
-        // It has looked for old ones, and counted all: one page, and one that is empty.
+        // By then it has searched for old entries and counted all: one page and one that is empty.
         let other = Audit::new(Meanwhile::before_scan(4, Arc::clone(&inner), meanwhile), clock, FEW);
         other.sweep().await.unwrap();
         assert_eq!(AUDIT.count(&*inner, &AUDIT.all(), 50).await.unwrap(), 3);

@@ -1,4 +1,4 @@
-//! Builders: who they are, and the keys they show.
+//! Builders and their keys.
 
 use std::{
     collections::HashMap,
@@ -26,48 +26,48 @@ use crate::{
 const BUILDERS: Table<BuilderId, Builder> = schema::BUILDERS.holding();
 tollhouse_store::json_values!(Builder);
 
-/// Longest name, in characters.
+/// Maximum length of a name, in characters.
 const MAX_NAME: usize = texts::MAX_BUILDER_NAME;
-/// Longest contact, in characters.
+/// Maximum length of a contact, in characters.
 const MAX_CONTACT: usize = texts::MAX_BUILDER_CONTACT;
-/// Longest reason of an admin's, in characters.
+/// Maximum length of an admin's reason, in characters.
 const MAX_REASON: usize = texts::MAX_DECISION_REASON;
-/// Builders read from the store at once.
+/// Number of builders read from the store at once.
 const PAGE: usize = 500;
 
-/// A third party who owns endpoints.
+/// A third party who owns tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Builder {
-    /// Never given twice.
+    /// The builder's id, never reused.
     pub id: BuilderId,
-    /// As it was registered.
+    /// The registered name.
     pub name: String,
-    /// How admins reach them; shown to admins and to the builder only.
+    /// How admins reach the builder. Shown only to admins and to the builder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contact: Option<String>,
-    /// When it was registered.
+    /// When the builder registered.
     pub created_at: Timestamp,
-    /// When the key in force was made.
+    /// When the current key was created.
     pub key_created_at: Timestamp,
-    /// While an admin suspends them: their key changes nothing, and their endpoints take no calls.
+    /// Set while an admin suspends the builder: their key can change nothing, and their tools accept no calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<Suspension>,
-    /// The least strict tier of their endpoints, as an admin set it; the first of them sets nothing.
+    /// The least strict tier for the builder's tools, as set by an admin. The first tier imposes nothing.
     #[serde(default)]
     pub tier: Tier,
     key_sha256: SecretHash,
-    /// Nobody has shown the key yet: it may be lost with the answer that had it.
+    /// Whether the key has never been used. It may have been lost with the response that contained it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     key_unused: bool,
 }
 
-/// Since when a builder is suspended, and why.
+/// When and why a builder was suspended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspension {
-    /// When an admin decided.
+    /// When an admin suspended the builder.
     pub since: Timestamp,
-    /// Shown to the builder.
+    /// The reason, shown to the builder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -76,40 +76,40 @@ pub struct Suspension {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verdict {
-    /// What an admin decided.
+    /// The admin's decision.
     pub decision: Decision,
-    /// For `tier`, which.
+    /// The tier, for the decision `tier`.
     pub tier: Option<Tier>,
-    /// Shown to the builder.
+    /// The reason, shown to the builder.
     pub reason: Option<String>,
 }
 
-/// What an admin can do about a builder.
+/// An admin's decision about a builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// Until it is undone.
+    /// Suspends the builder until it is undone.
     Suspend,
     /// Undoes a suspension.
     Restore,
-    /// Sets the least strict tier of the builder's endpoints.
+    /// Sets the least strict tier for the builder's tools.
     Tier,
 }
 
-/// What is decided about a builder, as far as calls of their endpoints heed it.
+/// The decisions about a builder that affect calls of their tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Whether their endpoints take no calls.
+    /// Whether the builder's tools accept no calls.
     pub suspended: bool,
-    /// The least strict tier of their endpoints.
+    /// The least strict tier for the builder's tools.
     pub tier: Tier,
 }
 
-/// Why a builder was not made, or their key not changed.
+/// Why a builder could not be created or their key could not be changed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum BuilderError {
-    /// `pointer` is the field.
+    /// `pointer` names the invalid field.
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
     #[error("no builder has this id")]
@@ -123,11 +123,11 @@ pub enum BuilderError {
 }
 
 impl Builder {
-    /// A builder who is not stored yet, and their first key, of which only a hash is kept.
+    /// Creates a builder, who is not stored yet, and their first key. Only a hash of the key is kept.
     ///
     /// # Errors
     ///
-    /// A name or contact that cannot be.
+    /// An invalid name or contact.
     pub fn new(name: &str, contact: Option<&str>, now: Timestamp, keys: &FirstKeys) -> Result<(Self, String), BuilderError> {
         let field = |pointer, message| BuilderError::Field { pointer, message };
         if name.trim().is_empty() || name.chars().count() > MAX_NAME || name.chars().any(char::is_control) {
@@ -155,7 +155,7 @@ impl Builder {
         ))
     }
 
-    /// The record for the builder and for admins.
+    /// Returns the record for the builder and for admins.
     #[must_use]
     pub fn own(&self) -> Value {
         json!({
@@ -169,13 +169,13 @@ impl Builder {
         })
     }
 
-    /// What is decided about them.
+    /// Returns the decisions about the builder that affect calls.
     #[must_use]
     pub fn judged(&self) -> Judged {
         Judged { suspended: self.suspended.is_some(), tier: self.tier }
     }
 
-    /// What stores them, who are new.
+    /// Returns a batch that stores the new builder.
     #[must_use]
     pub fn stored(&self) -> Batch {
         BUILDERS.put(&self.id, self)
@@ -193,7 +193,7 @@ pub struct Builders {
     clock: Clock,
     seen: Seen,
     first_keys: FirstKeys,
-    /// Those that were asked for: nobody's changes.
+    /// Cache of names, which never change.
     names: Mutex<HashMap<BuilderId, Arc<str>>>,
 }
 
@@ -204,28 +204,28 @@ impl fmt::Debug for Builders {
 }
 
 impl Builders {
-    /// Builders of this store.
+    /// Creates the builders of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, first_keys: FirstKeys) -> Self {
         Self { seen: Seen::new(Arc::clone(&store), clock.clone()), store, clock, first_keys, names: Mutex::default() }
     }
 
-    /// What first keys are derived from.
+    /// Returns the generator of first keys.
     #[must_use]
     pub fn first_keys(&self) -> &FirstKeys {
         &self.first_keys
     }
 
-    /// Who is another since this change.
+    /// Returns the builders that a change affects.
     pub fn changed(change: &Change) -> impl Iterator<Item = BuilderId> + use<'_> {
         BUILDERS.changed(change)
     }
 
-    /// Whose key this is. Unknown ids and wrong secrets look the same.
+    /// Returns the builder with this key. Unknown ids and wrong secrets give the same result.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn by_key(&self, key: &str) -> Result<Option<Builder>, StoreError> {
         let Some((id, secret)) = credential::parts(KEY_PREFIX, key) else { return Ok(None) };
         let Ok(id) = format!("{}{id}", BuilderId::PREFIX).parse::<BuilderId>() else { return Ok(None) };
@@ -239,16 +239,16 @@ impl Builders {
         Ok(known)
     }
 
-    /// When a builder's key was last shown, to about an hour; `None` where it never was.
+    /// Returns when a builder's key was last used, to about an hour, or `None` if never.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn seen(&self, id: &BuilderId) -> Result<Option<Timestamp>, StoreError> {
         self.seen.of(id).await
     }
 
-    /// Notes that the key was shown. On disk before it opens anything: from then on no payment is given another one.
+    /// Records that the key was used, durably and before it grants access. From then on no payment yields another key.
     async fn used(&self, id: &BuilderId, secret: &str) -> Result<Option<Builder>, StoreError> {
         let noting = update(&*self.store, Durability::Durable, |mut tx| async move {
             let Some(row) = tx.row(&BUILDERS, id).await?.filter(|row| row.value.key_sha256.matches(secret)) else {
@@ -261,13 +261,14 @@ impl Builders {
         noting.await
     }
 
-    /// Gives the first key of a builder again, which nobody has used, and writes what tells of it; `None` where somebody has. Nobody
-    /// but who paid for the registration may ask. A key that cannot be derived any more gives way to another: the master key was rotated,
-    /// or an earlier version made it.
+    /// Returns a builder's first key again if it has never been used, and writes the batch from `told`. Returns `None`
+    /// if it has been used. The caller must have verified that the same payment paid for the registration. A key that
+    /// can no longer be derived is replaced by a new one: the master key was rotated, or an earlier version created the
+    /// key.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn complete(&self, id: &BuilderId, told: impl Fn(Timestamp) -> Batch) -> Result<Option<String>, BuilderError> {
         let told = &told;
         let completing = update(&*self.store, Durability::Durable, |mut tx| async move {
@@ -289,20 +290,20 @@ impl Builders {
         completing.await
     }
 
-    /// The builder with this id.
+    /// Returns the builder with this id.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn get(&self, id: &BuilderId) -> Result<Option<Builder>, StoreError> {
         BUILDERS.get(&*self.store, id).await
     }
 
-    /// What the builder with this id is called.
+    /// Returns the name of the builder with this id.
     ///
     /// # Errors
     ///
-    /// The store's, where nobody asked before.
+    /// Errors of the store, if the name is not cached.
     pub async fn name(&self, id: &BuilderId) -> Result<Option<Arc<str>>, StoreError> {
         let names = || self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = names().get(id) {
@@ -314,11 +315,12 @@ impl Builders {
         Ok(Some(name))
     }
 
-    /// Gives the builder a new key, and the event that tells of it; the old key is worth nothing from now on.
+    /// Gives the builder a new key and writes `event`. The old key becomes invalid.
     ///
     /// # Errors
     ///
-    /// [`BuilderError::Unknown`], no randomness, or the store's, with `Conflict` for two at once.
+    /// [`BuilderError::Unknown`], no randomness, or an error of the store, which is `Conflict` for two rotations at
+    /// once.
     pub async fn rotate(&self, id: &BuilderId, event: Batch) -> Result<(Builder, String), BuilderError> {
         let before = BUILDERS.row(&*self.store, id).await?.ok_or(BuilderError::Unknown)?;
         let mut builder = before.value.clone();
@@ -330,12 +332,12 @@ impl Builders {
         Ok((builder, key))
     }
 
-    /// Suspends the builder, restores them, or sets their tier, and writes the event that tells of it.
+    /// Suspends or restores the builder or sets their tier, and writes `event`.
     ///
     /// # Errors
     ///
-    /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] where there is nothing to do, or the
-    /// store's, with `Conflict` for a key that changed at the same time.
+    /// [`BuilderError::Unknown`], a reason that is too long, [`BuilderError::WrongState`] if there is nothing to do, or
+    /// an error of the store, which is `Conflict` if the key changed at the same time.
     pub async fn judge(&self, id: &BuilderId, verdict: &Verdict, event: Batch) -> Result<Builder, BuilderError> {
         if verdict.reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
             return Err(BuilderError::Field { pointer: "/reason", message: format!("a reason has at most {MAX_REASON} characters") });
@@ -359,11 +361,11 @@ impl Builders {
         Ok(builder)
     }
 
-    /// The builders about whom something is decided, and what.
+    /// Returns the builders with decisions that affect calls.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn judged(&self) -> Result<HashMap<BuilderId, Judged>, StoreError> {
         let (mut judged, mut after) = (HashMap::new(), None);
         loop {
@@ -375,11 +377,11 @@ impl Builders {
         }
     }
 
-    /// Builders by id, from the oldest; at most `limit` of those after `after`.
+    /// Lists up to `limit` builders after `after`, in order of id, which is from the oldest.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, after: Option<&BuilderId>, limit: usize) -> Result<Vec<Builder>, StoreError> {
         let range = after.map_or_else(|| BUILDERS.all(), |id| BUILDERS.all().after(id));
         let rows = BUILDERS.page(&*self.store, &range, limit, Direction::Forward).await?;

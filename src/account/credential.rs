@@ -1,4 +1,4 @@
-//! Tokens that say who someone is: made of 256 random bits, shown once, kept as a hash.
+//! Credentials: tokens with 256 random bits that are shown once and kept as a hash.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq as _;
 #[serde(transparent)]
 pub struct SecretHash(String);
 
-/// A secret just made, in base64url: 43 characters.
+/// Generates a secret in base64url: 43 characters.
 pub fn random_secret() -> Result<String, getrandom::Error> {
     let mut random = [0; 32];
     getrandom::fill(&mut random)?;
@@ -18,7 +18,7 @@ pub fn random_secret() -> Result<String, getrandom::Error> {
 }
 
 impl SecretHash {
-    /// The hash of a secret that was shown.
+    /// Hashes a secret.
     #[must_use]
     pub fn of(secret: &str) -> Self {
         Self(hex::encode(Sha256::digest(secret)))
@@ -31,14 +31,14 @@ impl SecretHash {
     }
 }
 
-/// `<prefix><the id without its own prefix>_<secret>`.
+/// Formats a token: `<prefix><the id without its own prefix>_<secret>`.
 #[must_use]
 pub fn token(prefix: &str, id: &str, secret: &str) -> String {
     let bare = id.split_once('_').map_or(id, |(_, bare)| bare);
     format!("{prefix}{bare}_{secret}")
 }
 
-/// The bare id and the secret of a token; `None` when it has another form.
+/// Splits a token into the bare id and the secret, or returns `None` if it has another form.
 #[must_use]
 pub fn parts<'a>(prefix: &str, token: &'a str) -> Option<(&'a str, &'a str)> {
     token.strip_prefix(prefix)?.split_once('_')

@@ -1,5 +1,5 @@
-//! First keys: those that registrations give. Each is derived from a secret of the host and the builder's id, so that every host of a store
-//! gives the same one as often as it is asked, and none keeps it.
+//! First keys: those that builders get when they register. Each is derived from a secret of the host and the builder's
+//! id, so that every host of a store returns the same key each time, and none stores it.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use zeroize::Zeroizing;
 
 use super::credential::{self, SecretHash};
 
-/// What every builder key starts with; scanners for leaked secrets know it by that.
+/// Prefix of every builder key, by which scanners for leaked secrets recognize it.
 pub const KEY_PREFIX: &str = "bk_";
 
-/// Secrets that are used for nothing else, the one in force first.
+/// Returns secrets that have no other use, the current one first.
 type Secrets = Box<dyn Fn() -> Vec<Zeroizing<[u8; 32]>> + Send + Sync>;
 
-/// Derives first keys of builders.
+/// Derives builders' first keys.
 pub struct FirstKeys(Secrets);
 
 impl fmt::Debug for FirstKeys {
@@ -27,35 +27,35 @@ impl fmt::Debug for FirstKeys {
 }
 
 impl FirstKeys {
-    /// Derives keys from `secrets`: at least one, that in force first.
+    /// Derives keys from `secrets`, which must return at least one, the current one first.
     #[must_use]
     pub fn from(secrets: Secrets) -> Self {
         Self(secrets)
     }
 
-    /// Derives keys from a secret that everybody knows.
+    /// Derives keys from a publicly known secret.
     #[cfg(any(test, feature = "testing"))]
     pub fn of_tests() -> Self {
         Self(Box::new(|| vec![Zeroizing::new([7; 32])]))
     }
 
-    /// The first key of a builder who registers now, and what is kept of it.
+    /// Returns the first key of a newly registering builder, and its hash.
     ///
     /// # Panics
     ///
-    /// Where there is no secret.
+    /// If there is no secret.
     pub(super) fn make(&self, id: &BuilderId) -> (String, SecretHash) {
         let secrets = (self.0)();
         derive(secrets.first().expect("a host has a secret"), id)
     }
 
-    /// The first key of a builder of which `is_kept` knows the hash.
+    /// Returns the first key of a builder whose hash `is_kept` accepts.
     pub(super) fn find(&self, id: &BuilderId, is_kept: impl Fn(&SecretHash) -> bool) -> Option<String> {
         (self.0)().iter().map(|secret| derive(secret, id)).find(|(_, hash)| is_kept(hash)).map(|(key, _)| key)
     }
 }
 
-/// The key with this secret, and what is kept of it.
+/// Returns the key with this secret, and its hash.
 pub(super) fn key_of(id: &BuilderId, secret: &str) -> (String, SecretHash) {
     (credential::token(KEY_PREFIX, id.as_str(), secret), SecretHash::of(secret))
 }

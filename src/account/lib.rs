@@ -1,4 +1,4 @@
-//! Who someone is: builders, the admin, what proves it, and what they did.
+//! Accounts: builders, the admin, their credentials, and the audit trail.
 
 #![warn(missing_docs)]
 

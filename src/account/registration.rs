@@ -1,4 +1,4 @@
-//! Registering: who applies, and what the commit that makes them a builder says.
+//! Registration: the applicant, and the rows of the commit that makes them a builder.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -12,18 +12,18 @@ use super::{
     builder::Builder,
 };
 
-/// Who applies.
+/// A person who applies for registration.
 pub struct Applicant {
     /// The builder's name.
     pub name: String,
     /// How the operator reaches them.
     pub contact: Option<String>,
-    /// The request, as the audit trail names it.
+    /// The request's id, for the audit trail.
     pub request: RequestId,
 }
 
 impl Applicant {
-    /// The applicant as the `builder` that they become.
+    /// Returns the applicant as the new `builder`.
     pub fn registrant(&self, builder: Builder, now: Timestamp) -> Registrant {
         Registrant { entry: self.entry(&builder, now), builder }
     }
@@ -34,7 +34,7 @@ impl Applicant {
     }
 }
 
-/// The entry in the audit trail of a registration that was completed: its payment was shown again, and given a new key.
+/// Returns the audit entry of a completed registration: its payment was replayed and got a new key.
 pub fn completed(builder: &BuilderId, request: RequestId, now: Timestamp) -> Batch {
     entry(builder, request, vec![], now).stored()
 }
@@ -52,7 +52,7 @@ fn entry(builder: &BuilderId, request_id: RequestId, fields: Vec<String>, now: T
     Entry::done(action, now)
 }
 
-/// Who becomes a builder by a payment, and the entry of it in the audit trail.
+/// A builder who registers with a payment, with the audit entry.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Registrant {
     builder: Builder,
@@ -60,7 +60,7 @@ pub struct Registrant {
 }
 
 impl Registrant {
-    /// The rows that make them a builder.
+    /// Returns the rows that make them a builder.
     pub fn stored(&self) -> Batch {
         self.builder.stored().and(self.entry.stored())
     }

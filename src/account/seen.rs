@@ -1,4 +1,4 @@
-//! When builders were last seen: when their key was last shown, to about an hour.
+//! Records when builders' keys were last used, to about an hour.
 
 use std::{
     collections::HashMap,
@@ -15,20 +15,20 @@ use tollhouse_store::{Durability, Store, StoreError, Table, schema};
 const BUILDER_SEEN: Table<BuilderId, LastSeen> = schema::BUILDER_SEEN.holding();
 tollhouse_store::json_values!(LastSeen);
 
-/// How much later a builder was seen before that is written down, in milliseconds.
+/// Minimum time between two writes for one builder, in milliseconds.
 const EVERY_MS: u64 = 3_600_000;
 
-/// When a builder was last seen.
+/// When a builder's key was last used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct LastSeen {
     at: Timestamp,
 }
 
-/// Who was seen when.
+/// When each builder's key was last used.
 pub(super) struct Seen {
     store: Arc<dyn Store>,
     clock: Clock,
-    /// What was written by this process, so that a request costs the store nothing.
+    /// The times that this process has written, so that a request costs the store nothing.
     written: Mutex<HashMap<BuilderId, Timestamp>>,
 }
 
@@ -37,7 +37,7 @@ impl Seen {
         Self { store, clock, written: Mutex::default() }
     }
 
-    /// Notes that a builder is here. Where it is not noted, the next time does it.
+    /// Records that a builder's key is in use. If the write fails, the next use tries again.
     pub(super) async fn note(&self, id: &BuilderId) {
         let at = self.clock.now();
         {

@@ -1,7 +1,8 @@
-//! Sessions: who signed in once shows a token in place of the credential.
+//! Sessions: after signing in once, a browser presents a token instead of the credential.
 //!
-//! A session keeps the credential sealed under a key that the token alone has, so that the store by itself opens nothing. Whether the
-//! credential is still worth something is asked by each request that it is used for: a session has no power of its own.
+//! A session stores the credential encrypted with a key that only the token contains, so that the store alone gives
+//! access to nothing. Each request that uses the session checks whether the credential is still valid: a session has no
+//! power of its own.
 
 mod token;
 
@@ -17,40 +18,40 @@ pub use self::token::{SessionName, Token};
 const SESSIONS: Table<SessionKey, Session> = schema::SESSIONS.holding();
 tollhouse_store::json_values!(Session);
 
-/// Whose it is, and the hash of its id.
+/// The account, and the hash of the session's id.
 type SessionKey = (Ended<String>, String);
 
-/// How much later a session was seen before that is written down.
+/// Minimum time between two writes of a session's last use, in milliseconds.
 const SEEN_EVERY_MS: u64 = 60_000;
-/// How long a link to sign in by is good for, in milliseconds.
+/// How long a sign-in link is valid, in milliseconds.
 const LINK_MS: u64 = 60_000;
-/// Sessions read at once.
+/// Number of sessions read at once.
 const PAGE: usize = 500;
-/// Tokens of one request that are tried from each end of all that it shows.
+/// Maximum number of a request's tokens that are tried from each end.
 const MOST_TRIED: usize = 8;
-/// Most characters of what a browser calls itself.
+/// Maximum length of a browser's name, in characters.
 const MAX_BROWSER: usize = 120;
 
-/// Who signed in, by the kind of what they showed.
+/// The kind of credential that was used to sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// With the admin token.
+    /// The admin token.
     Admin,
-    /// With a builder's key.
+    /// A builder's key.
     Builder,
-    /// With the token of a developer credit.
+    /// The token of a developer credit.
     Holder,
 }
 
-/// How long sessions last, and how many there are.
+/// Limits on the duration and number of sessions.
 #[derive(Debug, Clone, Copy)]
 pub struct SessionSettings {
-    /// Unused for so long, a session ends, in milliseconds.
+    /// How long a session can be unused before it ends, in milliseconds.
     pub idle_ms: u64,
-    /// However much it is used, in milliseconds.
+    /// How long a session lasts however much it is used, in milliseconds.
     pub age_ms: u64,
-    /// Of one account; with one more the one that was unused longest ends.
+    /// Maximum number of sessions of one account. A further session ends the one that was unused longest.
     pub most: usize,
 }
 
@@ -60,37 +61,37 @@ impl Default for SessionSettings {
     }
 }
 
-/// A session, as its owner sees it in a list.
+/// A session, as shown to its owner.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
-    /// What they showed.
+    /// The kind of credential.
     pub kind: Kind,
     /// When they signed in.
     pub created_at: Timestamp,
     /// When it was last used, to about a minute.
     pub seen_at: Timestamp,
-    /// What the browser called itself.
+    /// The name that the browser gave.
     pub browser: String,
-    /// The credential, sealed under the token's key, in base64url.
+    /// The credential, encrypted with the token's key, in base64url.
     sealed: String,
 }
 
-/// A session that was opened by its token.
+/// A session that was opened with its token.
 pub struct Opened {
-    /// Whose it is: an id, or `admin`.
+    /// The account: an id, or `admin`.
     pub owner: String,
-    /// What it is called among its owner's.
+    /// The name of the session among those of the account.
     pub name: SessionName,
-    /// What they showed.
+    /// The kind of credential.
     pub kind: Kind,
     /// The credential itself.
     pub credential: Zeroizing<String>,
-    /// What a form that changes something has to hold, in hex.
+    /// The token that forms with side effects must contain, in hex (CSRF protection).
     pub form_token: String,
 }
 
-/// Why nobody was signed in.
+/// Why signing in failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SessionError {
@@ -120,30 +121,32 @@ impl fmt::Debug for Sessions {
 }
 
 impl Sessions {
-    /// What the store calls the round of [`Sessions::sweep`].
+    /// Name of the round of [`Sessions::sweep`] in the store.
     pub const ROUND: &str = "sessions";
 
-    /// Sessions of this store.
+    /// Creates the sessions of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: SessionSettings) -> Self {
         Self { store, clock, settings }
     }
 
-    /// Begins a session of `owner`, who has just shown `credential`. Of more than an account may have, those unused longest end.
+    /// Begins a session of `owner`, who has just presented `credential`. If the account then has too many, those unused
+    /// longest end.
     ///
     /// # Errors
     ///
-    /// No randomness, or the store's.
+    /// No randomness, or an error of the store.
     pub async fn begin(&self, owner: &str, kind: Kind, credential: &str, browser: &str) -> Result<Token, SessionError> {
         let browser = browser.chars().filter(|letter| !letter.is_control()).take(MAX_BROWSER).collect();
         self.add(Token::of(owner), kind, credential, browser).await
     }
 
-    /// A link by which somebody signs in as `owner` once, within a minute, without showing the credential; and until when.
+    /// Creates a link that signs in as `owner` once, within a minute, without the credential. Returns its token and
+    /// expiry.
     ///
     /// # Errors
     ///
-    /// As [`Sessions::begin`].
+    /// The same as for [`Sessions::begin`].
     pub async fn link(&self, owner: &str, kind: Kind, credential: &str) -> Result<(Token, Timestamp), SessionError> {
         let token = self.add(Token::linking(owner), kind, credential, String::new()).await?;
         Ok((token, self.clock.now().plus_millis(LINK_MS)))
@@ -176,11 +179,11 @@ impl Sessions {
         Ok(token)
     }
 
-    /// The session that this token opens, noted as used; `None` where it opens none, or has ended.
+    /// Opens the session of a token and records the use. Returns `None` if there is none or it has ended.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn open(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
         if token.is_link() {
             return Ok(None);
@@ -193,22 +196,22 @@ impl Sessions {
         Ok(opened)
     }
 
-    /// The account that a link would sign in, without using the link.
+    /// Returns the account that a link would sign in, without using the link.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn linked(&self, token: &Token) -> Result<Option<String>, StoreError> {
         let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
         Ok(self.opened(token, &row).filter(|_| token.is_link()).map(|opened| opened.owner))
     }
 
-    /// The first session that one of `tokens` opens: a page of another port can put cookies of the same name before the right one. Of many
-    /// tokens only the first and the last few are tried.
+    /// Opens the first valid session among `tokens`. There can be several because a page on another port can set
+    /// cookies of the same name before the right one. If there are many, only the first and the last few are tried.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn open_any(&self, tokens: &[Token]) -> Result<Option<Opened>, StoreError> {
         let last = tokens.len().saturating_sub(MOST_TRIED).max(MOST_TRIED.min(tokens.len()));
         for token in tokens.iter().take(MOST_TRIED).chain(&tokens[last..]) {
@@ -219,11 +222,11 @@ impl Sessions {
         Ok(None)
     }
 
-    /// Who a link signs in: once, whoever is first.
+    /// Uses a link to sign in. It works only once, for whoever is first.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn redeem(&self, token: &Token) -> Result<Option<Opened>, StoreError> {
         let Some(row) = SESSIONS.row(&*self.store, &place(&token.owner, &token.name())).await? else { return Ok(None) };
         let Some(opened) = self.opened(token, &row).filter(|_| token.is_link()) else { return Ok(None) };
@@ -242,7 +245,7 @@ impl Sessions {
         Some(Opened { owner, name: token.name(), kind: row.value.kind, credential, form_token: token.form_token() })
     }
 
-    /// Notes that a session was used. Where it is not noted, the next use does it.
+    /// Records that a session was used. If the write fails, the next use tries again.
     async fn seen(&self, row: &Row<SessionKey, Session>) {
         let now = self.clock.now();
         if now.0 < row.value.seen_at.0.saturating_add(SEEN_EVERY_MS) {
@@ -255,11 +258,11 @@ impl Sessions {
         }
     }
 
-    /// The sessions of an account that have not ended, the one used last first.
+    /// Lists the current sessions of an account, the most recently used first.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, owner: &str) -> Result<Vec<(SessionName, Session)>, StoreError> {
         let rows = SESSIONS.page(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), PAGE, Direction::Forward).await?;
         let mut living: Vec<_> = rows.into_iter().filter(|row| !self.has_ended(row)).map(|row| (row.key.1, row.value)).collect();
@@ -267,11 +270,11 @@ impl Sessions {
         Ok(living)
     }
 
-    /// Ends a session of an account; one that is not there has ended.
+    /// Ends a session of an account. Does nothing if there is none with this name.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn end(&self, owner: &str, name: &str) -> Result<(), StoreError> {
         if name.len() != token::NAME_DIGITS {
             return Ok(());
@@ -285,16 +288,17 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn end_all(&self, owner: &str) -> Result<(), StoreError> {
         SESSIONS.clear(&*self.store, &SESSIONS.under(&Ended(owner.to_owned())), u64::MAX).await.map(|_| ())
     }
 
-    /// Removes those that ended, of [some](tollhouse_store::round): those behind the ones that the last sweep looked at.
+    /// Removes sessions that have ended, in one turn of a [round](tollhouse_store::round) that continues where the last
+    /// sweep stopped.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is tried again the next time.
+    /// Errors of the store. The next call tries the rest again.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = SESSIONS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         while let Some(rows) = round.rows(PAGE).await? {

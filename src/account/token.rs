@@ -1,22 +1,22 @@
-//! Tokens that operators choose or have made: their hashes, which are compared with what is shown.
+//! Tokens that operators choose or generate. Only their hashes are kept and compared.
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// Shortest token that is accepted, in bytes.
+/// Minimum length of a token, in bytes.
 pub const MIN_BYTES: usize = 16;
 
-/// A token that is too easily guessed.
+/// The token is too short to be safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it has {found} bytes and needs {MIN_BYTES}")]
 pub struct TooShort {
-    /// Its bytes.
+    /// Its length in bytes.
     pub found: usize,
 }
 
-/// The hash of a token; the token itself is not kept.
+/// The hash of a token. The token itself is not kept.
 #[derive(Clone)]
 pub struct Token([u8; 32]);
 
@@ -27,11 +27,11 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// The token that is this text.
+    /// Hashes a token.
     ///
     /// # Errors
     ///
-    /// A text that is too short.
+    /// The text is too short.
     pub fn of(text: &str) -> Result<Self, TooShort> {
         if text.len() < MIN_BYTES {
             return Err(TooShort { found: text.len() });
@@ -46,14 +46,14 @@ impl Token {
         self.0.ct_eq(&given).into()
     }
 
-    /// What tells it from another one, and too little to tell a guess from it.
+    /// Returns a short id that distinguishes tokens but is too short to verify a guess.
     #[must_use]
     pub fn id(&self) -> String {
         let hash = Sha256::new().chain_update("id of a token\0").chain_update(self.0).finalize();
         format!("{:02x}{:02x}{:02x}", hash[0], hash[1], hash[2])
     }
 
-    /// Whether both are of one text.
+    /// Returns whether both are hashes of the same text.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()

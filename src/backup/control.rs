@@ -1,7 +1,8 @@
-//! The control socket: how the command line asks a host that runs, where its store is locked.
+//! The control socket: how the command line talks to a running host, which has its store locked.
 //!
-//! It lies in the data folder and is for the host's own user: nothing that can be reached over a network makes a copy of all rows, or
-//! moves them, and no password of a database goes over one. Whoever asks sends a line of JSON; what is answered depends on that.
+//! It is in the data folder and only for the host's own user. So copying or moving all rows is not possible over a
+//! network, and database passwords are not sent over one. The client sends one line of JSON; the form of the answer
+//! depends on the request.
 
 use std::{
     fs::{self, File, Permissions},
@@ -19,52 +20,54 @@ use tokio::{
     time::timeout,
 };
 
-/// Its name in the data folder.
+/// Name of the socket in the data folder.
 const NAME: &str = "control";
-/// Bytes of a line, at most.
+/// Maximum length of a line, in bytes.
 const LINE: u64 = 64 * 1024;
-/// Longest that whoever has connected takes to ask.
+/// How long a client may take to send its request after connecting.
 const ASKED_WITHIN: Duration = Duration::from_secs(10);
 
-/// What a host is asked for.
+/// A request to a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Asked {
-    /// That the contents of files stay as long as the connection is open. Answered by a line once they do.
+    /// Keep all objects while the connection is open. The host answers with a line once they are safe.
     Hold,
-    /// A dump of the store. Answered by the dump, and the end of the connection; by its end alone where none can be made.
+    /// Send a dump of the store. The host answers with the dump and closes the connection, or only closes it if no dump
+    /// can be made.
     Copy,
-    /// That the store moves to a database. Answered by lines of [`Told`], the last of which says how it ended.
+    /// Move the store to a database. The host answers with lines of [`Told`], of which the last contains the outcome.
     Migrate {
-        /// Its address, with the password.
+        /// The database's address, with or without the password.
         to: String,
-        /// Its password, where the address has none.
+        /// The password, if the address has none.
         password: Option<String>,
     },
 }
 
-/// What a host tells of what it does.
+/// A progress report of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Told {
-    /// How far it is, in words.
+    /// The current step, in words.
     Step(String),
-    /// It is done, in words.
+    /// The operation succeeded, in words.
     Done(String),
-    /// Why it is not.
+    /// Why the operation failed.
     Failed(String),
 }
 
-/// A path to the socket that is short enough for one, however long that of the folder is. It is good for as long as the folder is open.
+/// Returns a path to the socket that fits into a socket address, however long the folder's path is. It is valid while
+/// the folder is open.
 fn path_in(folder: &File) -> PathBuf {
     format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()).into()
 }
 
-/// Listens in a data folder, whose store is locked by this process. What a host left there that was killed goes.
+/// Listens in a data folder whose store this process has locked. Removes a socket left by a host that was killed.
 ///
 /// # Errors
 ///
-/// A folder in which no socket can be made.
+/// The socket cannot be created in the folder.
 pub fn listen(data: &Path) -> io::Result<UnixListener> {
     let folder = File::open(data)?;
     let path = path_in(&folder);
@@ -77,11 +80,11 @@ pub fn listen(data: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// What the next one asks who may ask, and its connection; `None` for one who may not, or asks for nothing.
+/// Reads the request from a connection. Returns `None` if the client is not allowed or requests nothing.
 ///
 /// # Errors
 ///
-/// The system's, who may have no descriptors left.
+/// Errors of the system, such as no free file descriptors.
 pub async fn asked(stream: UnixStream) -> io::Result<Option<(Asked, UnixStream)>> {
     let asker = stream.peer_cred()?.uid();
     if asker != geteuid().as_raw() && asker != 0 {
@@ -89,7 +92,7 @@ pub async fn asked(stream: UnixStream) -> io::Result<Option<(Asked, UnixStream)>
     }
     let mut stream = stream;
     let mut line = Vec::new();
-    // Byte by byte: nothing behind the line is taken.
+    // Read byte by byte, so that nothing after the line is consumed.
     let read = timeout(ASKED_WITHIN, async {
         while line.len() as u64 <= LINE {
             match stream.read_u8().await {
@@ -112,18 +115,18 @@ pub async fn asked(stream: UnixStream) -> io::Result<Option<(Asked, UnixStream)>
 ///
 /// # Errors
 ///
-/// Whoever is to read it has gone.
+/// The client has closed the connection.
 pub async fn tell(stream: &mut UnixStream, told: &Told) -> io::Result<()> {
     let mut line = serde_json::to_vec(told)?;
     line.push(b'\n');
     stream.write_all(&line).await
 }
 
-/// Asks the host that has the store in a data folder; `None` where none runs that listens.
+/// Sends a request to the host that uses a data folder. Returns `None` if no host is listening there.
 ///
 /// # Errors
 ///
-/// A socket that may not be opened.
+/// The socket cannot be opened.
 pub async fn ask(data: &Path, asked: &Asked) -> io::Result<Option<BufReader<UnixStream>>> {
     let Ok(folder) = File::open(data) else { return Ok(None) };
     let mut stream = match UnixStream::connect(path_in(&folder)).await {
@@ -137,11 +140,11 @@ pub async fn ask(data: &Path, asked: &Asked) -> io::Result<Option<BufReader<Unix
     Ok(Some(BufReader::new(stream)))
 }
 
-/// The next that a host tells; `None` once it tells no more.
+/// Reads the next progress report of a host, or `None` at the end.
 ///
 /// # Errors
 ///
-/// The connection's; a line that does not read.
+/// Errors of the connection, and a malformed line.
 pub async fn told(from: &mut BufReader<UnixStream>) -> io::Result<Option<Told>> {
     let mut line = Vec::new();
     if from.take(LINE).read_until(b'\n', &mut line).await? == 0 {

@@ -1,10 +1,10 @@
-//! Why a backup is not made, or not restored.
+//! Errors of making and restoring backups.
 
 use std::{io, path::PathBuf};
 
 use tollhouse_store::{StoreError, dump::DumpError, fill::FillError};
 
-/// Why a backup is not made, or not restored. One sentence each; the cause is linked.
+/// Why a backup cannot be made or restored. Each is one sentence, with its cause as the source.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum BackupError {
@@ -48,7 +48,7 @@ pub enum BackupError {
 }
 
 impl BackupError {
-    /// That of a path.
+    /// Converts an I/O error at a path.
     pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

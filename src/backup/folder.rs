@@ -1,4 +1,4 @@
-//! The folder of backups: dumps that have their names once they are whole, and one at a time that is written.
+//! The backup folder: complete dumps under their final names, and at most one that is being written.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -11,24 +11,24 @@ use tollhouse_base::{clock::Timestamp, folder};
 
 use super::BackupError;
 
-/// What the names of dumps end with.
+/// Extension of dumps.
 const EXTENSION: &str = "tollhouse";
-/// What they end with until they are whole.
+/// Extension of incomplete dumps.
 const UNFINISHED: &str = "unfinished";
-/// Held locked by who writes.
+/// The lock file, held locked by the writer.
 const LOCK: &str = "lock";
-/// Where the contents of files lie.
+/// The subfolder for objects.
 const FILES: &str = "files";
 
-/// A folder of backups, of which nobody else is writing one.
+/// A backup folder that is locked for writing.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Held locked.
+    /// The lock file, held locked.
     _lock: File,
 }
 
-/// A dump on its way to its name.
+/// A dump that has not got its final name yet.
 #[derive(Debug)]
 pub struct Unfinished {
     path: PathBuf,
@@ -36,11 +36,11 @@ pub struct Unfinished {
 }
 
 impl Folder {
-    /// Takes a folder, which is made for this user alone where it is not there. What was not finished in it goes.
+    /// Locks a folder, and creates it for this user alone if it does not exist. Removes incomplete dumps.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Busy`]; a folder that cannot be written.
+    /// [`BackupError::Busy`], or the folder cannot be written.
     pub fn take(path: &Path) -> Result<Self, BackupError> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(BackupError::io(path))?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path.join(LOCK));
@@ -60,7 +60,7 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// A file that cannot be made.
+    /// The file cannot be created.
     pub fn begin(&self, at: Timestamp) -> Result<(Unfinished, File), BackupError> {
         let name = at.to_string().replace(':', "-");
         let [path, named] = [UNFINISHED, EXTENSION].map(|extension| self.path.join(format!("{name}.{extension}")));
@@ -68,7 +68,7 @@ impl Folder {
         Ok((Unfinished { path, named }, file))
     }
 
-    /// Where the contents of files lie.
+    /// Returns the subfolder for objects.
     #[must_use]
     pub fn files(&self) -> PathBuf {
         self.path.join(FILES)
@@ -76,17 +76,17 @@ impl Folder {
 }
 
 impl Unfinished {
-    /// Where it is until it has its name.
+    /// Returns its path until it has its final name.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Has it on disk, under its name; answers that.
+    /// Syncs it and gives it its final name, which is returned.
     ///
     /// # Errors
     ///
-    /// The disk's.
+    /// Errors of the disk.
     pub fn finish(self) -> Result<PathBuf, BackupError> {
         let finish = || -> io::Result<()> {
             File::open(&self.path)?.sync_all()?;
@@ -100,16 +100,16 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // One that is finished is no longer there; one that stays is removed by the next backup.
+        // A finished dump no longer has this name. If removal fails, the next backup removes it.
         _ = fs::remove_file(&self.path);
     }
 }
 
-/// The dump that is meant, and where the contents of its files lie: `path` itself, or the newest in it, where it is a folder.
+/// Finds a dump and the folder of its objects. `path` is the dump, or a folder whose newest dump is used.
 ///
 /// # Errors
 ///
-/// [`BackupError::NoDump`]; a folder that cannot be read.
+/// [`BackupError::NoDump`], or the folder cannot be read.
 pub fn newest(path: &Path) -> Result<(PathBuf, PathBuf), BackupError> {
     let dump = if path.is_dir() {
         found(path, EXTENSION)?.pop().map(|(_, dump)| dump).ok_or_else(|| BackupError::NoDump(path.to_owned()))?
@@ -120,7 +120,7 @@ pub fn newest(path: &Path) -> Result<(PathBuf, PathBuf), BackupError> {
     Ok((dump, files))
 }
 
-/// Files of a folder by what their names end with, by their names.
+/// Lists the files in a folder with this extension, sorted by name.
 fn found(path: &Path, extension: &str) -> Result<Vec<(String, PathBuf)>, BackupError> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path).map_err(BackupError::io(path))? {

@@ -1,4 +1,4 @@
-//! What a dump says of the host that it is of.
+//! The header of a dump, which describes the host that it was made from.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
@@ -6,44 +6,45 @@ use tollhouse_store::Store;
 
 use super::BackupError;
 
-/// What a dump says of itself.
+/// The header of a dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
-    /// Of the program that wrote it.
+    /// Version of the program that wrote it.
     pub version: String,
     /// When it was begun.
     pub at: Timestamp,
-    /// What held the rows, in one word.
+    /// The store's backend, in one word.
     pub backend: String,
-    /// The keys without which the rows are not of use.
+    /// The keys without which the rows are useless.
     pub keys: Ids,
 }
 
 impl Header {
-    /// Of this version, which copies this store.
+    /// Creates the header for a copy of this store by this version.
     #[must_use]
     pub fn of(store: &dyn Store, at: Timestamp, keys: Ids) -> Self {
         Self { version: env!("CARGO_PKG_VERSION").to_owned(), at, backend: store.sizes().backend.to_owned(), keys }
     }
 }
 
-/// A host's keys, by their ids.
+/// The ids of a host's keys.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ids {
-    /// What receipts are signed by. None where there was no such key yet.
+    /// The key that signs receipts. `None` if there was none yet.
     pub receipt: Option<String>,
-    /// What secrets are sealed by.
+    /// The key that encrypts secrets.
     pub master: Option<String>,
 }
 
 impl Ids {
-    /// Refuses a host that has not the keys that these name. It is asked of its own by `has`: whether it has one, and else what it has.
+    /// Checks that the host has these keys. Each function returns the host's own key id, as an error, if the given one
+    /// differs.
     ///
     /// # Errors
     ///
-    /// [`BackupError::Key`] names the first that is missing.
+    /// [`BackupError::Key`] names the first missing key.
     pub fn are_had(
         &self,
         receipt: impl Fn(&str) -> Result<(), String>,

@@ -1,12 +1,12 @@
-//! Backups: a host's rows in a file, as they stood at one moment, with the contents of its files beside; and stores that are filled from
-//! one, or from one another.
+//! Backups: a snapshot of a host's rows in a file, with its objects next to it. Also imports a store from a backup or
+//! from another store.
 //!
-//! A backup is a folder. Each dump in it is a file of its own, which has its name once it was read back whole; the contents of files,
-//! which never change under their names, lie in `files/` for all dumps together, so that each is copied once. Keys of the host are in
-//! none of it: a dump names them by their ids, and is restored only where they are.
+//! A backup is a folder. Each dump in it is one file, which gets its final name once it has been read back completely.
+//! Objects never change under their names. They are in `files/`, shared by all dumps, so that each is copied once. The
+//! host's keys are never included: a dump lists their ids, and can be restored only where they exist.
 //!
-//! A host that runs on a store in its data folder has that locked: it is asked through a socket in the folder, which only its own user may
-//! open ([`control`]).
+//! A running host keeps the store in its data folder locked. Commands reach it through a socket in that folder, which
+//! only its own user can open ([`control`]).
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Marks: what a store says of itself that is being filled, or whose rows have gone elsewhere. Neither is ever copied.
+//! Marks in a store that is being imported into, or whose rows have moved elsewhere. They are never copied.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
@@ -9,58 +9,58 @@ use super::BackupError;
 const FILLED_BY: Table<(), FilledBy> = schema::FILLED_BY.holding();
 const DEPARTED: Table<(), Departed> = schema::DEPARTED.holding();
 
-/// Who fills a store.
+/// The process that imports into a store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilledBy {
-    /// Of one attempt, or of all attempts of one store to move.
+    /// Id of one attempt, or of all attempts to move one store.
     pub id: String,
-    /// In what way.
+    /// The kind of import.
     pub how: How,
     /// When it began.
     pub at: Timestamp,
 }
 json_values!(FilledBy);
 
-/// A store on its way to be whole.
+/// A store with an import in progress.
 #[derive(Debug)]
 pub struct Filling(Row<(), FilledBy>);
 
-/// In what way a store is filled.
+/// The kind of import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum How {
     /// From a dump.
     Restore,
-    /// From another store, whose host then goes on with this one.
+    /// From another store, whose host then continues with this one.
     Migration,
 }
 
-/// Where the rows of a store go.
+/// The destination of a store's rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departed {
-    /// Of all attempts of this store to move.
+    /// Id of all attempts to move this store.
     pub id: String,
-    /// Where to, as it may be shown.
+    /// The destination, in a form that may be displayed.
     pub to: String,
-    /// When they had gone; none where they are still here.
+    /// When the move was complete, or `None` if the rows are still here.
     pub at: Option<Timestamp>,
 }
 json_values!(Departed);
 
-/// Who fills a store, if it is not known to be whole.
+/// Returns who imports into a store, if the import is not known to be complete.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn filled_by(store: &dyn Store) -> Result<Option<FilledBy>, StoreError> {
     FILLED_BY.get(store, &()).await
 }
 
-/// Begins to fill an empty store. What an attempt with the same id has left there goes.
+/// Begins an import into an empty store. Rows left by an earlier attempt with the same id are deleted.
 ///
 /// # Errors
 ///
-/// [`BackupError::NotEmpty`], [`BackupError::Unfinished`]; the store's.
+/// [`BackupError::NotEmpty`], [`BackupError::Unfinished`], and errors of the store.
 pub async fn fill_begins(store: &dyn Store, by: FilledBy) -> Result<Filling, BackupError> {
     let mut batch = Batch::new();
     match FILLED_BY.row(store, &()).await? {
@@ -82,11 +82,11 @@ pub async fn fill_begins(store: &dyn Store, by: FilledBy) -> Result<Filling, Bac
 }
 
 impl Filling {
-    /// Says that the store is whole.
+    /// Marks the import as complete.
     ///
     /// # Errors
     ///
-    /// The store's; [`StoreError::Conflict`] where another attempt has begun meanwhile.
+    /// Errors of the store. [`StoreError::Conflict`] if another attempt has begun meanwhile.
     pub async fn ends(&self, store: &dyn Store) -> Result<(), StoreError> {
         let mut batch = Batch::new();
         batch.remove(&FILLED_BY, &self.0);
@@ -94,40 +94,40 @@ impl Filling {
     }
 }
 
-/// Says that whoever filled a store, and served it alone, serves it no more.
+/// Opens a store to all hosts after the host that imported into it has served it alone.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn is_open_to_all(store: &dyn Store) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     batch.delete(&FILLED_BY, &());
     batch.commit(store, Durability::Durable).await.map(drop)
 }
 
-/// Where the rows of a store go, or have gone.
+/// Returns where the rows of a store are being moved, or have moved.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn departed(store: &dyn Store) -> Result<Option<Departed>, StoreError> {
     DEPARTED.get(store, &()).await
 }
 
-/// Says where they go, or have gone.
+/// Records where the rows are being moved, or have moved.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn depart(store: &dyn Store, departed: &Departed) -> Result<(), StoreError> {
     DEPARTED.put(&(), departed).commit(store, Durability::Durable).await.map(drop)
 }
 
-/// Takes back that they have gone.
+/// Removes the record that the rows have moved.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn stay(store: &dyn Store) -> Result<(), StoreError> {
     let mut batch = Batch::new();
     batch.delete(&DEPARTED, &());

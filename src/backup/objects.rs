@@ -1,4 +1,4 @@
-//! The contents of files: copied beside the dumps that name them, and given back.
+//! Objects in backups: copied next to the dumps that name them, and restored.
 
 use std::{
     fs,
@@ -11,26 +11,26 @@ use tollhouse_objects::{Bucket, Kept, Place, digest};
 
 use super::BackupError;
 
-/// The content of a file, as the entry of the file names it.
+/// An object, as a file's entry names it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Named {
-    /// What it is got by: random, and never used for another content.
+    /// Its name: random, and never reused for other content.
     pub name: String,
-    /// SHA-256 of the content, in hex, where the entry has it.
+    /// SHA-256 of its content, in hex, if the entry has it.
     pub sha256: Option<String>,
 }
 
-/// What became of the contents that a dump names.
+/// The result of copying the objects that a dump names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Copied {
-    /// Copied now.
+    /// Number of objects copied now.
     pub copied: usize,
-    /// There already.
+    /// Number of objects that were already there.
     pub there: usize,
-    /// In a bucket, where they stay.
+    /// Number of objects left in a bucket.
     pub left: usize,
-    /// Where they are to be is nothing, or another content.
+    /// Objects that are missing or have other content.
     pub missing: Vec<String>,
 }
 
@@ -40,11 +40,11 @@ impl Named {
     }
 }
 
-/// Copies contents out of a host's folder, which are not yet in `files`. Those in a bucket stay there.
+/// Copies objects from a host's folder that are not yet in `files`. Objects in a bucket stay there.
 ///
 /// # Errors
 ///
-/// A folder that cannot be read or written.
+/// A folder cannot be read or written.
 pub async fn bring(place: &Place, files: &Path, named: impl IntoIterator<Item = Named>) -> Result<Copied, BackupError> {
     let mut named = named.into_iter().peekable();
     if let Place::S3 { .. } = place {
@@ -56,11 +56,11 @@ pub async fn bring(place: &Place, files: &Path, named: impl IntoIterator<Item = 
     copy(place, &Place::Folder(files.to_owned()), files, named).await
 }
 
-/// Gives contents back to where a host is to have them.
+/// Restores objects to a host's storage.
 ///
 /// # Errors
 ///
-/// A folder or bucket that cannot be read or written.
+/// A folder or bucket cannot be read or written.
 pub async fn give_back(files: &Path, place: &Place, named: impl IntoIterator<Item = Named>) -> Result<Copied, BackupError> {
     let mut named = named.into_iter().peekable();
     if named.peek().is_none() {
@@ -69,7 +69,7 @@ pub async fn give_back(files: &Path, place: &Place, named: impl IntoIterator<Ite
     if !files.is_dir()
         && let Place::S3 { .. } = place
     {
-        // They were left in a bucket.
+        // The objects were left in the bucket.
         return Ok(Copied { left: named.count(), ..Copied::default() });
     }
     copy(&Place::Folder(files.to_owned()), place, files, named).await
@@ -81,7 +81,7 @@ async fn copy(from: &Place, to: &Place, shown: &Path, named: impl Iterator<Item 
     let mut copied = Copied::default();
     for one in named {
         let io = || BackupError::io(path_of(shown, &one.name));
-        // A name is never used for another content: what is there is not copied again, unless it has been damaged since.
+        // A name is never reused for other content, so an existing object is copied again only if it is damaged.
         if to.get(&one.name).await.map_err(io())?.is_some_and(|content| one.fits(&content)) {
             copied.there += 1;
             continue;
@@ -103,7 +103,7 @@ async fn copy(from: &Place, to: &Place, shown: &Path, named: impl Iterator<Item 
     Ok(copied)
 }
 
-/// As it is told.
+/// Returns the path that reports show.
 fn path_of(shown: &Path, name: &str) -> PathBuf {
     shown.join(name)
 }

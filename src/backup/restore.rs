@@ -1,4 +1,4 @@
-//! Reading dumps: whether one is whole, and a store that is filled from it.
+//! Reads dumps: verifies one, or restores a store from it.
 
 use std::{
     collections::BTreeSet,
@@ -17,27 +17,27 @@ use tollhouse_store::{
 
 use super::{BackupError, Header, objects::Named};
 
-/// Pages on their way.
+/// Capacity of the channel of pages.
 const PAGES: usize = 4;
 
-/// What a dump holds.
+/// The contents of a dump.
 #[derive(Debug, Clone)]
 pub struct ReadBack {
-    /// What it says of itself.
+    /// Its header.
     pub header: Header,
-    /// Rows at its moment.
+    /// Number of rows in the snapshot.
     pub rows: u64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub bytes: u64,
-    /// Contents of files that its rows name, and some that they named while it was written.
+    /// Objects that its rows name, and some that they named while it was written.
     pub named: BTreeSet<Named>,
 }
 
-/// Reads a dump to its end. `named` says which content a row names.
+/// Reads a whole dump. `named` returns the object that a row names.
 ///
 /// # Errors
 ///
-/// What of it is damaged; the file's.
+/// The dump is damaged, or the file cannot be read.
 pub async fn read_back(path: &Path, named: fn(&Written) -> Option<Named>) -> Result<ReadBack, BackupError> {
     let path = path.to_owned();
     let reading = spawn_blocking(move || {
@@ -56,11 +56,11 @@ pub async fn read_back(path: &Path, named: fn(&Written) -> Option<Named>) -> Res
     reading.await.unwrap_or_else(|error| Err(StoreError::Away(error.to_string()).into()))
 }
 
-/// Fills an empty store from a dump, and holds each row against it. Until [that ends](Filler::settle) no host serves it.
+/// Restores a dump into an empty store and verifies each row. No host may serve the store meanwhile.
 ///
 /// # Errors
 ///
-/// A dump that is damaged, or a store that does not take it, or holds something else then.
+/// The dump is damaged, or the store does not accept it or differs from it afterwards.
 pub async fn restore(path: &Path, store: &Arc<dyn Store>) -> Result<(), BackupError> {
     let (hand, mut pages) = mpsc::channel(PAGES);
     let path = path.to_owned();
@@ -88,7 +88,7 @@ fn hand_out(path: PathBuf, hand: &mpsc::Sender<Page>) -> Result<(), BackupError>
     let mut dump = open(&path)?;
     while let Some(page) = dump.next_page().map_err(|source| BackupError::Dump { path: path.clone(), source })? {
         if hand.blocking_send(page).is_err() {
-            // Whoever takes them says why not.
+            // The receiver reports why it stopped.
             return Ok(());
         }
     }

@@ -1,4 +1,4 @@
-//! Writing a dump of a store.
+//! Writes a dump of a store.
 
 use std::io::Write;
 
@@ -7,14 +7,14 @@ use tollhouse_store::{Page, Store, StoreError, dump::DumpWriter};
 
 use super::{BackupError, Header};
 
-/// Pages on their way.
+/// Capacity of the channel of pages.
 const PAGES: usize = 4;
 
-/// Writes all rows of a store to `to`, as they stand at one moment. Others read and commit meanwhile.
+/// Writes a snapshot of all rows of a store to `to`. Others can read and commit meanwhile.
 ///
 /// # Errors
 ///
-/// The store's and those of `to`: what was written is no dump.
+/// Errors of the store and of `to`. The output is then not a valid dump.
 pub async fn write_dump(store: &dyn Store, header: &Header, to: impl Write + Send + 'static) -> Result<(), BackupError> {
     let header = serde_json::to_value(header).expect("a header has text keys");
     let (hand, mut pages) = mpsc::channel(PAGES);
@@ -30,7 +30,7 @@ pub async fn write_dump(store: &dyn Store, header: &Header, to: impl Write + Sen
     });
     let (copied, written) = tokio::join!(store.copy(hand), writing);
     let written = written.map_err(|error| StoreError::Away(error.to_string()))?;
-    // Where it could not be written nobody took the pages.
+    // If writing failed, the copy failed only because nobody received its pages, so report this error first.
     let ended = written.map_err(BackupError::Written)?;
     copied?;
     if ended { Ok(()) } else { Err(StoreError::Away("a copy without an end".to_owned()).into()) }

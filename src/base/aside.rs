@@ -1,8 +1,8 @@
-//! Work on texts of others that are long enough to hold a thread up, done where it holds up nobody.
+//! Offloads work on long texts so that it does not block the async runtime.
 //!
-//! JSON costs up to 0.1 ms a kibibyte to parse, and as much to put in its canonical form: a body at its limit would hold a
-//! thread of the runtime, and all that waits for that thread, for tens of milliseconds. Such work is done where its thread is
-//! not the runtime's, and only so much of it at a time that there are cores left for everybody else. Askers take turns at it.
+//! JSON costs up to 0.1 ms per KiB to parse, and as much again to canonicalize. A body at its limit would block a
+//! runtime thread, and every task waiting for that thread, for tens of milliseconds. Long work therefore runs off the
+//! runtime, on at most a quarter of the cores, so that the rest stay free. Clients take turns.
 
 use std::{
     net::IpAddr,
@@ -19,14 +19,14 @@ use tokio::{
 };
 use tollhouse_fair::{Fair, Share};
 
-/// Longest text that is worked on at once, in bytes: less than a millisecond of work.
+/// Longest text that is processed inline, in bytes. It takes less than a millisecond.
 const SHORT_BYTES: usize = 8 << 10;
 
-/// Longest text, in bytes, that waits for none that is longer.
+/// Longest text, in bytes, that never waits for a longer one.
 const MIDDLING_BYTES: usize = 64 << 10;
 
-/// As much at a time as a quarter of the cores do, of each length: who sends the longest texts there may be holds up nobody
-/// whose texts are of a usual length.
+/// Queues for medium and long texts. Each runs on at most a quarter of the cores, so that a client that sends the
+/// longest texts does not delay clients whose texts have a usual length.
 static MIDDLING: LazyLock<Arc<Fair<Asker>>> = LazyLock::new(places);
 static LONG: LazyLock<Arc<Fair<Asker>>> = LazyLock::new(places);
 
@@ -38,19 +38,19 @@ fn at_once() -> usize {
     (std::thread::available_parallelism().map_or(1, usize::from) / 4).max(1)
 }
 
-/// The client that something is done for; `None` is the host's own work.
+/// The client that work is done for, or `None` for the host's own work.
 type Asker = Option<IpAddr>;
 
 tokio::task_local! {
     static ASKER: Asker;
 }
 
-/// Does `work` for the client `asker`, whose long texts wait for one another before they wait for anybody else's.
+/// Runs `work` for the client `asker`. Long texts of one client wait for each other before they delay other clients.
 pub fn asked_by<F: Future>(asker: IpAddr, work: F) -> impl Future<Output = F::Output> {
     ASKER.scope(Some(asker), work)
 }
 
-/// Does `work` for whom this is done, on a task of its own.
+/// Runs `work` on behalf of the current client. Use it for work that moves to a new task.
 pub fn still_asked<F: Future>(work: F) -> impl Future<Output = F::Output> {
     ASKER.scope(asker(), work)
 }
@@ -59,7 +59,7 @@ fn asker() -> Asker {
     ASKER.try_with(|asker| *asker).ok().flatten()
 }
 
-/// Does `work` on `bytes` of text.
+/// Runs `work` on a text of `bytes` bytes, off the runtime if it is long.
 pub async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes <= SHORT_BYTES {
         return work();
@@ -69,7 +69,7 @@ pub async fn aside<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     off_the_runtime(work)
 }
 
-/// Bytes of a value as JSON, about: where it is long, no more than that is found out.
+/// Estimates the length of a value as JSON, in bytes. It stops counting once the value is known to be long.
 pub fn length(value: &Value) -> usize {
     let (mut length, mut open) = (0, vec![value]);
     while let Some(value) = open.pop()
@@ -79,7 +79,7 @@ pub fn length(value: &Value) -> usize {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
             Value::String(text) => length += text.len(),
-            // Of many, these are enough to know that it is long.
+            // This many items are enough to know that the value is long.
             Value::Array(items) => open.extend(items.iter().take(SHORT_BYTES)),
             Value::Object(members) => {
                 for (name, member) in members.iter().take(SHORT_BYTES) {
@@ -92,12 +92,12 @@ pub fn length(value: &Value) -> usize {
     length
 }
 
-/// A value that is let go of where that holds up nobody: what is made of many parts is long in going.
+/// A JSON value that is dropped off the runtime if it is large, because dropping many parts takes long.
 #[derive(Debug, Default)]
 pub struct Bulk(Value);
 
 impl Bulk {
-    /// Takes the value.
+    /// Wraps `value`.
     pub fn new(value: Value) -> Self {
         Self(value)
     }
@@ -120,7 +120,8 @@ impl Deref for Bulk {
     }
 }
 
-/// Awaits what begins with work on `bytes` of text, and does that work, in a library's hands, as it is first polled.
+/// Awaits a library's future whose first poll works on `bytes` of text. If the text is long, that first poll runs off
+/// the runtime.
 pub async fn begun_aside<F: Future>(bytes: usize, future: F) -> F::Output {
     let mut future = pin!(future);
     if bytes > SHORT_BYTES
@@ -131,14 +132,14 @@ pub async fn begun_aside<F: Future>(bytes: usize, future: F) -> F::Output {
     future.await
 }
 
-/// Nothing is lost when it is not ready: whoever polls it next is the one that it wakes.
+/// Polls once with a waker that does nothing. No wake-up is lost, because the next poll registers the real waker.
 fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(std::task::Waker::noop()))
 }
 
-/// Does what takes long here, while another thread takes over the tasks of the runtime.
+/// Runs blocking work in place while another thread takes over the runtime's tasks.
 pub fn off_the_runtime<T>(work: impl FnOnce() -> T) -> T {
-    // A runtime of one thread has no other to leave its tasks to.
+    // A single-threaded runtime has no other thread to hand its tasks to.
     let has_others = Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread);
     if has_others { block_in_place(work) } else { work() }
 }
@@ -178,12 +179,12 @@ mod tests {
     #[tokio::test]
     async fn long_texts_of_one_client_leave_the_next_place_to_another() {
         let ended = Arc::new(Mutex::new(vec![]));
-        // Other tests have some for a while.
+        // Other tests may hold places for a while.
         let held = join_all((0..at_once()).map(|_| LONG.turn(None))).await;
         let long = |client: u8| {
             let ended = Arc::clone(&ended);
             let work = aside(MIDDLING_BYTES + 1, move || ended.lock().unwrap().push(client));
-            // On a task of its own, as calls are.
+            // On a separate task, as calls are.
             tokio::spawn(asked_by([127, 0, 0, client].into(), async { still_asked(work).await }))
         };
         let mut all: Vec<_> = (0..100).map(|_| long(1)).collect();

@@ -1,22 +1,23 @@
-//! Requests that this process makes to itself because somebody asked: they count as that one's, not as its own address's.
+//! Requests that this process makes to itself on behalf of a client. They count toward the client's limits, not toward
+//! those of the host's own address.
 
 use std::{net::IpAddr, sync::LazyLock};
 
 use subtle::ConstantTimeEq as _;
 use ulid::Ulid;
 
-/// The header that says so.
+/// The header that names the client's address.
 pub const HEADER: &str = "x-tollhouse-on-behalf-of";
 
-/// Known to nobody else.
+/// A secret that only this process knows. It proves that the header comes from this process.
 static WORD: LazyLock<String> = LazyLock::new(|| format!("{}{}", Ulid::generate(), Ulid::generate()));
 
-/// What the header says in a request to this host that is made for `address`.
+/// Returns the header's value for a request to this host on behalf of `address`.
 pub fn said_for(address: IpAddr) -> String {
     format!("{address} {}", *WORD)
 }
 
-/// For whom a request is made, if this process says so.
+/// Returns the client that a request is made for, if the header was set by this process.
 pub fn heard(said: &[u8]) -> Option<IpAddr> {
     let (address, word) = std::str::from_utf8(said).ok()?.split_once(' ')?;
     bool::from(word.as_bytes().ct_eq(WORD.as_bytes())).then(|| address.parse().ok())?

@@ -1,8 +1,8 @@
-//! An error in one line, for people.
+//! Formats an error with its causes on one line.
 
 use std::{error::Error, iter};
 
-/// What it is, and each of its causes.
+/// Formats an error and each of its causes, separated by colons.
 #[must_use]
 pub fn in_full(error: &dyn Error) -> String {
     let causes = iter::successors(error.source(), |&cause| cause.source());

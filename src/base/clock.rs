@@ -1,4 +1,4 @@
-//! The only reader of wall-clock time. Tests set it.
+//! The only code that reads wall-clock time. Tests can set it.
 
 use std::{
     fmt,
@@ -11,18 +11,18 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// A moment, in milliseconds since 1970 UTC. As JSON: RFC 3339 with milliseconds and `Z`.
+/// A point in time, in milliseconds since 1970 UTC. In JSON it is RFC 3339 with milliseconds and `Z`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Seconds since 1970, rounded down.
+    /// Returns the seconds since 1970, rounded down.
     #[must_use]
     pub fn as_secs(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// The moment `millis` later.
+    /// Returns the time `millis` milliseconds later.
     #[must_use]
     pub fn plus_millis(self, millis: u64) -> Self {
         Self(self.0.saturating_add(millis))
@@ -51,48 +51,48 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Tells the time.
+/// A source of wall-clock time.
 #[derive(Debug, Clone, Default)]
 pub struct Clock(Source);
 
-/// What a clock goes by.
+/// The source of a clock's time.
 #[derive(Debug, Clone, Default)]
 enum Source {
     /// This machine's clock.
     #[default]
     System,
-    /// What a test has set.
+    /// A time set by a test.
     Fixed(Arc<AtomicU64>),
-    /// What others have said, and how long ago that is; this machine's clock until they have.
+    /// The last time reported by another clock and when it was read. Until then, this machine's clock.
     Others(Arc<RwLock<Option<Said>>>),
 }
 
-/// What time it was elsewhere, and when that was by the clock that nobody sets.
+/// A time reported by another clock, and the monotonic time at which it was read.
 #[derive(Debug, Clone, Copy)]
 struct Said {
     at: Timestamp,
     read: Instant,
 }
 
-/// How far a clock may be from what it follows before it is set.
+/// How far a clock may drift from the one that it follows before it is set.
 const SLACK: Duration = Duration::from_millis(20);
 
 impl Clock {
-    /// A clock that stands at `at` until [`Clock::set`] moves it. For tests.
+    /// Returns a clock that stays at `at` until [`Clock::set`] moves it. For tests.
     #[must_use]
     pub fn fixed(at: Timestamp) -> Self {
         Self(Source::Fixed(Arc::new(AtomicU64::new(at.0))))
     }
 
-    /// A clock that goes by another one, such as a database's, once it has been [told](Clock::follow) of it: a change to this machine's
-    /// clock does not move it.
+    /// Returns a clock that follows another one, such as a database's, once [`Clock::follow`] has been called. Changes
+    /// to this machine's clock do not move it after that.
     #[must_use]
     pub fn following() -> Self {
         Self(Source::Others(Arc::default()))
     }
 
-    /// Goes by a clock elsewhere that said `there` to a question that was asked at `asked` and has been answered now. Does nothing to any
-    /// other clock, nor where this one may be right.
+    /// Sets this clock to another one that reported `there` in answer to a query sent at `asked` and answered now. Does
+    /// nothing if this clock does not follow another, or if its time is within the error of measurement.
     pub fn follow(&self, there: Timestamp, asked: Instant) {
         let Source::Others(said) = &self.0 else { return };
         let (took, before) = (asked.elapsed(), self.now());
@@ -103,14 +103,14 @@ impl Clock {
         }
     }
 
-    /// Moves a fixed clock; does nothing to any other.
+    /// Moves a fixed clock. Does nothing to any other.
     pub fn set(&self, at: Timestamp) {
         if let Source::Fixed(fixed) = &self.0 {
             fixed.store(at.0, Ordering::SeqCst);
         }
     }
 
-    /// Now.
+    /// Returns the current time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         match &self.0 {
@@ -124,7 +124,7 @@ impl Clock {
     }
 }
 
-/// What this machine's clock says.
+/// Reads this machine's clock.
 fn system() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "this is the place that reads time")]
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -150,7 +150,7 @@ mod tests {
             assert!((at.0..at.0 + 60_000).contains(&now.0), "{now} in place of {at}");
         };
         is_at(there);
-        // Within the time that the answer took it is as right as the one before.
+        // Within the round-trip time, the new reading is no better than the one before.
         let asked = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
         clock.follow(Timestamp(there.0 - 5_000), asked);
         is_at(there);

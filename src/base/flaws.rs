@@ -1,26 +1,26 @@
-//! What does not agree with what, as it is found.
+//! A report of inconsistencies found by a check.
 
-/// Flaws that are told; all are counted.
+/// Maximum number of flaws that are listed. All of them are counted.
 const TOLD: usize = 100;
 
-/// Flaws, and how much was looked at.
+/// The flaws that a check found, and how much it looked at.
 #[derive(Debug, Default)]
 pub struct Flaws {
-    /// Rows and contents that were looked at.
+    /// Number of rows and objects checked.
     pub looked_at: u64,
-    /// How many flaws there are.
+    /// Number of flaws found.
     pub count: u64,
-    /// The first of them, each a sentence that names what it is of.
+    /// The first flaws, each a sentence that names the item.
     pub told: Vec<String>,
 }
 
 impl Flaws {
-    /// Counts what is looked at now.
+    /// Counts one checked item.
     pub fn look(&mut self) {
         self.looked_at += 1;
     }
 
-    /// Tells one.
+    /// Records a flaw.
     pub fn tell(&mut self, flaw: impl Into<String>) {
         self.count += 1;
         if self.told.len() < TOLD {
@@ -28,14 +28,14 @@ impl Flaws {
         }
     }
 
-    /// Tells one unless it is so.
+    /// Records a flaw unless `is_so`.
     pub fn unless(&mut self, is_so: bool, flaw: impl FnOnce() -> String) {
         if !is_so {
             self.tell(flaw());
         }
     }
 
-    /// What was read; one that was not is told.
+    /// Counts one checked item and returns its value. A read error is recorded as a flaw.
     pub fn sound<T>(&mut self, read: Result<T, impl std::fmt::Display>) -> Option<T> {
         self.look();
         read.map_err(|error| self.tell(error.to_string())).ok()

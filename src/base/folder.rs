@@ -1,4 +1,5 @@
-//! Folders: made for their owner alone, and on disk together with what is in them. A file that is there whole may else be gone after a crash.
+//! Creates private folders and syncs folder entries to disk. Without that sync, a complete file can be missing after a
+//! crash.
 
 use std::{
     fs::{DirBuilder, File},
@@ -7,8 +8,8 @@ use std::{
     path::Path,
 };
 
-/// Makes a folder that nobody but its owner can read or enter (mode 0700), and the folders above it as usual. One that is there stays as it
-/// is.
+/// Creates a folder with mode 0700, so that only its owner can read or enter it. Parent folders get the usual mode. An
+/// existing folder is left unchanged.
 pub fn make_private(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -20,7 +21,7 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Puts the entry of `path` in its folder on disk.
+/// Syncs the directory entry of `path` to disk.
 pub fn sync_entry(path: &Path) -> io::Result<()> {
     File::open(of(path))?.sync_all()
 }

@@ -1,4 +1,4 @@
-//! Identifiers: a ULID with a prefix that says what it names.
+//! Identifiers: a ULID with a prefix that says which kind of item it names.
 
 use std::{
     fmt,
@@ -19,39 +19,39 @@ macro_rules! ids {
         pub struct $name(String);
 
         impl $name {
-            /// What every id of this kind starts with.
+            /// The prefix of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
-            /// A new id; ids sort by the time they were made.
+            /// Generates a new id. Ids sort by the time at which they were made.
             #[must_use]
             pub fn generate() -> Self { Self(format!(concat!($prefix, "{}"), Ulid::generate())) }
 
-            /// A new id made at `at`. Those that this process makes at one moment, and none of another between, sort as they
-            /// were made.
+            /// Generates a new id with the time `at`. Ids that this process makes one after another for the same
+            /// millisecond sort in the order in which they were made.
             #[must_use]
             pub fn of_time(at: Timestamp) -> Self {
                 Self(format!(concat!($prefix, "{}"), ordered(at)))
             }
 
-            /// The first id that can be made at `at`, for ranges.
+            /// Returns the lowest id that can be made at `at`, for ranges.
             #[must_use]
             pub fn first_of(at: Timestamp) -> Self {
                 Self(format!(concat!($prefix, "{}"), Ulid::from_parts(at.0, 0)))
             }
 
-            /// When it was made.
+            /// Returns the time at which the id was made.
             #[must_use]
             pub fn made_at(&self) -> Timestamp {
                 Timestamp(Ulid::from_string(&self.0[$prefix.len()..]).map_or(0, |ulid| ulid.timestamp_ms()))
             }
 
-            /// What tells it from others of its kind, in as few bytes as there are. They sort as the ids do.
+            /// Returns the id without its prefix as 16 bytes. The bytes sort as the ids do.
             #[must_use]
             pub fn packed(&self) -> [u8; 16] {
                 Ulid::from_string(&self.0[$prefix.len()..]).map_or([0; 16], |ulid| ulid.to_bytes())
             }
 
-            /// The id as it is written.
+            /// Returns the id as text.
             #[must_use]
             pub fn as_str(&self) -> &str { &self.0 }
         }
@@ -82,7 +82,7 @@ macro_rules! ids {
     )*};
 }
 
-/// A ULID of `at`, in order.
+/// Returns a ULID for `at` that sorts after the last one made for that time.
 fn ordered(at: Timestamp) -> Ulid {
     static LAST: Mutex<Ulid> = Mutex::new(Ulid::nil());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,57 +90,57 @@ fn ordered(at: Timestamp) -> Ulid {
     *last
 }
 
-/// A ULID of `at`: of the same moment as the last one, it is the next. The library's own generator would give an earlier
-/// moment than the last one's the last one's, and ids tell when they were made.
+/// Returns a ULID for `at`. If the last one has the same time, returns its successor. The library's own monotonic
+/// generator would replace an earlier time with the last one's, but ids must show when they were made.
 fn after(last: Ulid, at: Timestamp) -> Ulid {
     let next = if last.timestamp_ms() == at.0 { last.increment().ok() } else { None };
     next.unwrap_or_else(|| Ulid::from_parts(at.0, Ulid::generate().random()))
 }
 
-/// A text that is not an id of the kind wanted.
+/// The text is not an id of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected an id of the form `{0}` and 26 characters")]
 pub struct IdError(&'static str);
 
 ids! {
-    /// An endpoint; stays the same when its slug's handler or price changes.
+    /// Identifies an endpoint. It stays the same when the handler or price changes.
     EndpointId "ep_";
-    /// A builder.
+    /// Identifies a builder.
     BuilderId "bld_";
-    /// A receipt.
+    /// Identifies a receipt.
     ReceiptId "rcpt_";
-    /// One call of a handler.
+    /// Identifies one call of a handler.
     CallId "call_";
-    /// One HTTP request, in `x-request-id`.
+    /// Identifies one HTTP request, in `x-request-id`.
     RequestId "req_";
-    /// A prepaid developer credit.
+    /// Identifies a prepaid developer credit.
     CreditId "crd_";
-    /// An entry of a builder's event feed.
+    /// Identifies an entry of a builder's event feed.
     EventId "evt_";
-    /// A payout packet.
+    /// Identifies a payout.
     PayoutId "pay_";
-    /// An entry of the audit trail.
+    /// Identifies an entry of the audit trail.
     AuditId "aud_";
-    /// One life of a process that serves a store: whoever starts again is another one.
+    /// Identifies one run of a process that serves a store. Every start gets a new id.
     ReplicaId "rpl_";
 }
 
-/// Identity of a payment: derived from (network, asset, payer, nonce), so that who signed it can compute it.
+/// Identifies a payment. It is derived from network, asset, payer and nonce, so that the payer can compute it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PaymentId(String);
 
 impl PaymentId {
-    /// What every id of a payment starts with.
+    /// The prefix of every payment id.
     pub const PREFIX: &'static str = "pmt_";
 
-    /// The identity made of `parts`: the first 16 bytes of their SHA-256, joined by line feeds, in hex.
+    /// Derives the id from `parts`: the first 16 bytes, in hex, of the SHA-256 of the parts joined by line feeds.
     #[must_use]
     pub fn of(parts: &[&str]) -> Self {
         let hash = hex::encode(<sha2::Sha256 as sha2::Digest>::digest(parts.join("\n")));
         Self(format!("{}{}", Self::PREFIX, &hash[..32]))
     }
 
-    /// The id as it is written.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -153,7 +153,7 @@ impl fmt::Display for PaymentId {
     }
 }
 
-/// A text that is no payment id.
+/// The text is not a payment id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a payment id is `pmt_` and 32 hex digits")]
 pub struct PaymentIdError;

@@ -1,50 +1,50 @@
-//! Takes JavaScript or TypeScript apart: strings, templates, comments, regex literals, words.
+//! Tokenizes JavaScript and TypeScript: strings, templates, comments, regex literals, words.
 //!
-//! It need not refuse what is no JavaScript; every text has tokens. Where it takes a division for a
-//! regex literal or the other way round, a detector may miss something or find too much: rules over
-//! code are a help to admins, and what they name fails in the sandbox anyway.
+//! Invalid source is not rejected: every text has tokens. If the lexer takes a division for a regex literal, or the
+//! other way round, a detector can miss something or report too much. That is acceptable: rules over code only help
+//! admins, and the sandbox stops what they look for anyway.
 
 use std::borrow::Cow;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A name or keyword, escapes included.
+    /// A name or keyword, including escapes.
     Word,
     /// A string with its quotes.
     Str,
     /// A template's text without its quotes or `${`.
     Template,
-    /// Of either kind, with what begins and ends it.
+    /// A line or block comment with its delimiters.
     Comment,
-    /// A literal with its slashes and flags.
+    /// A regex literal with its slashes and flags.
     Regex,
-    /// A literal.
+    /// A number literal.
     Number,
     /// One byte of punctuation.
     Punct,
 }
 
-/// A piece of a source.
+/// A token of a source.
 #[derive(Debug, Clone, Copy)]
 pub struct Token {
-    /// What it is.
+    /// The kind of token.
     pub kind: Kind,
-    /// Its first byte.
+    /// Offset of its first byte.
     pub start: usize,
-    /// The byte behind its last.
+    /// Offset just after its last byte.
     pub end: usize,
 }
 
 impl Token {
-    /// Its text, in the source that it is of.
+    /// Returns the token's text. `source` must be the text that it was read from.
     #[must_use]
     pub fn text<'s>(&self, source: &'s str) -> &'s str {
         &source[self.start..self.end]
     }
 }
 
-/// What an open bracket began, to tell a division from a regex behind its end.
+/// The construct that an open bracket began. It decides whether a `/` after the closing bracket is a division.
 #[derive(Clone, Copy)]
 enum Open {
     /// `(` after `if`, `while`, `for` or `with`.
@@ -52,7 +52,7 @@ enum Open {
     Paren,
     Block,
     Object,
-    /// `${`: the template goes on behind its end.
+    /// `${`: the template continues after the closing brace.
     Template,
 }
 
@@ -62,13 +62,13 @@ struct Lexer<'s> {
     at: usize,
     tokens: Vec<Token>,
     open: Vec<Open>,
-    /// Whether a `/` here begins a regex.
+    /// Whether a `/` at this position begins a regex.
     expression: bool,
-    /// The last word, if nothing but white space and comments came since.
+    /// The last word, if only white space and comments followed it.
     word: &'s str,
 }
 
-/// Every token of `source`, in order.
+/// Returns all tokens of `source`, in order.
 #[must_use]
 pub fn tokens(source: &str) -> Vec<Token> {
     let mut lexer = Lexer { source, bytes: source.as_bytes(), at: 0, tokens: Vec::new(), open: Vec::new(), expression: true, word: "" };
@@ -158,7 +158,7 @@ impl<'s> Lexer<'s> {
         self.value(Kind::Str, self.boundary(end));
     }
 
-    /// The text of a template from here to its end or its next `${`.
+    /// Reads the text of a template up to its end or its next `${`.
     fn template(&mut self) {
         let mut end = self.at;
         while end < self.bytes.len() {
@@ -250,7 +250,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// True at the head of a statement, and behind `=>`: a `{` there opens a block.
+    /// Returns whether a `{` here opens a block: at the start of a statement or after `=>`.
     fn after_end(&self) -> bool {
         let mut before = self.tokens.iter().rev().filter(|token| token.kind != Kind::Comment).map(|token| token.text(self.source));
         match before.next() {
@@ -260,7 +260,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// `end`, or the next place after it where a character begins.
+    /// Returns `end` or the next character boundary after it.
     fn boundary(&self, end: usize) -> usize {
         self.source.ceil_char_boundary(end.min(self.source.len()))
     }
@@ -270,12 +270,12 @@ fn memchr_line_end(bytes: &[u8], from: usize) -> usize {
     bytes[from..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| from + length)
 }
 
-/// Bytes that may begin a name; every one above ASCII is taken for a letter.
+/// Returns whether a byte can begin a name. Every byte above ASCII counts as a letter.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$' | b'#' | b'@' | b'\\') || byte >= 0x80
 }
 
-/// The value of a literal's inner text or of a name: its escapes resolved.
+/// Resolves the escapes in a name or in the inner text of a literal.
 #[must_use]
 pub fn cooked(raw: &str) -> Cow<'_, str> {
     if !raw.contains('\\') {
@@ -293,7 +293,7 @@ pub fn cooked(raw: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// What stands for an escape, and how many bytes it has behind its backslash.
+/// Returns the character that an escape stands for, and how many bytes follow its backslash.
 fn escape(rest: &str) -> (Option<char>, usize) {
     let Some(first) = rest.chars().next() else { return (None, 0) };
     let code = |from: usize, to: usize| rest.get(from..to).and_then(|digits| u32::from_str_radix(digits, 16).ok());

@@ -1,4 +1,5 @@
-//! What every room stands on: the time, ids, errors for people, work that is long, files that last, and how JSON is read from others.
+//! Common basics: time, ids, error formatting, long work, durable files, rate limits, and deserializing JSON from
+//! clients.
 
 #![warn(missing_docs)]
 

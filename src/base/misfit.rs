@@ -1,5 +1,5 @@
-//! Reads bodies and queries into types, and says what does not fit in the words of whoever sent it: members, parameters and
-//! the shapes of JSON, never the names of our types.
+//! Deserializes bodies and queries, and explains errors in the client's terms: fields, parameters and JSON shapes,
+//! never the names of our types.
 
 mod node;
 mod wrong;
@@ -16,26 +16,26 @@ use self::{
     wrong::{Wrong, short},
 };
 
-/// What does not fit, and where.
+/// A deserialization error with its location.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Misfit {
-    /// JSON Pointer to the member, also to one that is missing; empty for the whole.
+    /// JSON Pointer to the field, also if the field is missing. Empty for the whole value.
     pub pointer: String,
-    /// The problem, as a sentence without its place.
+    /// The problem as a sentence, without its location.
     pub message: String,
 }
 
-/// Reads a JSON value.
+/// Deserializes a JSON value.
 pub fn json<T: DeserializeOwned>(value: &Value) -> Result<T, Misfit> {
     read(Node::Json(value)).map_err(|misfit| misfit.among("member"))
 }
 
-/// Reads the members of a JSON object.
+/// Deserializes the fields of a JSON object.
 pub fn members<T: DeserializeOwned>(object: &Map<String, Value>) -> Result<T, Misfit> {
     read(nodes(object)).map_err(|misfit| misfit.among("member"))
 }
 
-/// Reads the parameters of a query.
+/// Deserializes the parameters of a query.
 pub fn query<T: DeserializeOwned>(query: &str) -> Result<T, Misfit> {
     let fields: Vec<_> = form_urlencoded::parse(query.as_bytes()).collect();
     let nodes = fields.iter().map(|(name, text)| (&**name, Node::Text(text)));
@@ -55,14 +55,14 @@ fn names(path: &serde_path_to_error::Path) -> Vec<String> {
     path.iter().filter_map(name).collect()
 }
 
-/// What is wrong, with the names that lead there.
+/// An error with the path that leads to it.
 struct Found {
     path: Vec<String>,
     wrong: Wrong,
 }
 
 impl Found {
-    /// The whole sentence. `kind` is what the names are: members or parameters.
+    /// Builds the error message. `kind` says what the names are: fields (`member`) or parameters.
     fn among(mut self, kind: &str) -> Misfit {
         if let Wrong::Missing(name) | Wrong::Unknown(name, _) | Wrong::Twice(name) = &self.wrong
             && self.path.last() != Some(name)
@@ -70,7 +70,7 @@ impl Found {
             self.path.push(name.clone());
         }
         let subject = match self.path.last() {
-            // Of a place in a list its list says more.
+            // For a position in a list, name the list too.
             Some(last) if last.bytes().all(|byte| byte.is_ascii_digit()) => match self.path.len().checked_sub(2) {
                 Some(list) => format!("item {last} of `{}`", self.path[list]),
                 None => format!("item {last}"),

@@ -1,4 +1,4 @@
-//! How often a key, such as a client's address, may fail before it waits.
+//! A failure limiter: how often a key, such as a client's address, may fail before it must wait.
 
 use std::{
     hash::Hash,
@@ -11,70 +11,70 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::uses::{self, Tally, Uses, named};
 
-/// The time that the budget of a key is for.
+/// The period that a key's budget is for.
 pub const WINDOW: Duration = Duration::from_secs(60);
 
-/// Most keys that are remembered. Beyond that, those that failed least are forgotten.
+/// Maximum number of keys remembered. Above it, the keys with the fewest failures are forgotten.
 const MAX_KEYS: usize = 16_384;
 
-/// Failures per minute of each key, at once or spread (GCRA).
+/// Limits failures per minute for each key, in a burst or spread out (GCRA).
 #[derive(Debug)]
 pub struct Penalties<K> {
     per_minute: NonZeroU32,
-    /// Within how long all is forgiven, however much a key has failed at once.
+    /// After this time all failures are forgiven, however many there were.
     longest: Duration,
     uses: Mutex<Uses<K>>,
 }
 
 impl<K: Hash + Eq + Clone> Penalties<K> {
-    /// `per_minute` failures of each key; all are forgiven after `longest`.
+    /// Allows `per_minute` failures for each key. All failures are forgiven after `longest`.
     #[must_use]
     pub fn new(per_minute: NonZeroU32, longest: Duration) -> Self {
         Self { per_minute, longest, uses: Mutex::default() }
     }
 
-    /// What a key may fail in a minute.
+    /// Returns the number of failures that a key may have in a minute.
     #[must_use]
     pub fn per_minute(&self) -> NonZeroU32 {
         self.per_minute
     }
 
-    /// How long the key waits from `now` on until one failure is forgiven, if it has failed too often.
+    /// Returns how long the key must wait from `now` until one failure is forgiven, or `None` if it need not wait.
     pub fn wait(&self, key: &K, now: Instant) -> Option<Duration> {
         let behind = self.uses().behind(key, now);
         let wait = (behind + self.interval()).saturating_sub(WINDOW);
         (!wait.is_zero()).then_some(wait)
     }
 
-    /// Whether the key has failures that are not forgiven by `now`.
+    /// Returns whether the key has failures that are not yet forgiven at `now`.
     pub fn has_failed(&self, key: &K, now: Instant) -> bool {
         !self.uses().behind(key, now).is_zero()
     }
 
-    /// Remembers that the key has failed.
+    /// Records a failure of the key.
     pub fn count(&self, key: K, now: Instant) {
         let mut uses = self.uses();
         let behind = self.behind(&mut uses, &key, 1, now);
         uses.use_here(&key, 1, now, behind, WINDOW / 10);
     }
 
-    /// How far behind the key is once it has failed so often more, with room for it.
+    /// Makes room for the key and returns its debt after `failed` more failures.
     fn behind(&self, uses: &mut Uses<K>, key: &K, failed: u32, now: Instant) -> Duration {
         uses.make_room(key, MAX_KEYS, now);
         (uses.behind(key, now) + self.interval().saturating_mul(failed)).min(self.longest)
     }
 
-    /// Forgives the key everything.
+    /// Forgives all failures of the key.
     pub fn forgive(&self, key: &K) {
         self.uses().forget(key);
     }
 
-    /// Forgets keys whose budget is whole, so that memory stays flat.
+    /// Forgets keys without unforgiven failures, so that memory use stays flat.
     pub fn forget_quiet(&self) {
         self.uses().forget_quiet(uses::now());
     }
 
-    /// The time in which one failure is forgiven.
+    /// Returns the time in which one failure is forgiven.
     fn interval(&self) -> Duration {
         WINDOW / self.per_minute.get()
     }

@@ -1,20 +1,21 @@
-//! What waits, in a queue of each owner of it, within one bound for all: whoever has more than its part loses, and nobody else.
+//! Fair queues: one queue per owner within one common bound. When they are full, only an owner with more than an equal
+//! share loses items.
 
 use std::{
     collections::{HashMap, VecDeque},
     hash::Hash,
 };
 
-/// Queues that are taken from in turn.
+/// A set of queues that are served in turn.
 #[derive(Debug)]
 pub struct Queues<K, T> {
-    /// Of the weights of all that waits.
+    /// Maximum total weight of all queued items.
     most: usize,
     held: usize,
     queues: HashMap<K, Queue<T>>,
-    /// Each that has a queue, once.
+    /// Every owner that has a queue, once each.
     turns: VecDeque<K>,
-    /// Who had more than its part when somebody lost something last: most likely it does again.
+    /// The owner that had more than its share when an item was last dropped. It is checked first the next time.
     over: Option<K>,
 }
 
@@ -25,18 +26,19 @@ struct Queue<T> {
 }
 
 impl<K: Clone + Eq + Hash, T> Queues<K, T> {
-    /// For items that weigh `most` together.
+    /// Creates queues that hold items with a total weight of up to `most`.
     pub fn new(most: usize) -> Self {
         Self { most, held: 0, queues: HashMap::new(), turns: VecDeque::new(), over: None }
     }
 
-    /// Whether nothing waits.
+    /// Returns whether all queues are empty.
     pub fn is_empty(&self) -> bool {
         self.held == 0
     }
 
-    /// Has `item` wait, which weighs at least 1. Where there is no room, `lost` is told whose newest item goes, for each: its own if it
-    /// would have more than its part, and else those of one that has.
+    /// Queues `item`, whose weight is at least 1. If there is no room, items are dropped: the new one if its owner
+    /// would have more than its share, otherwise the newest of an owner that does. `lost` is called with the owner of
+    /// each dropped item.
     pub fn push(&mut self, owner: &K, weight: usize, item: T, mut lost: impl FnMut(&K)) {
         let own = self.queues.get(owner).map_or(0, |queue| queue.held);
         while self.held + weight > self.most {
@@ -57,7 +59,7 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
         self.held += weight;
     }
 
-    /// The oldest item of whose turn it is.
+    /// Removes and returns the oldest item of the next owner in turn.
     pub fn pop(&mut self) -> Option<(K, T)> {
         loop {
             let owner = self.turns.pop_front()?;
@@ -69,7 +71,7 @@ impl<K: Clone + Eq + Hash, T> Queues<K, T> {
             } else {
                 self.turns.push_back(owner.clone());
             }
-            // Nothing of one that lost all it had.
+            // The queue is empty if its owner has lost all of its items.
             if let Some((weight, item)) = taken {
                 self.held -= weight;
                 return Some((owner, item));
@@ -123,7 +125,8 @@ mod tests {
         assert!(queues.is_empty() && queues.queues.is_empty() && queues.turns.is_empty());
     }
 
-    /// Random histories: nothing is held beyond the bound, and whoever loses has more than its part, or would have.
+    /// Random histories: the bound is never exceeded, and every owner that loses an item has, or would have, more than
+    /// its share.
     #[test]
     fn nothing_is_held_twice_nor_forgotten() {
         for seed in 0..200 {

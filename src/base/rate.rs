@@ -1,4 +1,4 @@
-//! How often one key, such as a client's address, may ask, and how much at once.
+//! Limits the request rate and the concurrency of a key, such as a client's address.
 
 use std::{
     collections::HashMap,
@@ -12,53 +12,54 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::uses::{Tally, Uses, named, now};
 
-/// Requests that a key may make at once, as a multiple of those it may make in a second.
+/// Size of a burst, as a multiple of the requests allowed per second.
 const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Keys that are remembered. Beyond that, those that have used least are forgotten.
+/// Maximum number of keys remembered. Above it, the least used keys are forgotten.
 const MAX_KEYS: usize = 65_536;
 
-/// Requests per second of each key (GCRA). Keys are of bounded size: what a stranger names is shortened or refused before it is one.
+/// Limits requests per second for each key (GCRA). Keys have a bounded size: names from clients are shortened or
+/// rejected before they become keys.
 #[derive(Debug)]
 pub struct Rate<K> {
     per_second: NonZeroU32,
-    /// The time in which all that a key may do at once comes back.
+    /// The time in which a full burst recovers.
     whole: Duration,
     uses: Mutex<Uses<K>>,
 }
 
 impl<K: Hash + Eq + Clone> Rate<K> {
-    /// `per_second` requests for each key, and twice as many at once.
+    /// Allows `per_second` requests for each key, and bursts of twice as many.
     #[must_use]
     pub fn new(per_second: NonZeroU32) -> Self {
         Self::with_burst(per_second, per_second.saturating_mul(BURST))
     }
 
-    /// The same, with so many at once instead.
+    /// Allows `per_second` requests for each key, and bursts of `burst`.
     #[must_use]
     pub fn with_burst(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         Self { per_second, whole: time_of(burst.get().into(), per_second), uses: Mutex::default() }
     }
 
-    /// What one key may do in a second.
+    /// Returns the number of requests that one key may make per second.
     #[must_use]
     pub fn per_second(&self) -> NonZeroU32 {
         self.per_second
     }
 
-    /// Seconds until the key may ask again, if it may not now.
+    /// Returns the seconds until the key may make another request, or `None` if it may make one now.
     pub fn wait(&self, key: &K) -> Option<u64> {
         self.admit(key, NonZeroU32::MIN, now()).err().map(|wait| wait.as_secs() + 1)
     }
 
-    /// Takes `some` of what the key may do, if it may do as much now.
+    /// Takes `some` requests from the key's budget. Returns whether there was enough.
     pub fn take(&self, key: &K, some: NonZeroU32) -> bool {
         self.admit(key, some, now()).is_ok()
     }
 
-    /// Takes `some`, or says how long that has to wait.
+    /// Takes `some` requests from the key's budget, or returns how long to wait for them.
     fn admit(&self, key: &K, some: NonZeroU32, now: Instant) -> Result<(), Duration> {
         let mut uses = self.uses();
         let behind = uses.behind(key, now) + time_of(some.get().into(), self.per_second);
@@ -72,7 +73,7 @@ impl<K: Hash + Eq + Clone> Rate<K> {
         }
     }
 
-    /// Forgets keys that have been quiet, so that memory stays flat.
+    /// Forgets keys with a full budget, so that memory use stays flat.
     pub fn forget_quiet(&self) {
         self.uses().forget_quiet(now());
     }
@@ -97,20 +98,20 @@ impl<K: Hash + Eq + Clone + Serialize + DeserializeOwned + Send + Sync + 'static
     }
 }
 
-/// The time in which `some` come back.
+/// Returns the time in which `some` requests recover.
 fn time_of(some: u64, per_second: NonZeroU32) -> Duration {
     Duration::from_nanos(some.saturating_mul(NANOS) / u64::from(per_second.get()))
 }
 
-/// So many at once of each key.
+/// Limits how many operations of each key run at the same time.
 #[derive(Debug)]
 pub struct ConcurrencyLimit<K: Hash + Eq + Clone> {
     most: usize,
-    /// Permits that are given.
+    /// Number of permits in use, by key.
     now: Arc<Mutex<HashMap<K, usize>>>,
 }
 
-/// Leave of a key to do one thing more at once, until it is dropped.
+/// Permission for one more concurrent operation of a key. Dropping it releases it.
 #[derive(Debug)]
 pub struct Permit<K: Hash + Eq + Clone> {
     key: K,
@@ -118,19 +119,19 @@ pub struct Permit<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone> ConcurrencyLimit<K> {
-    /// `most` for each key at once.
+    /// Allows `most` concurrent operations for each key.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, now: Arc::default() }
     }
 
-    /// What each key may do at once.
+    /// Returns the number of concurrent operations allowed for each key.
     #[must_use]
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// A permit for `key`, unless it has as many as it may.
+    /// Returns a permit for `key`, or `None` if all of its permits are in use.
     #[must_use]
     pub fn take(&self, key: K) -> Option<Permit<K>> {
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);

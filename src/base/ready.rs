@@ -1,7 +1,7 @@
-//! What was made of what is stored, as much of it as there is room for: of endpoints, most of it.
+//! A bounded cache of values that are built from stored records, most of them endpoints.
 //!
-//! What is in use is never let go of: whoever makes it again would make another, and what is changed of one is not changed of the other.
-//! It is let go of in turn, but for what was asked for since its last turn.
+//! A value in use is never evicted: a second copy would be built, and a change to one copy would not reach the other.
+//! Other values are evicted in turn, except those that were used since their last turn (the CLOCK algorithm).
 
 use std::{
     borrow::Borrow,
@@ -14,32 +14,32 @@ use std::{
 
 use tokio::sync::OwnedMutexGuard;
 
-/// How many are looked at for room, each time that one more is kept.
+/// Maximum number of entries examined for eviction each time an entry is added.
 const LOOKED_AT: usize = 64;
 
-/// What is kept by a key.
+/// A value that the cache can hold.
 pub trait Kept: Clone {
-    /// What it takes in memory, about.
+    /// Returns the approximate memory it takes, in bytes.
     fn bytes(&self) -> usize;
 
-    /// Whether anybody but who keeps it has it.
+    /// Returns whether anyone besides the cache holds it.
     fn is_in_use(&self) -> bool;
 
-    /// Whether all of it was made: what is not whole gives way to what is.
+    /// Returns whether it was built completely. A partial value is replaced by a complete one.
     fn is_whole(&self) -> bool {
         true
     }
 }
 
-/// A value that is kept behind an [`Arc`], which those who use it share.
+/// A value that is cached behind an [`Arc`] and shared by its users.
 pub trait KeptShared {
-    /// About how many bytes of memory it takes.
+    /// Returns the approximate memory it takes, in bytes.
     fn bytes(&self) -> usize;
 
-    /// Whether it must stay while it has so many `holders`, the keeper among them.
+    /// Returns whether it must stay in the cache while it has `holders` holders, including the cache.
     fn is_in_use(&self, holders: usize) -> bool;
 
-    /// Whether all of it was made.
+    /// Returns whether it was built completely.
     fn is_whole(&self) -> bool {
         true
     }
@@ -59,24 +59,24 @@ impl<T: KeptShared> Kept for Arc<T> {
     }
 }
 
-/// What was made, by key.
+/// A cache of built values by key.
 pub struct Ready<K, T> {
     most_bytes: usize,
     held: Mutex<Held<K, T>>,
-    /// Who makes what, so that nobody makes the same.
+    /// Locks by key, so that no value is built twice at the same time.
     making: Mutex<HashMap<K, Turn>>,
 }
 
-/// When and why the last of those who make the same made nothing.
+/// When and why the last attempt to build the value failed.
 type Failed = Option<(Instant, String)>;
 
-/// Of those who make the same.
+/// The lock shared by everyone who wants to build the same value.
 type Turn = Arc<tokio::sync::Mutex<Failed>>;
 
 struct Held<K, T> {
     all: HashMap<K, One<T>>,
     bytes: usize,
-    /// Whose turn it is next to be let go of. Some of them are kept no more.
+    /// The order in which keys are considered for eviction. Some of them may no longer be cached.
     turns: VecDeque<K>,
 }
 
@@ -100,13 +100,13 @@ impl<K, T> Ready<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
-    /// Room for so many bytes, about.
+    /// Creates a cache for about `most_bytes` bytes.
     pub fn new(most_bytes: usize) -> Self {
         let held = Held { all: HashMap::new(), bytes: 0, turns: VecDeque::new() };
         Self { most_bytes, held: Mutex::new(held), making: Mutex::default() }
     }
 
-    /// What is kept by `key`.
+    /// Returns the cached value of `key`.
     pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
     where
         K: Borrow<Q>,
@@ -117,26 +117,26 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
         Some(one.kept.clone())
     }
 
-    /// All that is kept.
+    /// Returns all cached values.
     pub fn all(&self) -> Vec<T> {
         self.held().all.values().map(|one| one.kept.clone()).collect()
     }
 
-    /// Keeps what was made, in place of what was kept; answers what had to go for it.
+    /// Caches a value in place of the previous one. Returns the values that were evicted for it.
     pub fn put(&self, key: &K, kept: T) -> Vec<T> {
         let bytes = kept.bytes();
         self.held().put(key, (kept, bytes), self.most_bytes)
     }
 
-    /// Keeps what was made, unless something whole is kept already, which is answered then, or it is not `current` any more. With what had
-    /// to go for it.
+    /// Caches a built value and returns it with the values that were evicted for it. If a complete value is already
+    /// cached, returns that instead. Returns `None` if the value is no longer `current`.
     pub fn keep(&self, key: &K, made: T, current: impl FnOnce() -> bool) -> Option<(T, Vec<T>)> {
         let bytes = made.bytes();
         let mut held = self.held();
         if let Some(one) = held.all.get(key).filter(|one| one.kept.is_whole()) {
             return Some((one.kept.clone(), vec![]));
         }
-        // Whoever changes something changes it first, and then looks what is kept of it.
+        // A writer changes the record first and looks at the cache afterwards, so that this check misses no change.
         if !current() {
             return None;
         }
@@ -144,7 +144,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
         Some((made, gone))
     }
 
-    /// Keeps nothing by `key` any more; answers what was kept.
+    /// Removes and returns the cached value of `key`.
     pub fn remove<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<T>
     where
         K: Borrow<Q>,
@@ -155,7 +155,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
         Some(one.kept)
     }
 
-    /// Keeps nothing any more.
+    /// Removes all values.
     pub fn clear(&self) {
         let mut held = self.held();
         (held.bytes, held.turns) = (0, VecDeque::new());
@@ -164,7 +164,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Ready<K, T> {
         drop(gone);
     }
 
-    /// The turn to make what is kept by `key`, as long as the value lives.
+    /// Waits for the lock on building the value of `key`. Dropping the result releases it.
     pub async fn turn(&self, key: &K) -> Making<'_, K, T> {
         let lock = Arc::clone(self.making().entry(key.clone()).or_default());
         let mut making = Making { ready: self, key: key.clone(), lock: Some(Arc::clone(&lock)), turn: None };
@@ -210,7 +210,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Held<K, T> {
     }
 }
 
-/// A turn to make something.
+/// The lock on building one value.
 pub struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
     ready: &'r Ready<K, T>,
     key: K,
@@ -219,13 +219,14 @@ pub struct Making<'r, K: Clone + Eq + Hash, T: Kept> {
 }
 
 impl<K: Clone + Eq + Hash, T: Kept> Making<'_, K, T> {
-    /// Why whoever had the turn made nothing, where that became known since `then`: it would be no other so soon.
+    /// Returns why the previous holder of the lock failed, if it failed since `then`. Another attempt so soon would
+    /// fail too.
     pub fn failed_since(&self, then: Instant) -> Option<&str> {
         let (at, why) = self.turn.as_deref()?.as_ref()?;
         (*at >= then).then_some(why)
     }
 
-    /// Has those who wait for the turn know why nothing was made.
+    /// Records why the value was not built, for those who wait for the lock.
     pub fn fail(&mut self, why: String) {
         if let Some(turn) = &mut self.turn {
             **turn = Some((Instant::now(), why));
@@ -237,7 +238,7 @@ impl<K: Clone + Eq + Hash, T: Kept> Drop for Making<'_, K, T> {
     fn drop(&mut self) {
         let mut making = self.ready.making();
         self.turn = None;
-        // The one in the map is left where nobody else waits.
+        // A count of 2 means that nobody else waits: one is in the map and one is here.
         if self.lock.take().is_some_and(|lock| Arc::strong_count(&lock) == 2) {
             making.remove(&self.key);
         }

@@ -1,12 +1,14 @@
-//! What one address may use of the processor while others want it: whoever uses more is slowed, and nobody else.
+//! Shares processor time among client addresses. Only an address that uses more than its share is slowed, and only
+//! while others need the time.
 //!
-//! A limit of requests does not bound what they cost: a check of an input by a schema that somebody wrote to be slow takes
-//! a thousand times what a built-in handler takes. So each address owes what is spent for it, and what is owed lapses at the
-//! address's share of all cores. Who owes more than a moment's share waits for a turn, but only where that helps somebody:
-//! while others ask, and the machine has no processor time left over. A lone address may use everything.
+//! A request limit does not bound what requests cost: validating an input against a deliberately slow schema takes a
+//! thousand times as long as a built-in handler. So each address owes the processor time spent for it, and the debt
+//! decays at the address's share of all cores. An address that owes more than its share of a short burst waits for its
+//! turn, but only if others make requests and the machine has no idle processor time. A single address may use
+//! everything.
 //!
-//! What is spent is measured as the time that threads ran for it, not as the time that went by: whoever waits, for a lock, a turn or the
-//! store, owes nothing for that. Work of a turn that is done on another thread counts by [`for_turn`], and in another process by [`used`].
+//! Cost is measured as thread CPU time, not wall time, so that waiting for a lock, a turn or the store is free. Work of
+//! a turn that runs on another thread is counted by [`for_turn`], and work in another process by [`used`].
 
 mod machine;
 
@@ -28,22 +30,22 @@ use tokio::time::{Instant, sleep};
 
 use self::machine::Machine;
 
-/// How long a turn is waited for before it is refused.
+/// Maximum time that an address waits for a turn before it is refused.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What an address may owe and still have its turn at once: its share of so much time.
+/// How much an address may owe and still get its turn at once: its share of this time.
 const BURST: Duration = Duration::from_millis(500);
 
-/// For so long after its last turn an address counts as one that asks.
+/// How long after its last turn an address counts as active.
 const ASKING: Duration = Duration::from_secs(1);
 
-/// Between two looks at whether a turn has come.
+/// Interval between two checks whether a turn can begin.
 const LOOKS: std::ops::RangeInclusive<Duration> = Duration::from_millis(2)..=Duration::from_millis(100);
 
-/// What addresses owe.
+/// The processor time that each address owes.
 #[derive(Debug)]
 pub struct Shares {
-    /// Seconds of processor time in a second. `None` is no limit.
+    /// Processor seconds per second for each address. `None` means no limit.
     share: Option<f64>,
     machine: Machine,
     now: Mutex<Now>,
@@ -51,30 +53,30 @@ pub struct Shares {
 
 #[derive(Debug, Default)]
 struct Now {
-    /// Of those alone that owe something, or have a turn.
+    /// Accounts of addresses that owe something or have a turn.
     accounts: HashMap<IpAddr, Account>,
-    /// The two addresses that had a turn last, the last one first.
+    /// The two addresses that most recently had a turn, the latest first.
     newest: [Option<(IpAddr, Instant)>; 2],
 }
 
 #[derive(Debug)]
 struct Account {
-    /// Seconds of processor time that were owed `at` this moment.
+    /// Processor seconds owed at the time `at`.
     owed: f64,
     at: Instant,
     turns: usize,
 }
 
-/// An address uses more of the processor than its share, and others want it.
+/// An address uses more than its share of the processor while others need it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("what you asked for used more processor time than one address may while others wait for it")]
 pub struct OverShare {
-    /// Until it may ask again.
+    /// Seconds until it may try again.
     pub seconds: u64,
 }
 
 impl Shares {
-    /// `percent` of the time of all cores for each address; `None` is no limit.
+    /// Gives each address `percent` of the time of all cores. `None` means no limit.
     #[must_use]
     pub fn new(percent: Option<NonZeroU8>) -> Arc<Self> {
         Self::of(percent, Machine::new())
@@ -85,12 +87,11 @@ impl Shares {
         Arc::new(Self { share, machine, now: Mutex::default() })
     }
 
-    /// A turn for `address` of what is expected to cost about `expected`: at once, or when it has waited as long as it must.
-    /// Whoever has it says what it really cost.
+    /// Waits for a turn of `address` for work that is expected to cost `expected`. The holder reports the real cost.
     ///
     /// # Errors
     ///
-    /// [`OverShare`] where that is longer than two seconds.
+    /// [`OverShare`] if the wait would be longer than two seconds.
     pub async fn turn(self: &Arc<Self>, address: IpAddr, expected: Duration) -> Result<Turn, OverShare> {
         let turn = |expected| Turn { shares: Arc::clone(self), address, expected, spent: Arc::default() };
         let Some(share) = self.share else { return Ok(turn(0.0)) };
@@ -109,12 +110,12 @@ impl Shares {
         }
     }
 
-    /// Takes a turn, whatever is owed or if that is not too much: else how long it takes until it is not.
+    /// Takes a turn if the debt is small enough or `whatever` is set. Otherwise returns how long to wait.
     fn take(&self, share: f64, address: IpAddr, expected: f64, whatever: bool) -> Option<Duration> {
         let (at, mut now) = (Instant::now(), self.now());
         now.asks(address, at);
         let owed = now.accounts.get(&address).map_or(0.0, |account| account.owed(share, at));
-        // What costs more than the burst by itself has its turn when nothing is owed.
+        // Work that costs more than a whole burst gets its turn once nothing is owed.
         let too_much = owed.min(owed + expected - BURST.as_secs_f64() * share);
         if too_much > 0.0 && !whatever {
             return Some(Duration::from_secs_f64(too_much / share));
@@ -124,12 +125,12 @@ impl Shares {
         None
     }
 
-    /// Whether others ask, and there is no processor time left over.
+    /// Returns whether other addresses are active and no processor time is idle.
     fn is_contended(&self, address: IpAddr) -> bool {
         self.now().others_ask(address) && self.machine.is_busy()
     }
 
-    /// Ends a turn that was expected to cost one time and cost another.
+    /// Ends a turn, replacing its `expected` cost with its real `cost`.
     fn end(&self, address: IpAddr, expected: f64, cost: f64) {
         let Some(share) = self.share else { return };
         let burst = BURST.as_secs_f64() * share;
@@ -139,7 +140,7 @@ impl Shares {
         let Some(account) = now.accounts.get_mut(&address) else { return };
         let mut owed = (account.owed(share, at) + cost - expected).max(0.0);
         if is_dear && !contended {
-            // Nobody went short for it.
+            // Nobody had to wait for it.
             owed = owed.min(burst);
         }
         *account = Account { owed, at, turns: account.turns - 1 };
@@ -148,8 +149,9 @@ impl Shares {
         }
     }
 
-    /// Charges an address for processor time that it used outside of its turns, such as for the frames of its connections.
-    /// Its next turn waits for that where others want the time, half as long at most as a turn is waited for.
+    /// Charges an address for processor time used outside of its turns, for example for the frames of its connections.
+    /// If others need the time, the address's next turn waits for it, at most half as long as the maximum wait for a
+    /// turn.
     pub fn spend(&self, address: IpAddr, time: Duration) {
         let Some(share) = self.share else { return };
         let contended = self.is_contended(address);
@@ -161,7 +163,7 @@ impl Shares {
         account.at = at;
     }
 
-    /// Forgets addresses that owe nothing any more, so that memory stays flat.
+    /// Forgets addresses that owe nothing, so that memory use stays flat.
     pub fn forget_quiet(&self) {
         let (share, at) = (self.share.unwrap_or_default(), Instant::now());
         self.now().accounts.retain(|_, account| account.turns > 0 || account.owed(share, at) > 0.0);
@@ -191,48 +193,48 @@ impl Account {
     }
 }
 
-/// What something costs each time, on average of late. Clones share it.
+/// A moving average of an operation's cost. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct UsualCost(Arc<AtomicU64>);
 
 impl UsualCost {
-    /// Nothing, where it is not known yet.
+    /// Returns the average, or zero if there is none yet.
     #[must_use]
     pub fn get(&self) -> Duration {
         Duration::from_micros(self.0.load(Relaxed))
     }
 
-    /// It cost so much this time. One of two that are told at once may be lost.
+    /// Adds a measured cost. One of two concurrent calls may be lost.
     pub fn add(&self, cost: Duration) {
         let (before, cost) = (self.0.load(Relaxed), u64::try_from(cost.as_micros()).unwrap_or(u64::MAX));
         self.0.store(before - before / 8 + cost / 8, Relaxed);
     }
 }
 
-/// A turn of an address, until it is dropped.
+/// A turn of an address. Dropping it ends it.
 #[derive(Debug)]
 pub struct Turn {
     shares: Arc<Shares>,
     address: IpAddr,
-    /// Seconds.
+    /// In seconds.
     expected: f64,
     spent: Spent,
 }
 
-/// Nanoseconds of processor time.
+/// Processor time in nanoseconds.
 type Spent = Arc<AtomicU64>;
 
 tokio::task_local! {
-    /// Of the turn that this is done in.
+    /// The time spent in the current turn.
     static IN_TURN: Spent;
 }
 
-/// Counts so much processor time, of another process, as spent in the turn that this is done in, if it is done in one.
+/// Adds processor time of another process to the current turn, if there is one.
 pub fn used(time: Duration) {
     _ = IN_TURN.try_with(|spent| add(spent, time));
 }
 
-/// Has work that is done on another thread count as spent in the turn that this is called in, if it is called in one.
+/// Wraps work that runs on another thread, so that its processor time counts toward the current turn, if there is one.
 pub fn for_turn<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     let spent = IN_TURN.try_with(Arc::clone).ok();
     move || match spent {
@@ -241,7 +243,7 @@ pub fn for_turn<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
     }
 }
 
-/// Does `work` that waits for nothing, and adds the processor time that it took.
+/// Runs `work`, which must not wait, and adds its processor time.
 fn measured<T>(spent: &Spent, work: impl FnOnce() -> T) -> T {
     let began = thread_time();
     let made = work();
@@ -253,33 +255,33 @@ fn add(spent: &Spent, time: Duration) {
     spent.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Relaxed);
 }
 
-/// Processor time that this thread has used.
+/// Returns the processor time that this thread has used.
 fn thread_time() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 impl Turn {
-    /// So much processor time was spent in it, beside what was said before.
+    /// Adds processor time to the turn.
     pub fn spent(&self, time: Duration) {
         add(&self.spent, time);
     }
 
-    /// Whose it is.
+    /// Returns the address whose turn it is.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// What was said to be spent in it so far.
+    /// Returns the processor time counted in the turn so far.
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.spent.load(Relaxed))
     }
 
-    /// Does `work` that waits for nothing, in this turn.
+    /// Runs `work`, which must not wait, in this turn.
     pub fn work<T>(&self, work: impl FnOnce() -> T) -> T {
         measured(&self.spent, work)
     }
 
-    /// Awaits `work` in this turn: it counts while it computes, and not while it waits.
+    /// Awaits `work` in this turn. Computing counts, waiting does not.
     pub async fn during<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
         let counted = poll_fn(|context| measured(&self.spent, || work.as_mut().poll(context)));

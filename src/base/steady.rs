@@ -1,7 +1,7 @@
-//! Jumps of a wall clock, noticed by the clock that nobody sets.
+//! Detects jumps of the wall clock by means of the monotonic clock.
 //!
-//! A machine's clock may be days ahead for a moment: a dead battery, a wrong time server, a hand. What goes by its age would be gone by then
-//! for good. So nothing is to be removed for its age while a jump is new.
+//! A dead battery, a wrong time server or an operator can move a machine's clock by days for a moment. Everything that
+//! expires by age would then be removed for good. So nothing is removed by age soon after a jump.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -12,16 +12,16 @@ use tokio::time::Instant;
 
 use super::clock::{Clock, Timestamp};
 
-/// By how much a wall clock may go ahead of the other, or stay behind it, between two looks.
+/// How far the wall clock may differ from the monotonic clock between two checks.
 const TOLERANCE: Duration = Duration::from_secs(60);
 
-/// How long a clock has to go on from where it jumped to before that counts as the time.
+/// How long a clock must run steadily after a jump before its time is trusted.
 const BELIEVED_AFTER: Duration = Duration::from_secs(60 * 60);
 
-/// How far a clock may have gone on since it was last known to be right, without doubt.
+/// How far a clock may have advanced since it was last known to be right before it is doubted.
 const DOUBTED_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A wall clock, and whether it goes as time does. It has to be looked at more often than once in an hour.
+/// A wall clock and whether it runs steadily. It must be checked more than once an hour.
 #[derive(Debug)]
 pub struct Steadiness {
     clock: Clock,
@@ -30,9 +30,9 @@ pub struct Steadiness {
 
 #[derive(Debug)]
 struct State {
-    /// The last look at which it went as it did before.
+    /// The last check at which the clock ran steadily.
     steady: Look,
-    /// Since when it goes on from elsewhere: the first look, and the last.
+    /// The first and the last check since the clock jumped.
     jumped: Option<(Look, Look)>,
 }
 
@@ -50,15 +50,15 @@ impl Look {
 }
 
 impl Steadiness {
-    /// Of this clock, which is right now.
+    /// Watches `clock`, which is assumed to be right now.
     #[must_use]
     pub fn of(clock: Clock) -> Self {
         let steady = Look { wall: clock.now(), at: Instant::now() };
         Self { clock, state: Mutex::new(State { steady, jumped: None }) }
     }
 
-    /// Doubts a clock that was at `before` when it was last known to be right, and is more than a day on by now: the machine stood still for as
-    /// long, or its clock is wrong. What it says is believed after an hour.
+    /// Doubts the clock if it has advanced more than a day since `before`, when it was last known to be right. Either
+    /// the machine was off that long, or its clock is wrong. The clock is trusted again after an hour.
     pub fn doubt_since(&self, before: Timestamp) {
         let now = Look { wall: self.clock.now(), at: Instant::now() };
         if now.wall.0.saturating_sub(before.0) > u64::try_from(DOUBTED_AFTER.as_millis()).unwrap_or(u64::MAX) {
@@ -67,7 +67,7 @@ impl Steadiness {
         }
     }
 
-    /// Looks at the clock: whether it goes on from where it was, or has gone on from where it jumped to for an hour.
+    /// Checks the clock. Returns whether it ran steadily since the last check, or for an hour since it jumped.
     pub fn is_steady(&self) -> bool {
         let now = Look { wall: self.clock.now(), at: Instant::now() };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,7 +106,7 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_800_000_000_000);
     const DAY: u64 = 24 * 60 * 60;
 
-    /// A steady clock, and what has time go by, for both clocks.
+    /// Advances both clocks by `secs`.
     async fn pass(clock: &Clock, secs: u64) {
         tokio::time::advance(Duration::from_secs(secs)).await;
         clock.set(clock.now().plus_millis(secs * 1_000));

@@ -1,7 +1,8 @@
-//! What cannot be seen in a text, or changes how the rest of it is seen.
+//! Finds characters that are invisible or that change how other text is displayed.
 
-/// Whether a character shows nothing, or changes how others are shown: controls but white space, what Unicode has ignored by default
-/// (marks of direction, joiners, fillers, selectors, tags), what separates lines and paragraphs, the empty pattern of Braille.
+/// Returns whether a character is invisible or changes how others are displayed: control characters except white space,
+/// Unicode's default ignorables (direction marks, joiners, fillers, selectors, tags), line and paragraph separators,
+/// and the blank Braille pattern.
 #[must_use]
 pub fn is_unseen(char: char) -> bool {
     match char {
@@ -15,8 +16,8 @@ pub fn is_unseen(char: char) -> bool {
     }
 }
 
-/// Each character of a text with whether it [is unseen](is_unseen) there: where letters and pictures are joined, or a picture is asked
-/// for in colour, the mark that says so belongs to what is seen before it.
+/// Returns each character of a text and whether it [is invisible](is_unseen) there. A joiner or emoji variation
+/// selector after a visible character belongs to that character and does not count.
 pub fn marked(text: &str) -> impl Iterator<Item = (char, bool)> + '_ {
     let mut before = Before::Other;
     text.chars().map(move |char| {
@@ -35,12 +36,12 @@ pub fn marked(text: &str) -> impl Iterator<Item = (char, bool)> + '_ {
     })
 }
 
-/// What stands before a character.
+/// The kind of text that precedes a character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Something beyond ASCII that is seen.
+    /// A visible non-ASCII character.
     Seen,
-    /// The same, and that it is meant in colour.
+    /// A visible non-ASCII character with an emoji variation selector.
     Coloured,
     Other,
 }

@@ -1,4 +1,5 @@
-//! What keys have used of what comes back with time (GCRA), here and where others count the same.
+//! GCRA state of keys: how much of a recovering budget each key has used, on this host and on others that share the
+//! count.
 
 use std::{
     collections::HashMap,
@@ -8,24 +9,24 @@ use std::{
 
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Longest name of a key that others are told, in bytes.
+/// Maximum length of a key's name that is shared with other hosts, in bytes.
 const MAX_NAME: usize = 512;
 
-/// What a room counts of keys that others count too.
+/// A counter whose keys are also counted by other hosts.
 pub trait Tally: Send + Sync + 'static {
-    /// What keys have used here that was not told yet, of those that have used more than a tenth of what they may at once: at most
-    /// `most` of them. Nothing that was used before this was asked for the first time.
+    /// Takes up to `most` uses that were not yet reported to other hosts, of keys that used more than a tenth of their
+    /// burst. Uses before the first call are not included.
     fn take_used(&self, most: usize) -> Vec<(String, u64)>;
 
-    /// Has the key of this name have used so much more, elsewhere.
+    /// Adds `used` uses of the named key on other hosts.
     fn used_elsewhere(&self, name: &str, used: u64);
 }
 
-/// What keys have used, and when all of it has come back.
+/// The uses of keys, and when each key's budget is full again.
 #[derive(Debug)]
 pub(super) struct Uses<K> {
     keys: HashMap<K, Use>,
-    /// Those that have something to tell, where anybody asks.
+    /// Keys with uses to report. `None` until somebody asks for them.
     untold: Option<Vec<K>>,
 }
 
@@ -33,11 +34,11 @@ pub(super) struct Uses<K> {
 struct Use {
     whole_at: Instant,
     untold: u64,
-    /// Whether it is among those that have something to tell.
+    /// Whether it is among the keys with uses to report.
     is_listed: bool,
 }
 
-/// The time that is gone by: tests pause it.
+/// Returns the current monotonic time. Tests can pause it.
 pub(super) fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -49,16 +50,17 @@ impl<K> Default for Uses<K> {
 }
 
 impl<K: Hash + Eq + Clone> Uses<K> {
-    /// How long it takes from `now` on until all that the key has used has come back.
+    /// Returns how long it takes from `now` until the key's budget is full again.
     pub(super) fn behind(&self, key: &K, now: Instant) -> Duration {
         self.keys.get(key).map_or(Duration::ZERO, |used| used.whole_at.saturating_duration_since(now))
     }
 
-    /// The key has used `some`, all of which has come back after `behind`. It is told once that is more than `least`.
+    /// Records `some` uses on this host. The key's budget is full again after `behind`. The uses are reported once
+    /// `behind` exceeds `least`.
     pub(super) fn use_here(&mut self, key: &K, some: u64, now: Instant, behind: Duration, least: Duration) {
         let used = self.keys.entry(key.clone()).or_insert_with(|| Use::at(now));
         if used.whole_at <= now {
-            // What it used before has come back, to all who were not told.
+            // Earlier uses have recovered, so that other hosts need not know of them.
             used.untold = 0;
         }
         (used.whole_at, used.untold) = (now + behind, used.untold + some);
@@ -71,12 +73,12 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         }
     }
 
-    /// So much was used of the key elsewhere that all of it has come back after `behind`.
+    /// Records uses on other hosts. The key's budget is full again after `behind`.
     pub(super) fn use_elsewhere(&mut self, key: K, now: Instant, behind: Duration) {
         self.keys.entry(key).or_insert_with(|| Use::at(now)).whole_at = now + behind;
     }
 
-    /// As [`Tally::take_used`].
+    /// Implements [`Tally::take_used`].
     pub(super) fn take(&mut self, most: usize) -> Vec<(String, u64)>
     where
         K: Serialize,
@@ -92,8 +94,8 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         told.collect()
     }
 
-    /// Makes room for a key among `most`: the eighth that is least behind is forgotten at once, so that a full map costs each new key
-    /// little.
+    /// Makes room for a key if there are `most` already: the eighth with the least debt is forgotten at once, so that
+    /// each new key costs little when the map is full.
     pub(super) fn make_room(&mut self, key: &K, most: usize, now: Instant) {
         if self.keys.len() < most || self.keys.contains_key(key) {
             return;
@@ -105,7 +107,7 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         let mut times: Vec<_> = self.keys.values().map(|used| used.whole_at).collect();
         let eighth = times.len() / 8;
         let (_, last, _) = times.select_nth_unstable(eighth);
-        // Of those that are as far behind as the last of the eighth, only so many as it takes.
+        // Several keys can have the same debt as the last of the eighth. Remove only as many as needed.
         let (last, mut spare) = (*last, eighth + 1);
         self.keys.retain(|_, used| {
             let goes = used.whole_at <= last && spare > 0;
@@ -119,7 +121,7 @@ impl<K: Hash + Eq + Clone> Uses<K> {
         self.keys.remove(key);
     }
 
-    /// Forgets keys all of whose use has come back.
+    /// Forgets keys whose budget is full.
     pub(super) fn forget_quiet(&mut self, now: Instant) {
         self.keys.retain(|_, used| used.whole_at > now);
     }
@@ -136,12 +138,12 @@ impl Use {
     }
 }
 
-/// What others know a key by; `None` where that would be too long.
+/// Returns the name by which other hosts know a key, or `None` if it would be too long.
 fn name(key: &impl Serialize) -> Option<String> {
     serde_json::to_string(key).ok().filter(|name| name.len() <= MAX_NAME)
 }
 
-/// The key of this name.
+/// Parses a key from its name.
 pub(super) fn named<K: DeserializeOwned>(name: &str) -> Option<K> {
     serde_json::from_str(name).ok()
 }

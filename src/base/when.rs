@@ -1,4 +1,4 @@
-//! Moments as people and queries write them: so long ago, or themselves.
+//! Times as people and queries write them: absolute, or relative to now.
 
 use std::str::FromStr;
 
@@ -6,23 +6,23 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::clock::Timestamp;
 
-/// A moment as queries write it.
+/// A time as written in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// So long ago: `30d`, `24h`, `15m`, `90s`. In milliseconds.
+    /// Milliseconds before now, written as `30d`, `24h`, `15m` or `90s`.
     Ago(u64),
-    /// Itself: `2026-11-22T09:58:03Z`, or the start of a day of UTC, `2026-11-22`.
+    /// An absolute time such as `2026-11-22T09:58:03Z`, or the start of a UTC day such as `2026-11-22`.
     At(Timestamp),
 }
 
 impl When {
-    /// So many days ago.
+    /// Returns the time `days` days ago.
     #[must_use]
     pub const fn days(days: u64) -> Self {
         Self::Ago(days * 24 * 3_600 * 1_000)
     }
 
-    /// Which moment it is, `now`.
+    /// Resolves to an absolute time, given the current one.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Timestamp {
         match self {
@@ -31,7 +31,7 @@ impl When {
         }
     }
 
-    /// How long ago it is, `now`, in milliseconds.
+    /// Returns how long before `now` it is, in milliseconds.
     #[must_use]
     pub fn back(self, now: Timestamp) -> u64 {
         match self {
@@ -50,12 +50,12 @@ impl FromStr for When {
     }
 }
 
-/// Milliseconds of a span.
+/// Parses a duration into milliseconds.
 fn ago(text: &str) -> Option<u64> {
     let (unit, millis) = [('d', 24 * 3_600 * 1_000), ('h', 3_600 * 1_000), ('m', 60 * 1_000), ('s', 1_000)]
         .into_iter()
         .find(|(unit, _)| text.ends_with(*unit))?;
-    // At most nine digits: no overflow, and 2,700,000 years.
+    // At most nine digits (2,700,000 years), so that nothing overflows.
     let digits = text.strip_suffix(unit).filter(|digits| (1..=9).contains(&digits.len()))?;
     let number = if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse::<u64>().ok()? } else { return None };
     Some(number * millis)

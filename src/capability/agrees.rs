@@ -1,5 +1,5 @@
-//! Whether what endpoints keep is what their usage says, and whether the contents of files are those that were put: of a store that nobody
-//! writes to.
+//! Consistency check: whether each tool's stored data matches its usage record, and whether files have their original
+//! content. For a store that nobody writes to.
 
 use std::cmp::Ordering;
 
@@ -9,14 +9,14 @@ use tollhouse_store::{Counted, Store, StoreError, Table};
 
 use super::{files, kv, scope::Usage};
 
-/// Rows that are read at once: values may be large.
+/// Number of rows read at once, small because values can be large.
 const PAGE: usize = 64;
 
-/// Holds the usage of each endpoint against its keys and files, and the content of each file against its hash.
+/// Compares the usage record of each tool with its keys and files, and each file's content with its hash.
 ///
 /// # Errors
 ///
-/// The store's. What does not read is told as a flaw.
+/// Errors of the store. Unreadable data is recorded as a flaw.
 pub async fn check_kept(store: &dyn Store, objects: &Kept, flaws: &mut Flaws) -> Result<(), StoreError> {
     let mut sums = Sums::new("kv");
     let mut rows = kv::KV.inspect(store, PAGE);
@@ -35,7 +35,7 @@ pub async fn check_kept(store: &dyn Store, objects: &Kept, flaws: &mut Flaws) ->
     sums.end(store, &files::FILES_USAGE, flaws).await
 }
 
-/// Reads one content; at most one is in memory.
+/// Checks one file's content. At most one is in memory at a time.
 async fn content(objects: &Kept, what: &str, name: &str, sha256: Option<&str>, flaws: &mut Flaws) {
     flaws.look();
     match objects.get(name).await {
@@ -48,12 +48,12 @@ async fn content(objects: &Kept, what: &str, name: &str, sha256: Option<&str>, f
     }
 }
 
-/// What one endpoint after the other has, in the order of the store.
+/// Running totals of the current tool, in store order.
 struct Sums {
     what: &'static str,
     of: Option<Counted<EndpointId>>,
     found: Usage,
-    /// How many endpoints have some.
+    /// Number of tools with data.
     endpoints: u64,
 }
 
@@ -78,14 +78,14 @@ impl Sums {
         Ok(())
     }
 
-    /// Compares what one endpoint has with what its usage says.
+    /// Compares the totals of one tool with its usage record.
     async fn turn(&mut self, store: &dyn Store, usage: &Table<Counted<EndpointId>, Usage>, flaws: &mut Flaws) -> Result<(), StoreError> {
         let found = std::mem::take(&mut self.found);
         let Some(of) = self.of.take() else { return Ok(()) };
         self.endpoints += 1;
         let said = usage.get(store, &of).await?.unwrap_or_default();
         if said.is_closed() {
-            // Deleted: what is left of it is being removed.
+            // The tool was deleted and the rest of its data is being removed.
             return Ok(());
         }
         flaws.unless(said == found, || {
@@ -97,7 +97,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Compares the last, and looks for usage of endpoints that have nothing.
+    /// Compares the last tool, and finds usage records of tools without data.
     async fn end(&mut self, store: &dyn Store, usage: &Table<Counted<EndpointId>, Usage>, flaws: &mut Flaws) -> Result<(), StoreError> {
         self.turn(store, usage, flaws).await?;
         let (mut range, mut counted) = (usage.all(), 0);

@@ -1,13 +1,13 @@
-//! What a handler sees of an op that was not done: one function for each stable code.
+//! Failures of ops, as a handler sees them: one function for each stable code.
 
 use tollhouse_objects::PutError;
 use tollhouse_protocol::OpFailure;
 use tollhouse_store::StoreError;
 
-/// The host could not reach its own storage.
+/// The host's own storage is unavailable.
 pub(super) const STORE_UNAVAILABLE: &str = "store_unavailable";
 
-/// Whether it is the host that failed, and neither the handler nor whom it asked.
+/// Returns whether the host failed, and not the handler or a server that it called.
 pub(super) fn is_the_hosts(failure: &OpFailure) -> bool {
     failure.code == STORE_UNAVAILABLE
 }
@@ -16,17 +16,17 @@ fn failure(code: &str, message: impl Into<String>) -> OpFailure {
     OpFailure::new(code, message)
 }
 
-/// The call holds no grant for it. `field` is the line of the manifest that would ask for one.
+/// The call has no grant for the op. `field` is the line of the manifest that requests one.
 pub(super) fn not_granted(what: &str, field: &str) -> OpFailure {
     failure("not_granted", format!("{what} is not granted: ask for it with {field} in the manifest, an admin may have to allow it"))
 }
 
-/// The endpoint was deleted while the call ran: nothing is kept for it any more.
+/// The tool was deleted while the call ran, so nothing can be stored for it.
 pub(super) fn deleted() -> OpFailure {
     failure("not_granted", "the tool was deleted while this call ran: nothing can be stored for it any more")
 }
 
-/// The endpoint has no secret of this name.
+/// The tool has no secret with this name.
 pub(super) fn no_secret(name: &str) -> OpFailure {
     failure("not_granted", format!("the endpoint has no secret `{name}`: its builder sets it with POST /ai/endpoints/{{slug}}/secrets"))
 }
@@ -39,17 +39,17 @@ pub(super) fn quota_exceeded(message: impl Into<String>) -> OpFailure {
     failure("quota_exceeded", message)
 }
 
-/// The op came through the `ctx` of a call that is over.
+/// The op used the `ctx` of a call that has ended.
 pub(super) fn call_ended() -> OpFailure {
     failure("call_ended", "the call that this `ctx` belongs to has ended; nothing was charged")
 }
 
-/// Others wrote the same keys at every attempt.
+/// Other writes of the same keys came first at every attempt.
 pub(super) fn contended() -> OpFailure {
     failure("contended", "others wrote at the same time, at every attempt; try again")
 }
 
-/// The host's own trouble; its inside is for the host's log only.
+/// An error of the host's store. Its details go only to the host's log.
 pub(super) fn store(error: StoreError) -> OpFailure {
     tracing::warn!(error = %error, "an op could not use the store");
     match error {
@@ -59,7 +59,7 @@ pub(super) fn store(error: StoreError) -> OpFailure {
     }
 }
 
-/// A failure to put content in the object store.
+/// An error of storing content in the object store.
 pub(super) fn put(error: PutError) -> OpFailure {
     match error {
         PutError::Store(error) => store(error),
@@ -83,12 +83,12 @@ impl From<StoreError> for UpdateError {
     }
 }
 
-/// Other replicas may have changed what this one has not heard of.
+/// Other replicas may have made changes that this one does not know of.
 pub(super) fn fenced() -> OpFailure {
     failure(STORE_UNAVAILABLE, "storage is unavailable, nothing was done; try again")
 }
 
-/// A stored record that does not decode.
+/// A stored record is malformed.
 pub(super) fn damaged(what: &str) -> OpFailure {
     tracing::error!(record.kind = what, "a stored record does not decode");
     failure(STORE_UNAVAILABLE, "storage returned a record that does not decode")
@@ -99,7 +99,7 @@ pub(super) fn objects(error: &dyn std::fmt::Display) -> OpFailure {
     failure(STORE_UNAVAILABLE, "file storage is unavailable; try again")
 }
 
-/// What an upstream server answered with `status` is no JSON.
+/// A server's response with `status` is not JSON.
 pub(super) fn not_json(status: u16, why: &str) -> OpFailure {
     OpFailure { status: Some(status), ..failure("not_json", format!("the answer (status {status}) {why}")) }
 }

@@ -1,8 +1,8 @@
-//! `ctx.files`: files of one endpoint, with quotas. Their entries are in the store, their content
-//! in an object store under names that the host makes up.
+//! `ctx.files`: files of a tool, with quotas. Their entries are in the store. Their content is in an object store under
+//! generated names.
 //!
-//! A write stores the content first and then commits the entry, so an entry never names content that is not there; content whose entry was
-//! replaced is deleted after ([`Objects`] has how). Usage is kept as in `kv`.
+//! A write stores the content first and then commits the entry, so that an entry never names missing content. Content
+//! whose entry was replaced is deleted afterwards (see [`Objects`]). Usage is tracked as in `kv`.
 
 mod path;
 
@@ -28,30 +28,30 @@ use super::{
     scope::{Turn, Turns, Usage},
 };
 
-/// Reads of content that is replaced meanwhile, before the call is told so.
+/// Maximum number of attempts to read content that is being replaced, before the call fails.
 const ATTEMPTS: u32 = 12;
-/// Changes under way at once, of all owners: each waits for the disk, and holds its content in memory even where its call
-/// was stopped.
+/// Maximum number of concurrent changes of all owners. Each waits for the disk and keeps its content in memory, even if
+/// its call was stopped.
 const CHANGES: usize = 16;
-/// Contents read at once, of all owners.
+/// Maximum number of concurrent reads of all owners.
 const READS: usize = 16;
-/// Entries that one commit removes: the commits of payments wait for it.
+/// Number of entries removed in one commit, because commits of payments wait for it.
 const SOME: usize = 100;
 
 pub(super) const FILES: Table<Key, Entry> = schema::FILES.holding();
 pub(super) const FILES_USAGE: Table<Counted<EndpointId>, Usage> = schema::FILES_USAGE.holding();
 
-/// The endpoint, and the path.
+/// The tool and the path.
 pub(super) type Key = (Counted<EndpointId>, String);
 
-/// Which object holds the content of a file, and its SHA-256 in hex where that is known; `None` of a row that is no file's.
+/// Returns the object with a file's content and its SHA-256 in hex, if known. Returns `None` if the row is not a file.
 #[must_use]
 pub fn object_of(written: &Written) -> Option<(String, Option<String>)> {
     let entry = FILES.read(written.of(&FILES)?).ok()?.value;
     Some((entry.object, entry.sha256))
 }
 
-/// The files of all endpoints. Clones are the same.
+/// The files of all tools. Clones share them.
 #[derive(Clone)]
 pub struct Files(Arc<Inner>);
 
@@ -61,12 +61,12 @@ struct Inner {
     objects: Arc<Objects>,
     turns: Arc<Turns>,
     reads: Arc<Fair<Owner>>,
-    /// Under way, also those whose call has been stopped.
+    /// Changes in progress, including those whose call was stopped.
     changes: TaskTracker,
 }
 
 impl Files {
-    /// Files of this store, their content in `objects`.
+    /// Creates the files of this store, with their content in `objects`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, objects: Arc<Objects>) -> Self {
         Self(Arc::new(Inner {
@@ -83,23 +83,24 @@ impl Files {
         Scoped { files: Arc::clone(&self.0), owner: owner.clone(), endpoint: endpoint.clone(), limits: *limits }
     }
 
-    /// Waits until no change is under way. For a host that ends: calls that run meanwhile begin others.
+    /// Waits until no change is in progress. Call it at shutdown: running calls could begin more.
     pub(super) async fn finish(&self) {
         self.0.changes.close();
         self.0.changes.wait().await;
     }
 
-    /// Has nobody store anything of `endpoint` from this commit on.
+    /// Prevents anything from being stored for `endpoint` from this commit on.
     pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
         batch.put(&FILES_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
     }
 
-    /// Forgets that `endpoint` was closed: no call of it runs any more.
+    /// Removes the mark that `endpoint` is closed, once none of its calls is running.
     pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
         batch.delete(&FILES_USAGE, &Counted(endpoint.clone()));
     }
 
-    /// Removes every file of `endpoint`: all entries first, then their contents, which are collected later where this is cut short.
+    /// Removes every file of `endpoint`: first all entries, then their content. If this is interrupted, the content is
+    /// collected later.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         let (own, mut ended) = (Counted(endpoint.clone()), Ended::default());
         loop {
@@ -122,14 +123,14 @@ impl Files {
         Ok(())
     }
 
-    /// Has contents of which no entry is left deleted soon, in the background.
+    /// Wakes the background task that deletes contents without an entry.
     pub(super) fn collect_soon(&self) {
         self.0.objects.collect_soon();
     }
 }
 
 impl Inner {
-    /// Runs a change on a task of its own: a call that is stopped amid it would leave content that no
+    /// Runs a change on a separate task. If a call were stopped in the middle of it, content would be left that no
     /// entry names and no quota counts.
     async fn to_its_end(&self, change: impl Future<Output = Result<OpValue, OpFailure>> + Send + 'static) -> Result<OpValue, OpFailure> {
         self.changes.spawn(change).await.unwrap_or_else(|error| Err(failure::objects(&error)))
@@ -142,7 +143,7 @@ impl fmt::Debug for Files {
     }
 }
 
-/// The files of one endpoint, under one call's limits.
+/// The files of one tool, with one call's limits.
 pub(super) struct Scoped {
     files: Arc<Inner>,
     owner: Owner,
@@ -184,14 +185,14 @@ impl Scoped {
         files.to_its_end(async move { self.store(turn, &key, content).await }).await
     }
 
-    /// Waited for by the call itself: one that is stopped meanwhile leaves nothing behind.
+    /// Waits for the call's turn. A call that is stopped while it waits leaves nothing behind.
     async fn turn(&self) -> Turn {
         self.files.turns.take(&self.owner, &self.endpoint).await
     }
 
     async fn store(&self, _turn: Turn, key: &Key, content: Bytes) -> Result<OpValue, OpFailure> {
         let size = content.len() as u64;
-        // Refused before any content is stored; decided again by the commit.
+        // Refuse early, before storing content. The commit checks again.
         let before = FILES.get(&*self.files.store, key).await.map_err(failure::store)?;
         let usage = FILES_USAGE.get(&*self.files.store, &key.0).await.map_err(failure::store)?.unwrap_or_default();
         if usage.is_closed() {
@@ -202,7 +203,7 @@ impl Scoped {
         match self.replace(key, Some((&object, size))).await {
             Ok(replaced) => self.files.objects.discard(replaced).await,
             Err(refusal) => {
-                // A commit that was not confirmed may still have happened: its content stays, unless it did not.
+                // A commit that was not confirmed may still have happened, so its content must stay.
                 if refusal.code != failure::STORE_UNAVAILABLE {
                     self.files.objects.withdraw(object).await;
                 }
@@ -247,9 +248,9 @@ impl Scoped {
         Ok(OpValue::Json(page.into()))
     }
 
-    /// Commits an entry of this content at `key`, or its removal; gives what the entry that was there held.
+    /// Commits an entry with this content at `key`, or its removal. Returns the objects that the old entry held.
     async fn replace(&self, key: &Key, content: Option<(&Promised, u64)>) -> Result<Ended, OpFailure> {
-        // The content that it replaces goes after it.
+        // The replaced content is deleted after this commit.
         update(&*self.files.store, Durability::built_on(&*self.files.store), |tx| self.decide(tx, key, content))
             .await
             .map_err(|error| error.0)
@@ -280,7 +281,8 @@ impl Scoped {
         tx.answer(ended)
     }
 
-    /// The usage once a file of `size` bytes (`None`: nothing) is in the place of `old`.
+    /// Returns the usage after a file of `size` bytes (`None`: no file) has replaced `old`. Fails if it exceeds the
+    /// quota.
     fn usage_with(&self, before: Usage, old: Option<&Entry>, size: Option<u64>) -> Result<Usage, OpFailure> {
         let usage = before.replaced(old.map(|old| old.size), size);
         if usage.items > self.limits.files && usage.items > before.items {
@@ -297,25 +299,25 @@ impl Scoped {
     }
 }
 
-/// A file as the store has it.
+/// A file's entry in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Entry {
     object: String,
     size: u64,
     modified_at: Timestamp,
-    /// Of its content, in hex. Those of earlier versions have none.
+    /// SHA-256 of the content, in hex. Entries of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
 }
 tollhouse_store::json_values!(Entry);
 
 impl Entry {
-    /// Which object holds its content, and the hash of that, in hex, where it is known.
+    /// Returns the object with its content, and the content's hash in hex, if known.
     pub(super) fn object(&self) -> (&str, Option<&str>) {
         (&self.object, self.sha256.as_deref())
     }
 
-    /// Bytes of its content.
+    /// Returns the size of its content in bytes.
     pub(super) fn size(&self) -> u64 {
         self.size
     }

@@ -1,4 +1,4 @@
-//! What an endpoint may touch, now.
+//! The permissions that a tool currently has.
 
 use std::sync::Arc;
 
@@ -8,47 +8,47 @@ use tollhouse_tool::{Capabilities, Capability, capabilities};
 
 use super::{AllowedHosts, failure};
 
-/// What an endpoint may touch at one moment. Default: nothing.
+/// The grant of a tool at one moment. Default: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// Which of `ctx`.
+    /// The granted capabilities.
     pub capabilities: Capabilities,
-    /// The hosts that those reach which reach out.
+    /// The hosts that outgoing requests may reach.
     pub hosts: AllowedHosts,
 }
 
-/// The grant of one endpoint, live: the catalogue sets it, running calls ask it at every op.
+/// The live grant of a tool. The catalog sets it, and running calls read it at every op.
 ///
-/// All calls of an endpoint share one, so that taking a capability back needs no list of calls.
+/// All calls of a tool share one grant, so that a capability can be revoked without a list of calls.
 #[derive(Debug, Default)]
 pub struct Grant(ArcSwap<Granted>);
 
 impl Grant {
-    /// A grant to share with the calls that run under it.
+    /// Creates a grant to share with calls.
     #[must_use]
     pub fn new(granted: Granted) -> Arc<Self> {
         Arc::new(Self(ArcSwap::from_pointee(granted)))
     }
 
-    /// Replaces the grant. Ops that come after see the new one; those under way end as they began.
+    /// Replaces the grant. Later ops see the new one. Running ops complete under the old one.
     pub fn set(&self, granted: Granted) {
         self.0.store(Arc::new(granted));
     }
 
-    /// The grant at this moment.
+    /// Returns the current grant.
     #[must_use]
     pub fn now(&self) -> Arc<Granted> {
         self.0.load_full()
     }
 
-    /// The grant at this moment, if the capability is there.
+    /// Returns the current grant if it includes the capability.
     fn having(&self, capability: Capability) -> Result<Guard<Arc<Granted>>, Denied> {
         let granted = self.0.load();
         if granted.capabilities.has(capability) { Ok(granted) } else { Err(Denied(capability)) }
     }
 }
 
-/// What the call was not granted.
+/// The capability that was not granted.
 #[derive(Debug)]
 pub(super) struct Denied(Capability);
 
@@ -58,7 +58,7 @@ impl From<Denied> for OpFailure {
     }
 }
 
-/// A gate for each capability, under the name that its ops go by: an op of another name does not compile.
+/// Defines a gate for each capability, named like its ops. An op without a gate does not compile.
 macro_rules! gates {
     ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $($said:literal)+;)*) => {
         impl Grant {

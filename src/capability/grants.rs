@@ -1,4 +1,4 @@
-//! What one call was granted.
+//! The grants of one call.
 
 use std::{fmt, sync::Arc};
 
@@ -8,22 +8,22 @@ use tollhouse_tool::Owner;
 
 use super::{grant::Grant, secret::Secret};
 
-/// All that decides about the ops of one call.
+/// Everything that determines what the ops of one call may do.
 #[derive(Clone)]
 pub struct CallGrants {
-    /// Whose endpoint it is.
+    /// The owner of the tool.
     pub owner: Owner,
-    /// The endpoint that the call is of.
+    /// The tool that is called.
     pub endpoint_id: EndpointId,
-    /// The call.
+    /// The call's id.
     pub call_id: CallId,
-    /// Whether the endpoint's owner made it.
+    /// Whether the tool's owner made the call.
     pub by_owner: bool,
-    /// The endpoint's grant, shared with the catalogue and asked anew at every op.
+    /// The tool's grant, shared with the catalog and read again at every op.
     pub grant: Arc<Grant>,
-    /// The endpoint's secrets, opened for this call.
+    /// The tool's secrets, decrypted for this call.
     pub secrets: Vec<Secret>,
-    /// The call's limits, narrowed already.
+    /// The call's effective limits.
     pub limits: Limits,
 }
 

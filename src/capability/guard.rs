@@ -1,17 +1,18 @@
-//! The guard: the one way out to addresses that somebody else names.
+//! The guard: the only way to send requests to addresses that others supply (SSRF protection).
 //!
-//! A request passes if its URL is plain (no userinfo, no control characters, the scheme's own
-//! port), its host is a public name or address, and **every** address the name resolves to is
-//! public. The name is resolved once, in the client's own resolver, and the connection goes to the
-//! addresses that were checked. Redirects are followed here, each hop checked anew; proxies of
-//! the environment are not used. [`addresses`] says what is public.
+//! A request is allowed if its URL is plain (no userinfo, no control characters, the scheme's default port), its host
+//! is a public name or address, and **every** address that the name resolves to is public. The name is resolved once,
+//! in the client's own resolver, and the connection goes to the addresses that were checked. Redirects are followed
+//! here, and each hop is checked again. Proxies from the environment are not used. [`addresses`] defines which
+//! addresses are public.
 //!
-//! It speaks HTTP/1.1 alone: a connection has one request at a time, and is closed with a request that is given up. Over HTTP/2 a
-//! server goes on sending what nobody asked for after the request has ended, which takes a processor and is in no limit;
-//! and the requests of all owners to one host share a connection, where who has most of them holds up the others. What comes
-//! over a connection is counted by the byte, whatever it is: [`meter`] says for how long.
+//! It uses only HTTP/1.1: a connection has one request at a time, and an abandoned request closes its connection. Over
+//! HTTP/2, a server can keep sending unrequested data after the request has ended, which costs processor time and is
+//! covered by no limit. Also, all owners' requests to one host would share a connection, where the owner with the most
+//! requests would delay the others. All bytes that arrive on a connection are counted, whatever they are: see
+//! [`meter`].
 //!
-//! It does *not* decide who may use it: `ctx.httpGetJson` gives it the endpoint's allowed hosts.
+//! The guard does *not* decide who may use it: `ctx.httpGetJson` passes the tool's allowed hosts.
 
 pub mod addresses;
 mod client;
@@ -49,40 +50,42 @@ pub use self::{
 };
 use super::AllowedHosts;
 
-/// How the guard is set.
+/// Settings of the guard.
 #[derive(Default)]
 pub struct GuardSettings {
-    /// Also `http` URLs, on port 80. Default: `https` only.
+    /// Allows `http` URLs too, on port 80. Default: only `https`.
     pub allow_http: bool,
-    /// `host:port` pairs that pass whatever they are, with `http` too: for a test's servers and for
-    /// services of the operator's own. Default: none.
+    /// Pairs `host:port` that are always allowed, with `http` too, for test servers and the operator's own services.
+    /// Default: none.
     pub allow: Vec<String>,
-    /// Further root certificates, as PEM. Default: those of the system only.
+    /// Additional root certificates, as PEM. Default: only those of the system.
     pub roots: Vec<Vec<u8>>,
-    /// Another resolver. Default: the system's.
+    /// A custom resolver. Default: the system's.
     pub lookup: Option<Arc<dyn Lookup>>,
 }
 
-/// The guarded client. Clones share connections.
+/// The guarded HTTP client. Clones share connections.
 #[derive(Clone)]
 pub struct Guard(Arc<Inner>);
 
 struct Inner {
     allow_http: bool,
     allow: Vec<(String, u16)>,
-    /// Dials public addresses only.
+    /// The client for public addresses.
     public: Client,
-    /// Dials the hosts of `allow`, and is used for nothing else.
+    /// The client for the hosts in `allow`, used for nothing else.
     exempt: Option<Client>,
     open: Arc<Fair<Box<str>>>,
     kept: Kept,
 }
 
 impl Guard {
+    /// Creates a guard.
+    ///
     /// # Errors
     ///
-    /// [`GuardError`] names the setting. A system without root certificates is not an error: then
-    /// only `roots` are trusted, and a warning says so.
+    /// [`GuardError`] names the invalid setting. A system without root certificates is not an error: then only `roots`
+    /// are trusted, and a warning is logged.
     pub fn new(settings: GuardSettings) -> Result<Self, GuardError> {
         let allow = settings.allow.iter().map(|entry| parse_allow(entry)).collect::<Result<Vec<_>, _>>()?;
         let roots = client::roots(&settings.roots)?;
@@ -93,7 +96,7 @@ impl Guard {
         Ok(Self(Arc::new(Inner { allow_http: settings.allow_http, allow, public, exempt, open, kept: Kept::new() })))
     }
 
-    /// Reads a URL and checks all of it that can be checked before its name is resolved.
+    /// Parses a URL and checks everything that can be checked before its name is resolved.
     ///
     /// # Errors
     ///
@@ -106,10 +109,10 @@ impl Guard {
         if before_path(url).chars().any(char::is_whitespace) {
             return Err(FetchError::InvalidUrl("has white space before its path".into()));
         }
-        // White space behind that is percent-encoded, as a URL object has it.
+        // White space after that is percent-encoded, as URL parsers do.
         let mut url = Url::parse(url).map_err(|error| FetchError::InvalidUrl(unreadable(error)))?;
         without_dot(&mut url);
-        // What is sent may be longer, in percent-encoding.
+        // Percent-encoding can make the URL longer.
         check_length(url.as_str())?;
         self.check_parsed(&url, hosts)?;
         Ok(url)
@@ -161,20 +164,20 @@ impl fmt::Debug for Guard {
     }
 }
 
-/// A URL up to where its path, its query or its fragment begins: what says where it leads.
+/// Returns a URL up to its path, query or fragment: the part that determines the destination.
 fn before_path(url: &str) -> &str {
     let authority = url.find("://").map_or(0, |scheme| scheme + 3);
     let end = url[authority..].find(['/', '?', '#']).map_or(url.len(), |at| authority + at);
     &url[..end]
 }
 
-/// Takes the dot from the end of a name: `example.com.` is the host `example.com`, written whole.
+/// Removes the dot at the end of a name: `example.com.` is the fully qualified form of `example.com`.
 fn without_dot(url: &mut Url) {
     if let Some(Host::Domain(name)) = url.host()
         && let Some(name) = name.strip_suffix('.').filter(|name| !name.is_empty() && !name.ends_with('.'))
     {
         let name = name.to_owned();
-        // A name without its dot is as much of one as before: where it were none the URL stays as it is, and is refused.
+        // A name stays valid without its dot. If this fails anyway, the URL is unchanged and will be refused.
         let _ = url.set_host(Some(&name));
     }
 }
@@ -186,7 +189,7 @@ fn check_length(url: &str) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// What is wrong with a text that is no URL, as the end of a sentence that begins with it.
+/// Describes why a text is not a URL, as the end of a sentence that begins with the text.
 fn unreadable(error: url::ParseError) -> String {
     match error {
         url::ParseError::RelativeUrlWithoutBase => "has no scheme: write it whole, such as `https://example.com/`".to_owned(),

@@ -2,28 +2,28 @@
 
 use std::sync::Arc;
 
-/// Hosts by exact name (`api.example.com`) or by suffix (`*.example.com`, which is not
-/// `example.com` itself). Names are kept in lower case and as ASCII; an empty list reaches nothing.
+/// A list of allowed hosts, by exact name (`api.example.com`) or by suffix (`*.example.com`, which does not include
+/// `example.com`). Names are kept in lower-case ASCII. An empty list allows nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedHosts(Arc<[String]>);
 
-/// An entry of `allowedHosts` that names no host.
+/// An invalid entry of `allowedHosts`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` in allowedHosts is not a host: write `api.example.com` or `*.example.com`, without scheme, port or path")]
 pub struct HostPatternError(pub String);
 
 impl AllowedHosts {
-    /// Reads the entries of a manifest.
+    /// Parses the entries of a manifest.
     ///
     /// # Errors
     ///
-    /// [`HostPatternError`] names the first entry that is neither form. `*` and `*.com` are
-    /// refused because they would allow everybody.
+    /// [`HostPatternError`] names the first invalid entry. `*` and `*.com` are refused because they would allow
+    /// everybody.
     pub fn parse<S: AsRef<str>>(entries: &[S]) -> Result<Self, HostPatternError> {
         entries.iter().map(|entry| parse_entry(entry.as_ref())).collect::<Result<Vec<_>, _>>().map(|entries| Self(entries.into()))
     }
 
-    /// Whether `host`, as a parsed URL has it, is among them.
+    /// Returns whether the list allows `host`, in the form of a parsed URL.
     #[must_use]
     pub fn allows(&self, host: &str) -> bool {
         self.0.iter().any(|entry| match entry.strip_prefix('*') {
@@ -32,7 +32,7 @@ impl AllowedHosts {
         })
     }
 
-    /// The entries.
+    /// Returns the entries.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! `ctx.httpGetJson`: one JSON document of an allowed host, through the guard.
+//! `ctx.httpGetJson`: fetches a JSON document from an allowed host through the guard.
 
 use std::{
     sync::{
@@ -21,15 +21,15 @@ use super::{
     guard::{Fetch, FetchError, Fetched, Recorded},
 };
 
-/// Requests of one call that are open at once; further ones wait within their own time.
+/// Maximum number of concurrent requests of one call. Further requests wait within their own timeout.
 const OPEN: usize = 6;
-/// Most headers a handler may set on one request, and their bytes together.
+/// Maximum number and total size in bytes of the headers that a handler may set on a request.
 const HEADERS: usize = 32;
 const HEADER_BYTES: usize = 8 << 10;
-/// Longest response header that is handed on, in bytes.
+/// Maximum length of a response header that is passed to the handler, in bytes.
 const RESPONSE_HEADER_BYTES: usize = 2 << 10;
 
-/// Request headers that are the host's to set, or that would change what the request is.
+/// Request headers that a handler must not set: the host sets them, or they would change the nature of the request.
 const REFUSED_HEADERS: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -51,7 +51,7 @@ const REFUSED_HEADERS: &[&str] = &[
 ];
 const REFUSED_PREFIXES: &[&str] = &["proxy-", "sec-", "x-forwarded-", ":"];
 
-/// Response headers that a handler sees.
+/// Response headers that a handler can see.
 const SHOWN_HEADERS: &[&str] = &[
     "age",
     "cache-control",
@@ -77,7 +77,7 @@ const SHOWN_HEADERS: &[&str] = &[
     "x-total-count",
 ];
 
-/// What one call has used.
+/// The resources that one call has used.
 pub(super) struct Counters {
     used: AtomicU64,
     open: Semaphore,
@@ -89,15 +89,15 @@ impl Default for Counters {
     }
 }
 
-/// A call's way out: made for one op, from the grant of that moment.
+/// A call's access to the network, created for one op from the current grant.
 pub(super) struct Outgoing<'a> {
     pub(super) guard: &'a Guard,
     pub(super) hosts: AllowedHosts,
     pub(super) call: &'a CallGrants,
     pub(super) counters: &'a Counters,
-    /// Hides what the handler must not see.
+    /// Hides secrets that the handler must not see.
     pub(super) hidden: &'a Redactor,
-    /// Who answers instead of the servers.
+    /// Recorded responses to use instead of real servers.
     pub(super) recorded: Option<Arc<Recorded>>,
 }
 
@@ -129,11 +129,11 @@ impl Outgoing<'_> {
         let fetched = tokio::time::timeout(wall, fetched).await.unwrap_or(Err(FetchError::Timeout(wall.as_millis())));
         let fetched = fetched.map_err(|error| failure::outgoing(error.code(), self.hidden.redact(&error.to_string())))?;
         let json = answer(&fetched)?;
-        // Whoever was sent a secret may send it back, escaped as they like: so each string is looked at.
+        // A server that received a secret may send it back, escaped in any way, so each string must be checked.
         Ok(OpValue::Json(if self.hidden.is_empty() { json } else { self.hidden.redact_json_bytes(&json).unwrap_or(json) }))
     }
 
-    /// The header that carries a granted secret.
+    /// Builds the header with a granted secret.
     fn credential(&self, auth: &HeaderFromEnv) -> Result<(HeaderName, HeaderValue), OpFailure> {
         let name = header_name(&auth.header)?;
         let Some(secret) = self.call.secrets.iter().find(|secret| secret.name == auth.env) else {
@@ -201,19 +201,19 @@ fn answer(fetched: &Fetched) -> Result<Bytes, OpFailure> {
 }
 
 impl Fetched {
-    /// Whether the answer says it is JSON.
+    /// Returns whether the response declares that it is JSON.
     #[must_use]
     pub fn is_json(&self) -> bool {
         self.kind().is_some_and(|kind| is_json(&kind))
     }
 
-    /// The media type of an answer that is no JSON, whatever its bytes are; nothing where its bytes decide. Plain text, bytes of no
-    /// kind and scripts are what many servers call their JSON.
+    /// Returns the media type of a response that declares to be something other than JSON, or `None` if its bytes must
+    /// decide. Many servers label JSON as plain text, a script or unspecified bytes.
     fn other_kind(&self) -> Option<String> {
         self.kind().filter(|kind| !is_json(kind) && !kind.starts_with("text/") && !VAGUE.contains(&kind.as_str()))
     }
 
-    /// The media type, in lower case and without parameters; nothing where there is none.
+    /// Returns the media type in lower case without parameters, if there is one.
     fn kind(&self) -> Option<String> {
         let kind = String::from_utf8_lossy(self.headers.get(CONTENT_TYPE)?.as_bytes()).into_owned();
         let essence: String = kind.split(';').next().unwrap_or_default().trim().chars().take(KIND_CHARS).collect();
@@ -221,7 +221,7 @@ impl Fetched {
     }
 }
 
-/// Media types under which JSON comes that nobody has named.
+/// Media types that servers use for JSON without declaring it.
 const VAGUE: &[&str] = &[
     "application/javascript",
     "application/octet-stream",
@@ -231,7 +231,7 @@ const VAGUE: &[&str] = &[
     "binary/octet-stream",
 ];
 
-/// Characters of a media type that are looked at.
+/// Maximum number of characters of a media type that are examined.
 const KIND_CHARS: usize = 100;
 
 fn is_json(kind: &str) -> bool {

@@ -1,14 +1,15 @@
-//! `ctx.kv`: JSON values by key, scoped to one endpoint, with quotas.
+//! `ctx.kv`: JSON values by key for each tool, with quotas.
 //!
-//! Invariant: the usage of an endpoint is the number and bytes of its entries in the store. Every
-//! commit that changes one changes the other and checks both; [`Scoped::transact`] is the only
-//! place that writes entries for a call, [`Scoped::reclaim`] the only one that removes expired ones.
+//! Invariant: the usage record of a tool is the number and size of its entries in the store. Every commit that changes
+//! one changes the other and checks both. Only [`Scoped::transact`] writes entries for a call, and only
+//! [`Scoped::reclaim`] removes expired ones.
 //!
-//! The commit that deletes an endpoint makes its usage [`Usage::CLOSED`], so a call that still runs at another host stores nothing after
-//! it. A write that leaves the usage as it is replaces an entry, or removes one: it fails once that entry is gone.
+//! The commit that deletes a tool sets its usage to [`Usage::CLOSED`], so that calls that still run on another host can
+//! store nothing after it. A write that does not change the usage replaces or removes an existing entry, so it fails
+//! once that entry is gone.
 //!
-//! An expired entry is absent to every reader and counts until it is swept, which happens when its
-//! key is written or the endpoint comes to its quota. Writes are [`Durability::Buffered`].
+//! An expired entry is invisible to readers but counts toward the quota until it is removed, which happens when its key
+//! is written or when the tool reaches its quota. Writes are [`Durability::Buffered`].
 
 mod entry;
 mod list;
@@ -39,30 +40,30 @@ use super::{
 pub(super) const KV: Table<Key, Entry> = schema::KV.holding();
 pub(super) const KV_USAGE: Table<Counted<EndpointId>, Usage> = schema::KV_USAGE.holding();
 
-/// The endpoint, and the handler's own key.
+/// The tool and the handler's own key.
 pub(super) type Key = (Counted<EndpointId>, String);
 
-/// Most checks, and most writes, of one `atomic`.
+/// Maximum number of checks, and of writes, in one `atomic`.
 const ATOMIC_LIMIT: usize = 100;
-/// Longest `ttlMs`: 10 years.
+/// Maximum `ttlMs`: 10 years.
 const MAX_TTL_MS: u64 = 10 * 365 * 24 * 3_600 * 1_000;
-/// Entries read at once while listing or sweeping, of at most [`LIST_BYTES`] and the one that goes beyond.
+/// Number of entries read at once while listing or sweeping. A read ends with the entry that exceeds [`LIST_BYTES`].
 const SCAN: usize = 64;
-/// Changes under way at once, of all owners.
+/// Maximum number of concurrent changes of all owners.
 const CHANGES: usize = 128;
-/// Least time between two sweeps of one endpoint, so that writing at the quota is not a scan each.
+/// Minimum time between two sweeps of one tool, so that not every write at the quota causes a scan.
 const RECLAIM_EVERY_MS: u64 = 1_000;
-/// The keys and values of all endpoints.
+/// The keys and values of all tools.
 pub struct Kv {
     store: Arc<dyn Store>,
     clock: Clock,
     turns: Arc<Turns>,
-    /// Endpoint → when its expired entries were looked for last.
+    /// When each tool was last swept for expired entries.
     reclaimed: Mutex<HashMap<EndpointId, Timestamp>>,
 }
 
 impl Kv {
-    /// Keys of this store.
+    /// Creates the keys and values of this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock) -> Self {
         Self { store, clock, turns: Turns::new(CHANGES), reclaimed: Mutex::default() }
@@ -72,12 +73,12 @@ impl Kv {
         Scoped { kv: self, owner, endpoint, limits }
     }
 
-    /// Has nobody store anything of `endpoint` from this commit on.
+    /// Prevents anything from being stored for `endpoint` from this commit on.
     pub(super) fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
         batch.put(&KV_USAGE, &Counted(endpoint.clone()), &Usage::CLOSED);
     }
 
-    /// Forgets that `endpoint` was closed: no call of it runs any more.
+    /// Removes the mark that `endpoint` is closed, once none of its calls is running.
     pub(super) fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
         batch.delete(&KV_USAGE, &Counted(endpoint.clone()));
     }
@@ -85,7 +86,7 @@ impl Kv {
     /// Removes every entry of `endpoint`.
     pub(super) async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         let own = Counted(endpoint.clone());
-        // Until then it counts what is left and more.
+        // Remove the usage record last, so that it never counts too little.
         KV.clear(&*self.store, &KV.under(&own), u64::MAX).await?;
         if let Some(row) = KV_USAGE.row(&*self.store, &own).await?.filter(|row| !row.value.is_closed()) {
             let mut batch = Batch::new();
@@ -96,7 +97,7 @@ impl Kv {
         Ok(())
     }
 
-    /// Whether `endpoint` may be swept now; if so, it counts as swept.
+    /// Returns whether `endpoint` may be swept now. If so, it counts as swept.
     fn begin_reclaim(&self, endpoint: &EndpointId, now: Timestamp) -> bool {
         let mut reclaimed = self.reclaimed.lock().expect("no holder panics");
         reclaimed.retain(|_, at| at.plus_millis(RECLAIM_EVERY_MS) > now);
@@ -114,7 +115,7 @@ impl fmt::Debug for Kv {
     }
 }
 
-/// The kv of one endpoint, under one call's limits.
+/// The kv of one tool, with one call's limits.
 pub(super) struct Scoped<'a> {
     kv: &'a Kv,
     owner: &'a Owner,
@@ -152,7 +153,7 @@ impl Scoped<'_> {
         Ok(OpValue::Json(Bytes::from_static(if ok { br#"{"ok":true}"# } else { br#"{"ok":false}"# })))
     }
 
-    /// Applies `writes`, in order, if all `checks` hold; false when one does not.
+    /// Applies `writes` in order if all `checks` hold, and otherwise returns false.
     async fn transact(&self, checks: &[AtomicCheck], writes: &[AtomicWrite]) -> Result<bool, OpFailure> {
         for check in checks {
             self.check_key(&check.key)?;
@@ -207,7 +208,7 @@ impl Scoped<'_> {
 
     async fn decide<'a>(&self, mut tx: Tx<'a>, touched: BTreeMap<&str, Touched>) -> Result<Decided<'a, Attempt>, UpdateError> {
         let own = Counted(self.endpoint.clone());
-        // Wanted to be so still only where it changes.
+        // The commit depends on the usage only if it changes.
         let stored = KV_USAGE.row(tx.store(), &own).await?;
         let before = stored.as_ref().map_or(Usage::default(), |row| row.value);
         if before.is_closed() {
@@ -242,7 +243,7 @@ impl Scoped<'_> {
         (Counted(self.endpoint.clone()), key.to_owned())
     }
 
-    /// Why `after` is too much. What does not grow is always allowed, so that an endpoint above a
+    /// Returns why `after` exceeds the quota. A change that does not grow is always allowed, so that a tool above a
     /// lowered quota can still shrink.
     fn over_quota(&self, before: Usage, after: Usage) -> Option<OpFailure> {
         if after.items > self.limits.kv_keys && after.items > before.items {
@@ -254,7 +255,7 @@ impl Scoped<'_> {
         None
     }
 
-    /// Removes the endpoint's expired entries; whether there were any.
+    /// Removes the tool's expired entries. Returns whether there were any.
     async fn reclaim(&self) -> Result<bool, OpFailure> {
         let now = self.kv.clock.now();
         if !self.kv.begin_reclaim(self.endpoint, now) {
@@ -290,7 +291,7 @@ impl Scoped<'_> {
             None => batch.insert(&KV_USAGE, &own, &usage),
         };
         match batch.commit(&*self.kv.store, Durability::Buffered).await {
-            // Another host got there first: whether there is room now is for the next attempt to see.
+            // Another host came first. The next attempt will see whether there is room now.
             Ok(_) | Err(StoreError::Conflict) => Ok(true),
             Err(error) => Err(failure::store(error)),
         }
@@ -321,15 +322,15 @@ impl Scoped<'_> {
 }
 
 enum Attempt {
-    /// What is to be written is.
+    /// The writes are in the transaction.
     Decided,
     CheckFailed,
     OverQuota(OpFailure),
 }
 
-/// A key of a transaction: what the store holds, and what it will hold.
+/// A key in a transaction: its stored row and its new value.
 struct Touched {
-    /// Counts in the usage, expired or not.
+    /// The stored row, which counts toward the usage even if expired.
     row: Option<Row<Key, Entry>>,
     after: Option<Entry>,
     written: bool,

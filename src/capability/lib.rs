@@ -1,12 +1,12 @@
-//! The host's side of a handler's ops: what a running call may reach, and the reaching of it.
+//! The host's side of a handler's ops: what a running call may do, and doing it.
 //!
-//! A worker only asks. [`Ops`] holds the grant of one call and answers; nothing of the world is
-//! reachable except through the scoped values it hands out ([`Kv`], [`Files`], [`Guard`]), each
-//! bound to the call's endpoint and limits. The [`Grant`] behind it is shared with the catalogue:
-//! what an admin takes back, a running call loses at its next op. A request goes to no host but those of
-//! the grant ([`AllowedHosts`]): the guard asks them at each step, redirects too.
+//! A worker can only send requests. [`Ops`] holds the grant of one call and answers them. Everything outside is
+//! reachable only through the scoped values that it provides ([`Kv`], [`Files`], [`Guard`]), each bound to the call's
+//! tool and limits. The [`Grant`] behind it is shared with the catalog: if an admin revokes something, a running call
+//! loses it at its next op. Requests go only to the hosts of the grant ([`AllowedHosts`]), which the guard checks at
+//! each hop, including redirects.
 //!
-//! It does *not* count ops or cut log lines: the pool does both before anything comes here.
+//! It does *not* count ops or cut log lines: the pool has already done both.
 
 #![warn(missing_docs)]
 
@@ -64,7 +64,7 @@ use crate::{
     secret::{Secrets, Visibility},
 };
 
-/// What the ops of all calls share. One per host.
+/// The services that the ops of all calls share. One per host.
 pub struct CapabilityServices {
     kv: Kv,
     files: Files,
@@ -76,7 +76,7 @@ pub struct CapabilityServices {
 }
 
 impl CapabilityServices {
-    /// Puts the services together. Must be called inside a tokio runtime: the log's writer is a task.
+    /// Creates the services. Call it inside a tokio runtime, because the log's writer is a task.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -98,32 +98,32 @@ impl CapabilityServices {
         })
     }
 
-    /// The logs of all endpoints, to read and to follow.
+    /// Returns the logs of all tools, for reading and following.
     #[must_use]
     pub fn logs(&self) -> &Logs {
         &self.logs
     }
 
-    /// The client for addresses that others name.
+    /// Returns the client for addresses that others supply.
     #[must_use]
     pub fn guard(&self) -> &Guard {
         &self.guard
     }
 
-    /// The files of all endpoints.
+    /// Returns the files of all tools.
     #[must_use]
     pub fn files(&self) -> &Files {
         &self.files
     }
 
-    /// The secrets of all endpoints.
+    /// Returns the secrets of all tools.
     #[must_use]
     pub fn secrets(&self) -> &Secrets {
         &self.secrets
     }
 
-    /// Has requests of an endpoint get recorded answers from its next one on; `None` has the servers answer again. It is for whoever
-    /// runs this host in their own process: nothing of it is stored.
+    /// Makes a tool's requests get recorded responses from the next one on, or real ones again with `None`. It is for a
+    /// process that embeds this host. Nothing of it is stored.
     pub fn answer_recorded(&self, endpoint: &EndpointId, recorded: Option<Arc<Recorded>>) {
         let mut all = self.recorded.write().unwrap_or_else(PoisonError::into_inner);
         match recorded {
@@ -136,42 +136,43 @@ impl CapabilityServices {
         self.recorded.read().unwrap_or_else(PoisonError::into_inner).get(endpoint).map(Arc::clone)
     }
 
-    /// Waits until what calls have left to be written is written: changes of files, and lines of the log.
+    /// Waits until all pending writes of calls are done: changes of files, and log lines.
     pub async fn finish(&self) {
         self.files.finish().await;
         self.logs.flush().await;
     }
 
-    /// Has nobody store secrets, keys or files of an endpoint from this commit on, at any host: the one that deletes it.
+    /// Prevents secrets, keys and files of a tool from being stored from this commit on, on any host. Part of the commit
+    /// that deletes the tool.
     pub fn close(&self, batch: &mut Batch, endpoint: &EndpointId) {
         secret::added::close(batch, endpoint);
         self.kv.close(batch, endpoint);
         self.files.close(batch, endpoint);
     }
 
-    /// Forgets that an endpoint was closed. For a time when no call of it can be running any more, once it [is forgotten](Self::forget).
+    /// Removes the mark that a tool is closed. Call it when none of its calls can be running, after [`Self::forget`].
     pub fn release(&self, batch: &mut Batch, endpoint: &EndpointId) {
         secret::added::release(batch, endpoint);
         self.kv.release(batch, endpoint);
         self.files.release(batch, endpoint);
     }
 
-    /// Removes all that a deleted endpoint kept: secrets, keys, files, log lines. Calling it again is safe, and goes on where it was cut
-    /// short. [Close](Self::close) the endpoint first, so that a call that still runs stores nothing after.
+    /// Removes all data of a deleted tool: secrets, keys, files, log lines. Repeating it is safe and continues after an
+    /// interruption. [Close](Self::close) the tool first, so that running calls store nothing afterwards.
     ///
     /// # Errors
     ///
-    /// Those of the store; what was removed by then stays removed.
+    /// Errors of the store. Data removed before the error stays removed.
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.answer_recorded(endpoint, None);
         self.secrets.forget(endpoint).await?;
         self.kv.forget(endpoint).await?;
         self.logs.forget(endpoint).await?;
-        // Last: a bucket may take its time.
+        // Last, because a bucket can be slow.
         self.files.forget(endpoint).await
     }
 
-    /// Has contents of files of which no entry is left deleted soon, in the background.
+    /// Wakes the background task that deletes file contents without an entry.
     pub fn collect_soon(&self) {
         self.files.collect_soon();
     }
@@ -189,18 +190,19 @@ pub struct Ops {
     services: Arc<CapabilityServices>,
     http: http::Counters,
     redactor: OnceLock<Redactor>,
-    /// Finds the values that the handler itself must not see.
+    /// Finds secrets that the handler itself must not see.
     hidden: OnceLock<Redactor>,
     listener: Option<progress::Listener>,
-    /// Where a dry run keeps what it keeps.
+    /// The storage of a dry run.
     scratch: Option<Arc<Scratch>>,
-    /// What the handler says that the call costs.
+    /// The charge that the handler sets for the call.
     till: Arc<Till>,
     host_failed: AtomicBool,
 }
 
 impl Ops {
-    /// What a call with these grants may ask. Default: it keeps what its endpoint keeps, and nobody hears its progress.
+    /// Creates the ops of a call with these grants. By default, data is stored for the tool, and nobody receives
+    /// progress.
     #[must_use]
     pub fn new(call: CallGrants, services: Arc<CapabilityServices>) -> Self {
         let (http, redactor, hidden) = (http::Counters::default(), OnceLock::new(), OnceLock::new());
@@ -217,47 +219,48 @@ impl Ops {
         }
     }
 
-    /// Keeps nothing of the endpoint's: its kv, its files and its log are those of `scratch`.
+    /// Uses the kv, files and log of `scratch` instead of the tool's own.
     #[must_use]
     pub fn in_scratch(mut self, scratch: Arc<Scratch>) -> Self {
         self.scratch = Some(scratch);
         self
     }
 
-    /// Has the handler say in `till` what the call costs. Default: its price is fixed.
+    /// Lets the handler set the call's charge in `till`. Default: the price is fixed.
     #[must_use]
     pub fn with_till(mut self, till: Arc<Till>) -> Self {
         self.till = till;
         self
     }
 
-    /// Lets `hear` have what the handler tells its caller, as it comes. It must not block.
+    /// Sends the handler's progress messages to `hear` as they come. It must not block.
     #[must_use]
     pub fn with_listener(mut self, hear: impl Fn(ProgressUpdate) + Send + Sync + 'static) -> Self {
         self.listener = Some(progress::Listener::new(hear));
         self
     }
 
-    /// Hides the values of the call's secrets: for texts that leave the host in another way than by its log.
+    /// Returns a redactor for the call's secrets, for texts that leave the host by other ways than the log.
     #[must_use]
     pub fn redactor(&self) -> &Redactor {
         self.redactor.get_or_init(|| Redactor::new(self.call.secrets.iter().map(|secret| secret.value.as_str())))
     }
 
-    /// Hides, from the handler, what only servers may get: one of them may send it back.
+    /// Returns a redactor that hides secrets from the handler which only servers may get, because a server may send one
+    /// back.
     fn hidden(&self) -> &Redactor {
         let hidden = self.call.secrets.iter().filter(|secret| secret.visibility == Visibility::Auth);
         self.hidden.get_or_init(|| Redactor::new(hidden.map(|secret| secret.value.as_str())))
     }
 
-    /// Whether an op was not done by a fault of the host's: what the handler makes of that is none of its own.
+    /// Returns whether an op failed because of the host. The handler is then not responsible for the outcome.
     #[must_use]
     pub fn host_failed(&self) -> bool {
         self.host_failed.load(Ordering::Relaxed)
     }
 
-    /// Writes a line of the host's own into the builder's log, such as why a call ended. Cleaned
-    /// and redacted like the handler's lines; needs no grant.
+    /// Writes a line of the host into the builder's log, such as why a call ended. It is cleaned and redacted like the
+    /// handler's lines, and needs no grant.
     pub fn report(&self, level: LogLevel, message: &str, fields: serde_json::Value) {
         let mut entry = LogEntry::new(self.services.logs.now(), level, message, fields, &self.call.call_id, self.redactor());
         entry.owner = self.call.by_owner;
@@ -278,16 +281,16 @@ impl Ops {
             } $($writes:ident)?;)*) => {
                 match request {
                     $(OpRequest::$request { $($field),* } => {
-                        // Nothing is reached but from behind the gate of its capability.
+                        // Every op passes the gate of its capability.
                         let part = self.$part(&*self.call.grant.$part()?);
                         part.$method($($field),*).await
                     })*
                     OpRequest::Sleep { ms } => {
-                        // A call has no use for a timer beyond its own end.
+                        // A timer longer than the call is useless.
                         tokio::time::sleep(Duration::from_millis(ms.min(self.call.limits.wall_ms))).await;
                         Ok(OpValue::None)
                     }
-                    // No call pays what another one says, whatever the worker makes of it.
+                    // A call can only charge for itself, whatever the worker sends.
                     OpRequest::Charge { call, .. } if call != self.call.call_id.as_str() => Err(failure::call_ended()),
                     OpRequest::Charge { usd, .. } => self.till.charge(&usd).map(|()| OpValue::None),
                 }
@@ -318,7 +321,7 @@ impl OpHost for Ops {
         Box::pin(async {
             let done = match self.services.replica.is_fenced() {
                 false => self.perform(request).await,
-                // Its grant may have been taken back.
+                // The call's grant may have been revoked without this host knowing.
                 true => Err(failure::fenced()),
             };
             if done.as_ref().is_err_and(failure::is_the_hosts) {

@@ -1,9 +1,8 @@
-//! `ctx.log`: the log of each endpoint, bounded by count and age, and its live feed.
+//! `ctx.log`: the log of each tool, limited by count and age, and its live feed.
 //!
-//! A line never waits for the store: it goes into a queue of its endpoint, and one task takes from all queues in turn, writes
-//! in batches ([`Durability::Buffered`](tollhouse_store::Durability::Buffered)) and trims. An endpoint that writes more than a log
-//! takes, or more than its part when the queues are full, loses lines and nobody else does: they are counted, and its log says
-//! how many.
+//! A line never waits for the store. It goes into a queue of its tool. One task takes from all queues in turn, writes
+//! in batches ([`Durability::Buffered`](tollhouse_store::Durability::Buffered)) and trims. Only a tool that writes too
+//! fast, or more than its share when the queues are full, loses lines. They are counted, and its log says how many.
 
 mod clean;
 mod entry;
@@ -40,47 +39,47 @@ use self::{
 
 tollhouse_store::json_values!(LogEntry);
 
-/// Which lines to read.
+/// A query for log lines.
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
-    /// Only lines from then on.
+    /// Only lines from this time on.
     pub since: Option<Timestamp>,
     /// Only lines of this level or a more serious one.
     pub level: Option<LogLevel>,
     /// Only lines of this call.
     pub call: Option<CallId>,
-    /// Most lines of the answer.
+    /// Maximum number of lines in the answer.
     pub limit: usize,
-    /// As the page before gave it.
+    /// The cursor from the previous page.
     pub cursor: Option<String>,
 }
 
-/// Lines, newest first.
+/// A page of lines, newest first.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogPage {
-    /// Those that are wanted, up to the limit.
+    /// The matching lines, up to the limit.
     pub entries: Vec<LogEntry>,
-    /// There while there may be more.
+    /// The cursor for the next page, if there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
-/// A line, and where it stands in its log.
+/// A line with its position in the log.
 #[derive(Debug, Clone)]
 pub struct Followed {
-    /// Where to go on after it.
+    /// Its position.
     pub place: LogPlace,
     /// The line.
     pub entry: LogEntry,
 }
 
-/// Lines that one read looks at, matching or not.
+/// Maximum number of lines that one request examines, matching or not.
 const SCAN_LIMIT: usize = 5_000;
-/// Lines read from the store at once.
+/// Number of lines read from the store at once.
 const SCAN: usize = 250;
 
-/// The logs of all endpoints.
+/// The logs of all tools.
 pub struct Logs {
     store: Arc<dyn Store>,
     clock: Clock,
@@ -91,15 +90,16 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// What the store calls the round of [`Logs::sweep`].
+    /// Name of the round of [`Logs::sweep`] in the store.
     pub const ROUND: &str = "logs";
 
-    /// Starts the writing task, which ends when the value is dropped and all is written, and the one that tells what other hosts write.
+    /// Starts the writing task, which ends when the value is dropped and all lines are written, and the task that
+    /// delivers lines of other hosts.
     #[must_use]
     pub fn start(store: Arc<dyn Store>, clock: Clock, settings: LogSettings) -> Self {
         let waiting = Arc::new(Waiting::new(&settings));
         tokio::spawn(Writer::new(Arc::clone(&store), clock.clone(), settings.clone(), Arc::clone(&waiting)).run());
-        // Two hosts that share a store start their numbers at different places.
+        // Hosts that share a store start their sequence numbers at different values.
         let sequence = AtomicU64::new(getrandom::u64().unwrap_or(0));
         let feed = Feed::of(&*store, &clock);
         let stored = Arc::clone(&store);
@@ -121,7 +121,7 @@ impl Logs {
         self.clock.now()
     }
 
-    /// Takes a line; drops and counts one when there are too many.
+    /// Queues a line, or drops and counts one if there are too many.
     pub fn write(&self, owner: &Owner, endpoint: &EndpointId, entry: LogEntry) {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed);
         let place = LogPlace(entry.at, sequence);
@@ -129,18 +129,18 @@ impl Logs {
         self.waiting.push(owner, endpoint, Line { place, entry: entry.to_bytes() });
     }
 
-    /// Waits until every line taken so far is in the store or given up.
+    /// Waits until every line so far is in the store or given up.
     pub async fn flush(&self) {
         self.waiting.flush().await;
     }
 
-    /// Lines dropped since the start, of all endpoints.
+    /// Returns the number of lines dropped since the start, of all tools.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.waiting.dropped()
     }
 
-    /// The lines of `endpoint` from now on, as they come. One that lags behind is told how many it missed.
+    /// Follows the lines of `endpoint` from now on. A slow follower learns how many lines it missed.
     ///
     /// # Errors
     ///
@@ -149,21 +149,21 @@ impl Logs {
         self.feed.follow(endpoint.as_str())
     }
 
-    /// The lines of `endpoint` that come after `place`, oldest first, at most `limit`.
+    /// Returns up to `limit` lines of `endpoint` after `place`, oldest first.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn after(&self, endpoint: &EndpointId, place: &LogPlace, limit: usize) -> Result<Vec<Followed>, StoreError> {
         let from = place.clone().max(LogPlace::start_of(self.settings.oldest(&self.clock)));
         stored_after(&*self.store, endpoint.clone(), from, limit).await
     }
 
-    /// The lines of `endpoint` that `query` asks for. `Ok(None)` when its cursor is not one of ours.
+    /// Returns the lines of `endpoint` that match `query`, or `Ok(None)` if its cursor is invalid.
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId, query: &LogQuery) -> Result<Option<LogPage>, StoreError> {
         let oldest = self.settings.oldest(&self.clock).max(query.since.unwrap_or(Timestamp(0)));
         let own = Counted(endpoint.clone());
@@ -194,11 +194,12 @@ impl Logs {
         }
     }
 
-    /// Removes the lines that are too old of [some endpoints](tollhouse_store::round), those behind which the last sweep had.
+    /// Removes old lines, in one turn of a [round](tollhouse_store::round) through tools that continues where the last
+    /// sweep stopped.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is tried again the next time.
+    /// Errors of the store. The next call tries the rest again.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = LOGS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         let oldest = self.settings.oldest(&self.clock);
@@ -218,7 +219,7 @@ impl Logs {
     }
 }
 
-/// The lines of `endpoint` that are stored behind `place`, oldest first, at most `limit`.
+/// Returns up to `limit` stored lines of `endpoint` after `place`, oldest first.
 async fn stored_after(
     store: &(impl Store + ?Sized),
     endpoint: EndpointId,
@@ -245,7 +246,7 @@ impl fmt::Debug for Logs {
 }
 
 impl LogQuery {
-    /// Whether `entry` is of the level and the call asked for.
+    /// Returns whether `entry` matches the time, the level and the call.
     #[must_use]
     pub fn wants(&self, entry: &LogEntry) -> bool {
         self.since.is_none_or(|since| entry.at >= since)

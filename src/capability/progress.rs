@@ -1,4 +1,4 @@
-//! `ctx.progress`: what a caller hears of its call while it runs.
+//! `ctx.progress`: messages to a caller while its call runs.
 
 use std::{
     fmt,
@@ -10,22 +10,22 @@ use tollhouse_protocol::{Limits, Said};
 
 use super::{Redactor, log::clean};
 
-/// A message to the caller, cleaned and redacted.
+/// A progress message, cleaned and redacted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgressUpdate {
-    /// What it says, redacted.
+    /// The text, redacted.
     pub message: String,
-    /// How much is done, from 0 to 1.
+    /// The completed fraction, from 0 to 1.
     pub fraction: Option<f64>,
 }
 
-/// Who hears a call's messages, and how many of them at once.
+/// Receives a call's messages, with a rate limit.
 pub(super) struct Listener {
     hear: Box<dyn Fn(ProgressUpdate) + Send + Sync>,
     pace: Mutex<Pace>,
 }
 
-/// The messages of one second.
+/// The messages of the current second.
 #[derive(Debug)]
 struct Pace {
     since: Instant,
@@ -37,7 +37,7 @@ impl Listener {
         Self { hear: Box::new(hear), pace: Mutex::new(Pace { since: Instant::now(), heard: 0 }) }
     }
 
-    /// Hands a message on, unless too many came within a second.
+    /// Passes a message on, unless there were too many within a second.
     pub(super) fn hear(&self, said: &Said, limits: &Limits, redactor: &Redactor) {
         let in_time = self.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(limits.progress_per_second);
         if in_time {
@@ -63,7 +63,7 @@ impl Pace {
 }
 
 fn message(said: &Said, limits: &Limits, redactor: &Redactor) -> String {
-    // The worker cuts to the limit, perhaps amid a character or a secret.
+    // The worker cuts at the limit, possibly within a character or a secret.
     let cut = said.message.len() as u64 + 4 >= limits.progress_bytes;
     let message = clean(&said.message);
     if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned()

@@ -1,8 +1,8 @@
 //! Hides the values of granted secrets in texts that leave the host.
 //!
-//! It finds a value of [`MIN_BYTES`] or more as it is, and inside JSON strings, base64, base64url,
-//! hex and percent-encoding. It does *not* stop a handler that encodes a secret in its own way:
-//! what a handler may know is decided by what it is granted, not here.
+//! It finds values of at least [`MIN_BYTES`] bytes, plain and in JSON strings, base64, base64url, hex and
+//! percent-encoding. It does *not* stop a handler that encodes a secret in another way: grants decide what a handler
+//! may know, not this module.
 
 use std::{
     borrow::Cow,
@@ -18,24 +18,24 @@ use base64::{
 };
 use bytes::Bytes;
 
-/// Shortest value that is looked for, in bytes: shorter ones are found in innocent texts.
+/// Minimum length of a value that is searched for, in bytes. Shorter ones would occur in innocent texts.
 const MIN_BYTES: usize = 8;
-/// What stands in a value's place.
+/// The text that replaces a value.
 const MARK: &str = "[redacted]";
 
-/// How much of a form is looked for; the rest is compared where that is found. Keeps the finder
-/// small when values are long.
+/// Maximum length of the part of a form that is searched for; the rest is compared where that part is found. It keeps
+/// the finder small for long values.
 const HEAD_BYTES: usize = 32;
 
 /// Finds the values of one call's secrets.
 pub struct Redactor {
     finder: Option<AhoCorasick>,
-    /// For each of the finder's patterns, what it is the head of.
+    /// For each pattern of the finder, the forms that start with it.
     forms: Vec<Vec<String>>,
 }
 
 impl Redactor {
-    /// Looks for `values` and their usual encodings.
+    /// Creates a redactor for `values` and their usual encodings.
     #[must_use]
     pub fn new<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         let mut forms = BTreeSet::new();
@@ -52,33 +52,33 @@ impl Redactor {
         Self { finder, forms }
     }
 
-    /// True when there is nothing to look for.
+    /// Returns whether there is nothing to search for.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.finder.is_none()
     }
 
-    /// Whether a value, in any of its forms, may be in `bytes`.
+    /// Returns whether `bytes` may contain a value in any form.
     #[must_use]
     pub fn finds_in(&self, bytes: &[u8]) -> bool {
         self.finder.as_ref().is_some_and(|finder| finder.is_match(bytes))
     }
 
-    /// `bytes` without the values; `None` when none is in them.
+    /// Returns `bytes` with the values replaced, or `None` if it contains none.
     #[must_use]
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Bytes> {
         let places = self.found(self.finder.as_ref()?, bytes);
         if places.is_empty() { None } else { Some(replace(bytes, places).into()) }
     }
 
-    /// JSON text without the values, as [`Redactor::redact_json`]; `None` when it is no JSON.
+    /// Redacts JSON text like [`Redactor::redact_json`]. Returns `None` if it is not JSON.
     #[must_use]
     pub fn redact_json_bytes(&self, json: &[u8]) -> Option<Bytes> {
         let value = serde_json::from_slice(json).ok()?;
         Some(self.redact_json(value).to_string().into())
     }
 
-    /// `text` without the values.
+    /// Returns `text` with the values replaced.
     #[must_use]
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.finder {
@@ -87,13 +87,12 @@ impl Redactor {
         }
     }
 
-    /// Like [`Redactor::redact`], for a text that was cut to a length: a value whose end was cut
-    /// off is hidden too.
+    /// Like [`Redactor::redact`], for a text that was cut to a length: hides a value at the end even if it was cut off.
     #[must_use]
     pub fn redact_cut<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let Some(finder) = &self.finder else { return Cow::Borrowed(text) };
         let mut places = self.found(finder, text.as_bytes());
-        // With its whole head in the text, a value was found above.
+        // A value with its whole head in the text was already found above.
         let from = text.len().saturating_sub(HEAD_BYTES);
         let until = (text.len() + 1).saturating_sub(MIN_BYTES);
         let begun = |start: &usize| self.forms.iter().flatten().any(|form| form.as_bytes().starts_with(&text.as_bytes()[*start..]));
@@ -103,7 +102,7 @@ impl Redactor {
         replace_text(text, places)
     }
 
-    /// Every string of `value`, names included, without the values; a number with one in it becomes the mark.
+    /// Replaces the values in every string of `value`, including names. A number that contains one becomes the mark.
     #[must_use]
     pub fn redact_json(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
@@ -119,9 +118,9 @@ impl Redactor {
         }
     }
 
-    /// Where values are, as far as each goes on. A head amid a place of the same head is passed
-    /// over, which keeps this linear for texts that repeat themselves; amid a place of another
-    /// it is not, for its value may go on behind that.
+    /// Returns where values are, each to its full extent. A head within a match of the same head is skipped, which
+    /// keeps this linear for repetitive texts. A head within a match of another head is not skipped, because its value
+    /// may extend beyond that match.
     fn found(&self, finder: &AhoCorasick, text: &[u8]) -> Vec<Range<usize>> {
         let mut places: Vec<Range<usize>> = Vec::new();
         let mut ends = BTreeMap::new();
@@ -139,7 +138,7 @@ impl Redactor {
     }
 }
 
-/// The kind that is quickest to make: it lives for one call.
+/// Builds the kind of automaton that is fastest to build, because it lives for one call.
 fn finder_of(heads: &[Vec<u8>]) -> Result<AhoCorasick, aho_corasick::BuildError> {
     AhoCorasick::builder().kind(Some(AhoCorasickKind::NoncontiguousNFA)).build(heads)
 }
@@ -150,7 +149,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// A character that is hidden in part is hidden whole.
+/// Replaces the places. A character that is partly in a place is replaced as a whole.
 fn replace_text(text: &str, mut places: Vec<Range<usize>>) -> Cow<'_, str> {
     if places.is_empty() {
         return Cow::Borrowed(text);
@@ -198,19 +197,19 @@ fn add_forms(value: &str, forms: &mut BTreeSet<String>) {
     }
 }
 
-/// The digits of a base64 text that only depend on the value: without those it shares with the
-/// `shift` bytes before it, and without the last where it would share that with bytes after it.
+/// Returns the base64 digits that depend only on the value: without those shared with the `shift` bytes before it, and
+/// without the last one if it is shared with bytes after it.
 fn inner_digits(encoded: &str, shift: usize, bytes: usize) -> &str {
     let start = (shift * 8).div_ceil(6);
     let end = bytes * 8 / 6;
     &encoded[start..end]
 }
 
-/// What `encodeURIComponent` leaves as it is.
+/// Characters that `encodeURIComponent` leaves unchanged.
 const UNRESERVED_URI: &[u8] = b"-_.!~*'()";
-/// What form encoding leaves.
+/// Characters that form encoding leaves unchanged.
 const UNRESERVED_FORM: &[u8] = b"-_.*";
-/// What RFC 3986 leaves.
+/// Characters that RFC 3986 leaves unchanged.
 const UNRESERVED_STRICT: &[u8] = b"-_.~";
 
 fn percent(bytes: &[u8], plain: &[u8], digits: &[u8; 16]) -> String {

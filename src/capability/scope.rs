@@ -1,4 +1,4 @@
-//! What kv and files share: an endpoint's usage, and writers' turns.
+//! Usage records and writers' turns, shared by kv and files.
 
 use std::{
     collections::HashMap,
@@ -11,7 +11,7 @@ use tollhouse_fair::{Fair, Leave, Share};
 use tollhouse_store::Formatted;
 use tollhouse_tool::Owner;
 
-/// How much an endpoint keeps.
+/// How much data a tool stores.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     pub(super) items: u64,
@@ -19,16 +19,16 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// What a deleted endpoint is said to keep: no write of its calls has room beside it, at any host. It stands until every call that was
-    /// running is over, also where nothing is kept any more. Versions before this one see a quota that is used up.
+    /// The usage of a deleted tool: so large that no write of its calls fits, on any host. It stays until all calls
+    /// that were running have ended, even after all data is gone. Versions before this one see a quota that is used up.
     pub(super) const CLOSED: Self = Self { items: 0, bytes: 1 << 62 };
 
-    /// Whether the endpoint was deleted.
+    /// Returns whether the tool was deleted.
     pub(super) fn is_closed(self) -> bool {
         self == Self::CLOSED
     }
 
-    /// `self` with an item of `before` bytes become one of `after` bytes; `None` is no item.
+    /// Returns the usage after an item of `before` bytes has become one of `after` bytes. `None` means no item.
     pub(super) fn replaced(self, before: Option<u64>, after: Option<u64>) -> Self {
         let items = self.items + u64::from(after.is_some());
         let bytes = self.bytes + after.unwrap_or(0);
@@ -48,31 +48,31 @@ impl Formatted for Usage {
     }
 }
 
-/// Whose turn it is to change what is kept.
+/// Schedules changes of stored data.
 #[derive(Debug)]
 pub(super) struct Turns {
-    /// Of those that write, or wait for it.
+    /// Locks of tools with current or waiting writers.
     endpoints: Mutex<HashMap<EndpointId, Arc<AsyncMutex<()>>>>,
     changes: Arc<Fair<Owner>>,
 }
 
 impl Turns {
-    /// `most` changes at once. The next is of the owner that has fewest of them under way.
+    /// Allows `most` concurrent changes. The next one goes to the owner with the fewest in progress.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { endpoints: Mutex::default(), changes: Fair::new(most, Share::All) })
     }
 
-    /// Waits for the turn of `owner` to change what `endpoint` keeps.
+    /// Waits for the turn of `owner` to change the data of `endpoint`.
     pub(super) async fn take(self: &Arc<Self>, owner: &Owner, endpoint: &EndpointId) -> Turn {
-        // In this order: who waits for its own endpoint keeps nobody of others out.
+        // In this order, so that a writer that waits for its own tool does not block other owners.
         let alone = self.alone(endpoint).await;
         Turn { _change: self.changes.turn(owner.clone()).await, _alone: alone }
     }
 
-    /// Waits until nobody changes what `endpoint` keeps.
+    /// Waits until nobody else changes the data of `endpoint`.
     pub(super) async fn alone(self: &Arc<Self>, endpoint: &EndpointId) -> Alone {
         let own = Arc::clone(self.endpoints().entry(endpoint.clone()).or_default());
-        // There before it waits: one that is dropped meanwhile is forgotten too.
+        // Create the guard before waiting, so that it cleans up if it is dropped meanwhile.
         let mut alone = Alone { turns: Arc::clone(self), endpoint: endpoint.clone(), own, guard: None };
         alone.guard = Some(Arc::clone(&alone.own).lock_owned().await);
         alone
@@ -83,15 +83,15 @@ impl Turns {
     }
 }
 
-/// Leave to change what an endpoint keeps, until it is dropped.
+/// Permission to change a tool's data, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     _change: Leave<Owner>,
     _alone: Alone,
 }
 
-/// One writer at a time for each endpoint, so that calls of one host do not make each other's
-/// commits fail. Only a courtesy: what keeps usage right are the commits' checks.
+/// A lock that allows one writer at a time for each tool, so that calls of one host do not make each other's commits
+/// conflict. It is only an optimization: the commits' checks keep the usage correct.
 #[derive(Debug)]
 pub(super) struct Alone {
     turns: Arc<Turns>,
@@ -104,7 +104,7 @@ impl Drop for Alone {
     fn drop(&mut self) {
         let mut endpoints = self.turns.endpoints();
         self.guard = None;
-        // Of the map and of this one.
+        // A count of 2 means that only the map and this guard hold it.
         if Arc::strong_count(&self.own) == 2 {
             endpoints.remove(&self.endpoint);
         }

@@ -1,4 +1,4 @@
-//! What a dry run keeps: kv and files of its own, in memory, and its log. All of it goes with the value.
+//! Temporary storage of a dry run: separate kv and files in memory, and its log. Dropping it discards everything.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,12 +9,12 @@ use tollhouse_store::memory::MemoryStore;
 
 use super::{Files, Kv, LogEntry};
 
-/// Keys that one dry run keeps at most.
+/// Maximum number of keys of one dry run.
 const KEYS: u64 = 1_000;
-/// Bytes that one dry run keeps at most in kv, and again in files: it keeps them in the host's memory.
+/// Maximum bytes of one dry run in kv, and again in files, because they are in the host's memory.
 const BYTES: u64 = 4 << 20;
 
-/// The world of one dry run, empty at first.
+/// The storage of one dry run.
 pub struct Scratch {
     pub(super) kv: Kv,
     pub(super) files: Files,
@@ -22,7 +22,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// An empty one.
+    /// Creates empty storage.
     #[must_use]
     pub fn new(clock: &Clock) -> Arc<Self> {
         let store = Arc::new(MemoryStore::new());
@@ -31,7 +31,7 @@ impl Scratch {
         Arc::new(Self { kv: Kv::new(store, clock.clone()), files, lines: Mutex::default() })
     }
 
-    /// What of a call's limits a dry run has.
+    /// Narrows a call's limits to those of a dry run.
     #[must_use]
     pub fn narrowed(mut limits: Limits) -> Limits {
         limits.kv_keys = limits.kv_keys.min(KEYS);
@@ -40,12 +40,12 @@ impl Scratch {
         limits
     }
 
-    /// Takes a line of the log. There are no more than the call's limits let through.
+    /// Adds a log line. The call's limits bound their number.
     pub(super) fn log(&self, entry: LogEntry) {
         self.lines().push(entry);
     }
 
-    /// The log, oldest first.
+    /// Takes the log, oldest line first.
     pub fn take_log(&self) -> Vec<LogEntry> {
         std::mem::take(&mut *self.lines())
     }

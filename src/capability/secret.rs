@@ -1,15 +1,14 @@
-//! Secrets of endpoints: sealed in the store, opened for one call at a time.
+//! Secrets of tools: encrypted in the store, decrypted for one call at a time.
 //!
-//! A value is sealed by AES-256-GCM-SIV under a key of its endpoint, derived by HKDF-SHA256 from the
-//! master key, and bound to master key, owner, endpoint, name and visibility: a record moved anywhere
-//! else does not open. What is sealed is read by an endpoint's first call and held in memory, as much of
-//! it as there is room for: the calls behind it ask no store, with secrets or without.
+//! A value is encrypted with AES-256-GCM-SIV and a key for its tool, which is derived by HKDF-SHA256 from the master key. It is bound to
+//! master key, owner, tool, name and visibility: a record that is moved elsewhere cannot be decrypted. A tool's first call reads its
+//! encrypted secrets into a cache of limited size, so that later calls do not read the store, whether the tool has secrets or not.
 //!
-//! Each endpoint has a count of the names that were added to its secrets, which every commit that adds one raises: so hosts that add names
-//! at the same time keep to the limit together. The commit that deletes the endpoint closes the count, and no host adds a name after it.
+//! Each tool has a count of the names ever added to its secrets, which every commit that adds one increments. So hosts that add names
+//! concurrently keep the limit together. The commit that deletes the tool closes the count, after which no host can add a name.
 //!
-//! Values and keys are wiped from memory when they are dropped. It does *not* wipe the buffers
-//! between host and worker, nor what a handler makes of a value.
+//! Values and keys are wiped from memory when they are dropped. The buffers between host and worker, and copies that a handler makes, are
+//! *not* wiped.
 
 pub(super) mod added;
 mod error;
@@ -59,62 +58,62 @@ pub use self::{
 const SECRETS: Table<Key, Sealed> = schema::SECRETS.holding();
 tollhouse_store::json_values!(Sealed);
 
-/// The endpoint, and the name.
+/// The tool and the name.
 type Key = (Counted<EndpointId>, String);
 
-/// Records read from the store at once: more than an endpoint may have.
+/// Number of records read from the store at once, more than a tool can have.
 const PAGE: usize = 200;
 
-/// Endpoints whose secrets are read at once.
+/// Number of tools whose secrets are read concurrently.
 const AT_ONCE: usize = 16;
 
-/// What the secrets of an endpoint take in memory besides what is sealed, and each of them, in bytes: about.
+/// Approximate memory, in bytes, that a tool's cached secrets take besides the encrypted data, and again for each secret.
 const BESIDES: usize = 256;
 
-/// A secret as its owner sees it: never its value.
+/// A secret as its owner sees it, without its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretInfo {
-    /// What it is called by.
+    /// Its name.
     pub name: SecretName,
     /// Whether the handler may read it.
     pub visibility: Visibility,
     /// When its name was first set.
     pub created_at: Timestamp,
-    /// When its value was.
+    /// When its value was last set.
     pub updated_at: Timestamp,
 }
 
-/// A secret opened for a call.
+/// A secret decrypted for a call.
 #[derive(Clone)]
 pub struct Secret {
-    /// What it is called by.
+    /// Its name.
     pub name: String,
-    /// In clear; wiped when the call ends.
+    /// The plain value, wiped when the call ends.
     pub value: Zeroizing<String>,
     /// Whether the handler may read it.
     pub visibility: Visibility,
 }
 
-/// The endpoint that a secret is set for.
+/// The tool that a secret is set for.
 #[derive(Debug, Clone)]
 pub struct Holder {
-    /// The endpoint.
+    /// The tool's id.
     pub id: EndpointId,
-    /// Whose it is.
+    /// The tool's owner.
     pub owner: Owner,
-    /// What it is called by.
+    /// The tool's slug.
     pub slug: Slug,
-    /// Most secrets it may have.
+    /// Maximum number of secrets.
     pub names: u64,
-    /// Most bytes of a value.
+    /// Maximum length of a value, in bytes.
     pub value_bytes: u64,
 }
 
-/// The secrets of one endpoint.
+/// The secrets of one tool.
 type OfEndpoint = BTreeMap<SecretName, Sealed>;
 
-/// The secrets of an endpoint that was called lately, shared by its calls.
+/// The cached secrets of a tool, shared by its calls.
 #[derive(Clone)]
 struct Cached(Arc<OfEndpoint>);
 
@@ -128,41 +127,41 @@ impl Kept for Cached {
     }
 }
 
-/// The secrets of all endpoints.
+/// The secrets of all tools.
 pub struct Secrets {
     store: Arc<dyn Store>,
     clock: Clock,
     events: Arc<Events>,
     ring: ArcSwap<Keyring>,
-    /// What is sealed for the endpoints that were called last.
+    /// Encrypted secrets of the most recently called tools.
     held: Ready<EndpointId, Cached>,
-    /// How often what may be held was changed: what was read before is not held then.
+    /// Number of changes to cacheable data. What was read before a change is not cached after it.
     changes: AtomicU64,
-    /// One change of this host at a time. Never taken by a call, nor by what hears of other hosts: it is held over commits.
+    /// Serializes changes on this host. Calls and the follower of other hosts never take it, because it is held during commits.
     changing: Mutex<()>,
-    /// One rotation at a time.
+    /// Serializes rotations.
     rotating: Mutex<()>,
 }
 
 impl Secrets {
-    /// A key for something else than secrets, of each master key in force, the current one first.
+    /// Returns keys for a purpose other than secrets, one derived from each master key, the current one first.
     #[must_use]
     pub fn derived(&self, what: &str) -> Vec<Zeroizing<[u8; 32]>> {
         self.ring.load().all().map(|key| key.derived(what)).collect()
     }
 
-    /// The id of the key that seals.
+    /// Returns the id of the current key.
     #[must_use]
     pub fn key_id(&self) -> String {
         self.ring.load().current().id().to_owned()
     }
 
-    /// Holds what is sealed for as many endpoints as `most_bytes` have room for, about. Opens nothing, and reads no more than to see
-    /// whether the keys are those that secrets were sealed with.
+    /// Opens the secrets with a cache of about `most_bytes` bytes. It decrypts nothing, and reads only enough to check that the keys match
+    /// those that secrets were encrypted with.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn open(
         store: Arc<dyn Store>,
         clock: Clock,
@@ -190,7 +189,7 @@ impl Secrets {
         }
     }
 
-    /// None, for tests of others.
+    /// Returns an empty set of secrets, for tests of other crates.
     #[cfg(any(test, feature = "testing"))]
     pub fn empty(store: Arc<dyn Store>) -> Self {
         let folder = tempfile::tempdir().expect("a test has a folder and a store in memory");
@@ -199,27 +198,27 @@ impl Secrets {
         Self::with(store, Clock::default(), events, ring, 1 << 20)
     }
 
-    /// How many secrets of an endpoint calls are given, for tests of others.
+    /// Returns the number of secrets that calls of a tool get, for tests of other crates.
     #[cfg(any(test, feature = "testing"))]
     pub async fn given(&self, endpoint: &EndpointId) -> usize {
         self.sealed(endpoint).await.expect("a test has a folder and a store in memory").len()
     }
 
-    /// The secrets of an endpoint, by name, without their values.
+    /// Lists the secrets of a tool by name, without their values.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, endpoint: &EndpointId) -> Result<Vec<SecretInfo>, StoreError> {
         let stored = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
         Ok(stored.into_iter().filter_map(|((_, name), sealed)| Some(info(&name.parse().ok()?, &sealed?))).collect())
     }
 
-    /// Sets or replaces a secret. The event is in the same commit.
+    /// Sets or replaces a secret. Its event is in the same commit.
     ///
     /// # Errors
     ///
-    /// A value that is empty or too long, one name too many, the store's.
+    /// A value that is empty or too long, too many names, or an error of the store.
     pub async fn set(&self, to: &Holder, name: SecretName, value: &str, visibility: Visibility) -> Result<SecretInfo, SecretError> {
         let limit = to.value_bytes;
         if value.is_empty() || value.len() as u64 > limit {
@@ -256,7 +255,7 @@ impl Secrets {
             tx.put(&ADDED, &to.id, &added.one_more());
         }
         let (now, replaced) = (self.clock.now(), found.is_some());
-        // One that does not read is written over.
+        // A malformed record is overwritten.
         let stored = found.and_then(Result::ok);
         let created = stored.as_ref().map_or(now, |row| row.value.created_at);
         let place = Binding { owner: to.owner.share(), endpoint: to.id.as_str(), name: name.as_str() };
@@ -268,11 +267,11 @@ impl Secrets {
         tx.answer((info(name, &sealed), event))
     }
 
-    /// Removes a secret. The event is in the same commit.
+    /// Removes a secret. Its event is in the same commit.
     ///
     /// # Errors
     ///
-    /// [`SecretError::Unknown`], the store's.
+    /// [`SecretError::Unknown`], or an error of the store.
     pub async fn remove(&self, of: &Holder, name: &SecretName) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
         let key = key(&of.id, name);
@@ -290,11 +289,11 @@ impl Secrets {
         Ok(())
     }
 
-    /// Removes all secrets of a deleted endpoint. Calling it again is safe.
+    /// Removes all secrets of a deleted tool. Repeating it is safe.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn forget(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         loop {
             let rows = SECRETS.unread(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
@@ -312,23 +311,23 @@ impl Secrets {
         Ok(())
     }
 
-    /// Whether an endpoint has secrets that are sealed under a key which is not held, or that do not read: no call of its is begun.
+    /// Returns whether a tool has secrets whose key is missing or that are malformed. None of its calls can start then.
     pub async fn unreadable(&self, endpoint: &EndpointId) -> bool {
         let Ok(all) = self.sealed(endpoint).await else { return true };
         let ring = self.ring.load();
         all.values().any(|one| ring.get(&one.key_id).is_none())
     }
 
-    /// The secrets of an endpoint, opened for one call.
+    /// Decrypts the secrets of a tool for one call.
     ///
     /// # Errors
     ///
-    /// [`SecretError::Unopened`] when one does not open: a handler must not take its absence for a fact. The store's, where they are not
-    /// held.
+    /// [`SecretError::Unopened`] if one cannot be decrypted, because a handler must not conclude that it does not exist. Errors of the
+    /// store if they are not cached.
     pub async fn for_call(&self, endpoint: &EndpointId, owner: &Owner) -> Result<Vec<Secret>, SecretError> {
         let all = self.sealed(endpoint).await?;
         match self.opened(endpoint, owner, &all) {
-            // A rotation may have ended meanwhile: as it is then.
+            // A rotation may have ended meanwhile, so read again.
             Err(SecretError::Unopened) => {
                 self.let_go(endpoint);
                 let all = self.sealed(endpoint).await?;
@@ -351,11 +350,11 @@ impl Secrets {
         all.iter().map(open).collect()
     }
 
-    /// What is sealed for an endpoint: as it is held, or else as it is stored.
+    /// Returns the encrypted secrets of a tool, from the cache or from the store.
     async fn sealed(&self, endpoint: &EndpointId) -> Result<Arc<OfEndpoint>, SecretError> {
         match self.held.get(endpoint) {
             Some(Cached(all)) => Ok(all),
-            // Boxed: the future of who finds them at once stays small.
+            // Boxed, so that the future stays small for the cached case.
             None => Box::pin(self.read(endpoint)).await,
         }
     }
@@ -367,30 +366,30 @@ impl Secrets {
         Ok(kept.map_or(all, |(Cached(kept), _)| kept))
     }
 
-    /// `None` where one of them does not read.
+    /// Reads the secrets of a tool. Returns `None` if one is malformed.
     async fn stored(&self, endpoint: &EndpointId) -> Result<Option<OfEndpoint>, StoreError> {
         let rows = SECRETS.readable(&*self.store, &of(endpoint), PAGE, Direction::Forward).await?;
         Ok(rows.into_iter().map(|((_, name), sealed)| Some((name.parse().ok()?, sealed?))).collect())
     }
 
-    /// Shows calls what is stored of an endpoint's secrets after a commit, also where nobody knows what became of it.
+    /// Updates the cache from the store after a commit, even if its outcome is unknown.
     async fn show_stored(&self, endpoint: &EndpointId) {
         if let Err(error) = self.refresh(endpoint).await {
             tracing::warn!(endpoint.id = %endpoint, %error, "a change of secrets could not be read; the next call reads it");
         }
     }
 
-    /// The endpoints whose secrets are others since this change.
+    /// Returns the tools whose secrets a change affects.
     pub fn changed(change: &Change) -> impl Iterator<Item = EndpointId> + use<'_> {
         SECRETS.changed(change).map(|(Counted(endpoint), _)| endpoint)
     }
 
-    /// Shows calls what is stored of an endpoint's secrets, as another host of the store may have changed it. It waits for no change that
-    /// is under way here. What does not read is for the next call to tell.
+    /// Updates the cache for a tool whose secrets another host may have changed. It does not wait for changes on this host. Malformed
+    /// records are left for the next call to report.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn refresh(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         self.let_go(endpoint);
         let since = self.changes.load(SeqCst);
@@ -399,11 +398,12 @@ impl Secrets {
         Ok(())
     }
 
-    /// The same of all: what is held of others than `known` is read again by their calls. Answers whose of `known` may have been others.
+    /// Updates the whole cache: the tools in `known` are read now, the others by their next calls. Returns the tools in `known` whose
+    /// secrets may have changed.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn refresh_all(&self, known: Vec<EndpointId>) -> Result<Vec<EndpointId>, StoreError> {
         let before: Vec<_> = known.iter().map(|endpoint| self.held.get(endpoint)).collect();
         let since = self.changes.fetch_add(1, SeqCst) + 1;
@@ -425,14 +425,14 @@ impl Secrets {
         }
     }
 
-    /// Holds what was read of an endpoint, unless anything has changed `since`.
+    /// Caches the secrets of a tool, unless anything has changed since `since`.
     fn hold(&self, endpoint: &EndpointId, stored: Option<OfEndpoint>, since: u64) {
         if let Some(stored) = stored {
             self.held.keep(endpoint, Cached(Arc::new(stored)), || self.changes.load(SeqCst) == since);
         }
     }
 
-    /// Holds what is sealed for an endpoint no more, nor what somebody reads of it at the moment.
+    /// Removes a tool's secrets from the cache, and invalidates reads in progress.
     fn let_go(&self, endpoint: &EndpointId) {
         self.changes.fetch_add(1, SeqCst);
         self.held.remove(endpoint);
@@ -458,7 +458,7 @@ impl From<&Endpoint> for Holder {
 }
 
 impl Secret {
-    /// A secret in clear.
+    /// Creates a decrypted secret.
     #[must_use]
     pub fn new(name: &str, value: &str, visibility: Visibility) -> Self {
         Self { name: name.to_owned(), value: Zeroizing::new(value.to_owned()), visibility }
@@ -476,7 +476,7 @@ fn info(name: &SecretName, sealed: &Sealed) -> SecretInfo {
     SecretInfo { name: name.clone(), visibility: sealed.visibility, created_at: sealed.created_at, updated_at: sealed.updated_at }
 }
 
-/// All secrets of an endpoint.
+/// Returns the range of a tool's secrets.
 fn of(endpoint: &EndpointId) -> Range<Key> {
     SECRETS.under(&Counted(endpoint.clone()))
 }

@@ -1,4 +1,4 @@
-//! What the tests of this folder and of the readiness check share: servers, names, a store.
+//! Test helpers shared with the readiness check: servers, names, a store.
 
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
@@ -32,7 +32,8 @@ pub async fn serve(router: Router) -> SocketAddr {
     address
 }
 
-/// The same over TLS, by HTTP/2 for who speaks it; also gives the root certificate, as PEM, that vouches for `names`.
+/// Serves `router` over TLS, with HTTP/2 for clients that support it. Also returns the root certificate for `names`, as
+/// PEM.
 pub async fn serve_tls(router: Router, names: &[&str]) -> (SocketAddr, Vec<u8>) {
     let (mut config, root) = certified(names);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -43,7 +44,7 @@ pub async fn serve_tls(router: Router, names: &[&str]) -> (SocketAddr, Vec<u8>) 
     (address, root)
 }
 
-/// A server of `names`, and the root certificate, as PEM, that vouches for them.
+/// Returns a TLS server configuration for `names` and its root certificate, as PEM.
 pub fn certified(names: &[&str]) -> (rustls::ServerConfig, Vec<u8>) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let made = rcgen::generate_simple_self_signed(names).unwrap();
@@ -82,11 +83,11 @@ impl Listener for Tls {
     }
 }
 
-/// A resolver that knows these names and no others.
+/// A resolver that knows only these names.
 pub struct Names(HashMap<String, Vec<IpAddr>>);
 
 impl Names {
-    /// Answers each name with these addresses.
+    /// Creates a resolver with these names and addresses.
     pub fn new(names: &[(&str, &[&str])]) -> Arc<Self> {
         let parse = |(name, addresses): &(&str, &[&str])| ((*name).to_owned(), addresses.iter().map(|one| one.parse().unwrap()).collect());
         Arc::new(Self(names.iter().map(parse).collect()))
@@ -100,15 +101,15 @@ impl Lookup for Names {
     }
 }
 
-/// A store in memory that takes a commit for each permit it is given.
+/// An in-memory store in which each commit needs a permit.
 pub struct Stuck {
     inner: MemoryStore,
-    /// One permit for each commit that may go through.
+    /// One permit for each commit that may proceed.
     pub go: Semaphore,
 }
 
 impl Stuck {
-    /// A store that takes no commit yet.
+    /// Creates a store without permits.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { inner: MemoryStore::new(), go: Semaphore::new(0) })
     }
@@ -126,7 +127,7 @@ impl Around for Stuck {
     }
 }
 
-/// Lets the other tasks of a runtime of one thread go on as far as they can.
+/// Lets the other tasks of a single-threaded runtime run as far as they can.
 pub async fn settled() {
     for _ in 0..64 {
         tokio::task::yield_now().await;

@@ -113,7 +113,7 @@ async fn an_op_that_the_host_could_not_do_is_told_from_one_that_the_handler_may_
 #[tokio::test]
 async fn a_fenced_host_does_nothing_for_calls() {
     let (folder, store) = (tempfile::tempdir().unwrap(), Arc::new(MemoryStore::shared(Clock::default())));
-    // It has heard nothing yet.
+    // It has not read any changes yet.
     let (secrets, replica) = (Arc::new(Secrets::empty(store.clone())), Replica::new(store.clone()));
     let (guard, objects) = (Guard::new(GuardSettings::default()).unwrap(), Objects::in_folder(store.clone(), folder.path()));
     let services = CapabilityServices::new(store, Clock::default(), guard, objects, LogSettings::default(), secrets, replica);

@@ -1,4 +1,4 @@
-//! `ctx.charge`: what a handler says that its call costs.
+//! `ctx.charge`: the charge that a handler sets for its call.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,28 +7,28 @@ use tollhouse_tool::MicroUsd;
 
 use super::failure::invalid_argument;
 
-/// What one call costs, as far as its handler has said.
+/// The charge of one call, as set by its handler.
 #[derive(Debug, Default)]
 pub struct Till {
-    /// What the caller has agreed to pay at most; nothing where the price is fixed.
+    /// The maximum that the caller has agreed to pay. Zero if the price is fixed.
     most: MicroUsd,
     charged: Mutex<Option<MicroUsd>>,
 }
 
 impl Till {
-    /// Of an endpoint whose calls cost `most` at most; nothing where the price is fixed.
+    /// Creates the charge of a call that costs at most `most`, or zero if the price is fixed.
     #[must_use]
     pub fn new(most: MicroUsd) -> Self {
         Self { most, charged: Mutex::default() }
     }
 
-    /// What was said last.
+    /// Returns the last amount that was set.
     #[must_use]
     pub fn charged(&self) -> Option<MicroUsd> {
         *self.charged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what the handler says. What cannot be changes nothing.
+    /// Sets the charge. An invalid amount changes nothing.
     pub(super) fn charge(&self, usd: &str) -> Result<(), OpFailure> {
         if self.most.is_zero() {
             return Err(invalid_argument("the price of this endpoint is fixed: a call is charged for where `maxPriceUsd` is set"));

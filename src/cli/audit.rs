@@ -1,4 +1,4 @@
-//! `tollhouse audit`: who asked for which change, and how that ended.
+//! `tollhouse audit`: lists who requested which change, and the outcome.
 
 use tollhouse_tool::Slug;
 
@@ -41,7 +41,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         let who = Some(text(entry, "actor.builderId")).filter(|id| !id.is_empty()).unwrap_or(text(entry, "actor.kind"));
         let what = format!("{} {}", text(entry, "method"), text(entry, "path"));
         let fields = list(entry, "fields").filter_map(serde_json::Value::as_str).collect::<Vec<_>>().join(" ");
-        // One without an end was cut off, by a kill or a crash.
+        // Without an outcome, the host was killed or crashed during the action.
         let status = Some(any(entry, "outcome.status")).filter(|status| !status.is_empty()).unwrap_or_else(|| "cut off".to_owned());
         table.row([&moment(entry, "at"), who, &what, text(entry, "slug"), &fields, &status, text(entry, "outcome.code")]);
     }

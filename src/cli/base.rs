@@ -1,4 +1,5 @@
-//! What every command of the faces stands on: which host is meant and by whom, asking it, telling what it said, and why it ended.
+//! Shared by all commands that use a host: choosing the host and the identity, sending requests, printing answers, and
+//! errors.
 
 pub(crate) mod address;
 pub(crate) mod answer;

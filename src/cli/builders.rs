@@ -1,4 +1,4 @@
-//! `tollhouse builders` and `register`: who publishes on a host, and how one becomes one of them.
+//! `tollhouse builders` and `register`: the builders of a host, and becoming one.
 
 use serde_json::{Value, json};
 use tollhouse_config::Hidden;

@@ -1,4 +1,4 @@
-//! `tollhouse call`: calls an endpoint, or whatever is sold by x402, and pays for it within limits.
+//! `tollhouse call`: calls a tool, or any x402 resource, and pays for it within limits.
 
 mod input;
 mod send;
@@ -34,13 +34,13 @@ use super::{
     },
 };
 
-/// How long an answer may take that is not paid for: free tools run as long as others.
+/// Timeout for an unpaid answer. Free tools may run as long as others.
 const UNPAID: Duration = Duration::from_secs(330);
 
-/// How long it can be from counting a payment to writing it down.
+/// Maximum time between counting a payment and storing its record.
 const WRITING_MILLIS: u64 = 60_000;
 
-/// How long it is waited for what another process writes down, and how often it is looked for.
+/// How long to wait for a record from another process, and how often to look for it.
 const APPEARS_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -91,7 +91,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         let sending = Sending { session, seller: Seller::new(request)?, host, record, was_sent: true, book, include: args.include, began };
         return sending.send().await;
     }
-    // As everyone else a caller pays: nobody calls by what they manage.
+    // A caller always pays like everyone else. Managing a tool gives no free calls here.
     if let Some(role) = session.client.chosen().filter(|role| *role != Role::Credit) {
         let error = Error::usage(format!(
             "`--as` names the {}, which no call is made with: a call is paid for with your key, or by credit",
@@ -112,7 +112,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     if by_credit { call.by_credit().await } else { call.ask().await }
 }
 
-/// A call before it is paid for.
+/// A call before payment.
 struct Call<'a> {
     session: &'a Session,
     args: &'a Args,
@@ -125,7 +125,7 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Asks without a payment, and pays where one is asked for.
+    /// Requests without a payment, and pays if one is required.
     async fn ask(self) -> Result {
         let reply = self.unpaid().await?;
         if reply.status != 402 {
@@ -179,7 +179,7 @@ impl Call<'_> {
         self.send(&id, written).await
     }
 
-    /// Pays with the credit at a price that was quoted.
+    /// Pays with the credit, at a quoted price.
     async fn by_credit(self) -> Result {
         let now = Clock::default().now();
         let sent = credit::by_credit(self.session, &self.aim, now).await?;
@@ -208,7 +208,7 @@ impl Call<'_> {
         self.records.write(sent)
     }
 
-    /// Sends what was written down. What was not is not sent, and does not count.
+    /// Sends a payment whose record was stored. Without a record it is not sent and not counted.
     async fn send(self, id: &str, written: Result<Record>) -> Result {
         let record = match written {
             Ok(record) => record,
@@ -221,14 +221,14 @@ impl Call<'_> {
         Sending { session, seller, host: aim.host, record, was_sent: false, book, include: args.include, began }.send().await
     }
 
-    /// Refuses to pay for what may have been paid for already, until the host has said that it was not.
+    /// Refuses to pay again for a request that may have been paid, until the host has reported that it was not.
     async fn check_open(&self, request: &str) -> Result {
         if self.args.again {
             return Ok(());
         }
         for open in self.book.open_for(request)? {
             let Ok(id) = open.id.parse::<PaymentId>() else {
-                // None of ours: it stays counted, and stands in nobody's way.
+                // Not one of our records. It stays counted but blocks nothing.
                 self.book.close(&open.id, MicroUsd(open.micros), Clock::default().now())?;
                 continue;
             };
@@ -241,7 +241,7 @@ impl Call<'_> {
             }
             let now = Clock::default().now();
             if !self.records.is_there(&id) {
-                // Whoever counted it died before it was written down, and so before it was sent.
+                // The process that counted it died before storing its record, and so before sending it.
                 self.book.close(&open.id, MicroUsd::ZERO, now)?;
                 continue;
             }
@@ -259,7 +259,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Whether another process is at it: one that sends a payment holds its record, and one that has just counted it is about to write that.
+    /// Returns whether another process is working on the payment. A process that sends a payment holds its record; one
+    /// that has just counted a payment is about to store its record.
     async fn is_under_way(&self, open: &Open, id: &PaymentId) -> Result<bool> {
         let begun = Instant::now();
         while !self.records.is_there(id) {
@@ -278,7 +279,7 @@ impl Call<'_> {
         Ok(self.book.open()?.contains(&open.id))
     }
 
-    /// Counts what is about to be signed.
+    /// Counts a payment that is about to be signed.
     fn count(&self, open: Open) -> Result {
         match self.args.again {
             true => self.book.count(open, &self.means, &self.aim.name),

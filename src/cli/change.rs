@@ -1,5 +1,5 @@
-//! `tollhouse pause`, `resume`, `rollback` and `delete`: changes of an endpoint as it was read. Where somebody else was quicker, what they
-//! changed is told, and nothing is done.
+//! `tollhouse pause`, `resume`, `rollback` and `delete`: changes of a tool in the state that was read. If somebody else
+//! changed it first, reports what changed and does nothing.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ pub(crate) struct DeleteArgs {
     onto: Option<u64>,
 }
 
-/// An endpoint as it was read before it is changed.
+/// A tool as it was read before the change.
 pub(crate) struct Read {
     pub(crate) slug: Slug,
     pub(crate) record: Value,
@@ -63,11 +63,11 @@ pub(crate) struct Read {
 }
 
 impl Read {
-    /// Reads it; `onto` is a revision that was read before.
+    /// Reads a tool. `onto` is a revision that was read before.
     ///
     /// # Errors
     ///
-    /// What the host refuses.
+    /// The host's refusal.
     pub(crate) async fn of(session: &Session, slug: Slug, onto: Option<u64>) -> Result<Self> {
         let mut answer = session.client.get(&["ai", "endpoints", slug.as_str()]).send().await?;
         let record = answer.body["endpoint"].take();
@@ -75,11 +75,11 @@ impl Read {
         Ok(Self { slug, record, revision })
     }
 
-    /// Changes it, where it still is what was read.
+    /// Changes the tool if it is still at the revision that was read.
     ///
     /// # Errors
     ///
-    /// What the host refuses; where it was changed meanwhile, what was.
+    /// The host's refusal, or what somebody else changed meanwhile.
     pub(crate) async fn change(&self, session: &Session, method: Method, body: Option<&Value>) -> Result<Answer> {
         let asking = session.client.ask(method, &["ai", "endpoints", self.slug.as_str()]).if_match(self.revision);
         let asking = match body {
@@ -98,7 +98,8 @@ impl Read {
         }
     }
 
-    /// Has the folder of the endpoint know its new revision, where it knew the one before: a change from here is nobody else's.
+    /// Updates the revision in the tool's folder if the folder was at the previous one, so that the change counts as
+    /// made from there.
     fn note(&self, session: &Session, answer: &Answer) -> Result {
         let Some(folder) = &session.folder else { return Ok(()) };
         let is_of_it = folder.state.slug == self.slug && same_place(&folder.state.host, session.client.base());
@@ -110,7 +111,7 @@ impl Read {
         }
     }
 
-    /// Tells what somebody else has changed since it was read.
+    /// Adds to the error what somebody else has changed since the tool was read.
     pub(crate) async fn slower(&self, session: &Session, refused: Error) -> Error {
         let Ok(now) = Self::of(session, self.slug.clone(), None).await else { return refused };
         let (before, after) = (self.revision.unwrap_or_default(), now.revision.unwrap_or_default());
@@ -157,7 +158,7 @@ pub(crate) async fn rollback(session: &Session, args: BackArgs) -> Result {
     })
 }
 
-/// The version that was published before the one that runs.
+/// Returns the version that was published before the current one.
 fn before(record: &Value) -> Option<String> {
     let running = text(record, "version");
     let mut kept: Vec<_> = list(record, "versions").map(|kept| (text(kept, "createdAt"), text(kept, "version"))).collect();

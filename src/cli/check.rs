@@ -1,4 +1,4 @@
-//! `tollhouse check`: all that can be said of a tool before it is published. Nothing of it is stored on any host.
+//! `tollhouse check`: checks a tool before it is published. Nothing is stored on any host.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     worker: Option<PathBuf>,
 }
 
-/// All that was found.
+/// The results of all checks.
 #[derive(Default)]
 struct Found {
     slug: Option<Slug>,
@@ -83,7 +83,8 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
 
 type Hosts = (std::result::Result<(String, Value), Vec<Problem>>, Option<Tried>);
 
-/// Asks the host that is meant, or else one of our own, what it would say; and tries the cases on our own.
+/// Asks the chosen host, or else a temporary local one, whether it would accept the tool. Runs the cases on the local
+/// host.
 async fn asked(global: &Global, upload: &Upload, cases: &[Case], worker: Option<PathBuf>) -> Result<Hosts> {
     let session = Session::open(global)?;
     let is_meant = session.name.is_some() || session.folder.is_some() || global.url.is_some();
@@ -91,7 +92,7 @@ async fn asked(global: &Global, upload: &Upload, cases: &[Case], worker: Option<
     let own = Local::start(&scratch.path().join("host"), worker, Port::Rather(0)).await;
     let own = match own {
         Ok(own) => Some(own),
-        // Without cases, and with a host to ask, none is needed.
+        // Without cases, and with a host to ask, no local host is needed.
         Err(_) if is_meant && cases.is_empty() => None,
         Err(error) => return Err(error),
     };
@@ -120,19 +121,19 @@ async fn asked(global: &Global, upload: &Upload, cases: &[Case], worker: Option<
     ended
 }
 
-/// What a host would say of it.
+/// Asks a host whether it would accept the tool.
 ///
 /// # Errors
 ///
-/// All that it would refuse it for.
+/// Everything for which it would refuse the tool.
 pub(crate) async fn ask(client: &Client, upload: &Upload) -> Result<Value> {
     let mut body = upload.body();
-    // It is no upload: nobody is asked to vouch for it.
+    // A check is not an upload, so nobody needs to attest the content.
     body.insert("safetyAttestation".to_owned(), json!({ "accepted": true }));
     Ok(client.post(&["ai", "endpoints", "check"]).json(&body).send().await?.body["check"].take())
 }
 
-/// Whether cases can say anything: where the tool is one, or a case is about its being none.
+/// Returns whether running the cases makes sense: the local host accepts the tool.
 async fn own_reads(own: &Local, upload: &Upload) -> bool {
     ask(&own.client, upload).await.is_ok()
 }
@@ -178,7 +179,7 @@ fn tell(out: Out, found: &Found) -> Result {
     out.text(&told)
 }
 
-/// What would wait for an admin.
+/// Lists what would wait for an admin.
 fn asks(check: &Value) -> String {
     let hosts: Vec<_> = list(check, "requested.hosts").filter_map(Value::as_str).collect();
     match granted(check, "requested.capabilities") {

@@ -1,4 +1,4 @@
-//! `tollhouse completions SHELL`.
+//! `tollhouse completions SHELL`: generates shell completions.
 
 use super::base::{error::Result, out::Out};
 

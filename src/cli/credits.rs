@@ -1,4 +1,4 @@
-//! `tollhouse credits`: developer credit, for who holds one, and for admins who mint it.
+//! `tollhouse credits`: developer credit, for holders and for admins.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! `tollhouse deploy`: shows what would change, and publishes it in one step onto what was read, or not at all.
+//! `tollhouse deploy`: shows what would change, and publishes it as a single update of the state that was read, or not
+//! at all.
 
 use std::{path::Path, time::Instant};
 
@@ -46,14 +47,14 @@ pub(crate) struct Args {
 
 const ATTEST: &str = "publish, and attest that it is yours to publish and has no secrets, no private data and nothing illegal?";
 
-/// All that a plan is made of.
+/// The inputs and the result of a plan.
 pub(crate) struct Compared {
     pub(crate) upload: Upload,
     pub(crate) there: Option<There>,
-    /// What the host says of it.
+    /// The host's check of the upload.
     pub(crate) check: Value,
     pub(crate) plan: Plan,
-    /// The handlers, before and after.
+    /// The handler sources before and after, if they differ.
     pub(crate) sources: Option<(String, String)>,
 }
 
@@ -99,13 +100,13 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     publish(session, &compared, body, onto).await
 }
 
-/// The revision that this folder was published as on that host, or taken from there.
+/// Returns the revision that this folder was published as, or pulled from, on the session's host.
 pub(crate) fn known(session: &Session, folder: &Path, slug: &Slug) -> Result<Option<u64>> {
     let state = Folder::at(folder)?.map(|found| found.state);
     Ok(state.filter(|state| state.slug == *slug && told(&state.host) == told(session.client.base())).map(|state| state.revision))
 }
 
-/// An endpoint that this folder has never been.
+/// Returns the error for a tool that this folder never was.
 fn strange(session: &Session, slug: &Slug, there: &There) -> Error {
     let error = Error::refused(format!(
         "{slug} is on {} already, at revision {}, and this folder was not published there",
@@ -118,11 +119,11 @@ fn strange(session: &Session, slug: &Slug, there: &There) -> Error {
     ))
 }
 
-/// Compares a folder with what is there.
+/// Compares a folder with the tool on the host.
 ///
 /// # Errors
 ///
-/// What the host would refuse it for.
+/// The host's refusal of the upload.
 pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<There>, base: Option<Base>) -> Result<Compared> {
     let source = async {
         match &there {
@@ -152,7 +153,7 @@ pub(crate) async fn compare(session: &Session, upload: Upload, there: Option<The
     Ok(Compared { upload, there, check, plan, sources })
 }
 
-/// A handler as text.
+/// Returns a handler as text.
 fn written(handler: &Value) -> String {
     match (handler["source"].as_str(), &handler["response"]) {
         (Some(source), _) => source.to_owned(),
@@ -232,7 +233,7 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
     };
     let took = began.elapsed().as_millis();
     let there = There::of(answer.body["endpoint"].take());
-    // Whatever becomes of the note, what the host has is told.
+    // Report the host's new state even if the folder's state cannot be written.
     let noted = note(session, compared, &there);
     let waiting = waiting(&there.record);
     let told = if session.out.json {
@@ -250,7 +251,7 @@ async fn publish(session: &Session, compared: &Compared, body: serde_json::Map<S
     told
 }
 
-/// What an admin is asked about it.
+/// Lists what waits for an admin.
 fn waiting(record: &Value) -> String {
     let mut waits = vec![];
     if matches!(text(record, "review.state"), "held" | "review" | "pending" | "in_review") {
@@ -265,12 +266,12 @@ fn waiting(record: &Value) -> String {
     waits.join(", ")
 }
 
-/// Notes in the folder what it is on that host now.
+/// Records the tool's state on the host in the folder.
 fn note(session: &Session, compared: &Compared, there: &There) -> Result {
     let tool = &compared.upload.tool;
     Folder::note(&tool.folder, &State { slug: tool.slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
     let mut base = there.base(compared.plan.base_fields(there));
-    // Of a handler that the host keeps, this folder's stays what it is.
+    // If the host's handler is kept, the folder's handler is still based on its own version.
     if compared.plan.keeps_handler {
         base.version = text(&compared.check, "version").to_owned();
     }
@@ -281,7 +282,7 @@ fn note(session: &Session, compared: &Compared, there: &There) -> Result {
     Ok(())
 }
 
-/// The whole of it, for programs.
+/// Prints the complete result for programs.
 fn document(session: &Session, compared: &Compared, ended: Value) -> Result {
     if !session.out.json {
         return Ok(());

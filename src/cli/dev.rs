@@ -1,7 +1,8 @@
-//! `tollhouse dev`: a whole host of one's own, with play money, that publishes the tool of a folder on each save. It reaches no other host.
+//! `tollhouse dev`: runs a private host with play money that publishes the tool in a folder on each save. It contacts
+//! no other host.
 //!
-//! What is saved is published first; types and cases come after, so that neither holds up a call. What does not load leaves serving what
-//! served before.
+//! A save is published first. Type checks and cases run afterwards, so that they do not delay calls. If a save does not
+//! load, the previous version keeps serving.
 
 mod bench;
 mod envfile;
@@ -53,7 +54,7 @@ use super::{
     pay::keyfile,
 };
 
-/// Where it listens where nothing else is said and nobody else does.
+/// The default port, if it is free.
 const PORT: u16 = 4021;
 
 /// Arguments of `dev`.
@@ -91,7 +92,7 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
             .hint("tollhouse init NAME makes one"));
     }
     secret::keep_private().map_err(|error| Error::refused(error.to_string()))?;
-    // What ends it is heard from here on, so that it leaves nothing behind.
+    // Handle signals from here on, so that nothing is left behind.
     let (mut terminate, mut interrupt, mut hangup) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?);
     let mut held = Held::take(&folder)?;
@@ -126,21 +127,22 @@ pub(crate) async fn run(global: &Global, args: Args) -> Result {
     ended
 }
 
-/// How a call in a folder that is served finds its host, and the key that has play money there. It is shown no credential: nobody has said
-/// that it is meant.
+/// Opens a session with the host that serves the current folder, for calls paid with its play money key. It has no
+/// credential, because the user has not named the host.
 ///
 /// # Errors
 ///
-/// What keeps a session from being opened.
+/// The session cannot be opened.
 pub(super) fn session(global: &Global) -> Result<Option<Session>> {
     served(global, |_| Ok(Credentials::default()))
 }
 
-/// The same for who reads what a folder's host has written: with the token that this host has made for itself, and nobody else takes.
+/// Opens a session with the host that serves the current folder, for reading its logs. It has the admin token that this
+/// host has generated for itself and that works on no other.
 ///
 /// # Errors
 ///
-/// What keeps a session from being opened.
+/// The session cannot be opened.
 pub(super) fn owners_session(global: &Global) -> Result<Option<Session>> {
     served(global, |folder| {
         let token = places::read_private(&folder.join(".tollhouse/dev/admin-token"))?;
@@ -149,14 +151,14 @@ pub(super) fn owners_session(global: &Global) -> Result<Option<Session>> {
 }
 
 fn served(global: &Global, credentials: impl FnOnce(&Path) -> Result<Credentials>) -> Result<Option<Session>> {
-    // What is said counts.
+    // An explicit choice takes precedence.
     if global.url.is_some() || global.profile.is_some() {
         return Ok(None);
     }
     let Some((path, url)) = place::here() else { return Ok(None) };
     let client = Client::new(url.clone(), credentials(&path)?, global.role, global.plain_http)?;
     let profile = Profile { key_file: Some(key_file(&path)), ..Profile::of(url.clone()) };
-    // Its endpoint is the one of `tool.json`, wherever the folder was published before.
+    // The tool is the one in `tool.json`, wherever the folder was published before.
     let folder = match slug_in(&path) {
         Some(slug) => Some(Folder { path, state: State { slug, host: url, revision: 0 } }),
         None => Folder::here()?,
@@ -164,7 +166,7 @@ fn served(global: &Global, credentials: impl FnOnce(&Path) -> Result<Credentials
     Ok(Some(Session { out: Out::new(global.json), client, name: None, is_kept: false, profile, folder }))
 }
 
-/// The slug that a folder gives its tool.
+/// Returns the slug in a folder's `tool.json`.
 fn slug_in(folder: &Path) -> Option<Slug> {
     let text = places::read(&folder.join("tool.json")).ok()??;
     serde_json::from_str::<serde_json::Value>(&text).ok()?["slug"].as_str()?.parse().ok()
@@ -174,10 +176,10 @@ fn key_file(folder: &Path) -> PathBuf {
     folder.join(".tollhouse/dev/pay.key")
 }
 
-/// What the key has at least, to begin with, in micro-dollars.
+/// Minimum initial balance of the key, in micro-dollars.
 const PURSE: u64 = 10_000_000;
 
-/// Has a key be there that pays, with play money.
+/// Ensures that there is a key with play money.
 async fn fund(host: &Local, folder: &Path) -> Result {
     let path = key_file(folder);
     let key = if path.exists() { keyfile::read(&path)? } else { keyfile::create(&path)? };
@@ -191,7 +193,7 @@ async fn fund(host: &Local, folder: &Path) -> Result {
     Ok(())
 }
 
-/// Publishes what is saved, and tells what happens, until somebody has enough.
+/// Publishes saves and reports events until the user ends it.
 async fn serve(bench: Bench) -> Result {
     let bench = Arc::new(bench);
     let (mut watch, mut keys) = (Watched::of(&bench.folder, bench.env.as_deref()), Keys::read());

@@ -1,4 +1,4 @@
-//! `tollhouse diff`: what the folder says that the host has otherwise.
+//! `tollhouse diff`: shows the differences between the folder and the host.
 
 use serde_json::json;
 use similar::TextDiff;
@@ -25,7 +25,7 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
     let there = There::read(session, &slug).await?;
     let there =
         there.ok_or_else(|| Error::refused(format!("{slug} is not on {}", session.host())).hint("tollhouse deploy publishes it"))?;
-    // All of it, whoever changed it.
+    // Compare everything, whoever changed it.
     let compared = compare(session, upload, Some(there), None).await?;
     let unified = unified(&compared);
     let Compared { there, plan, check, .. } = &compared;
@@ -44,7 +44,7 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
     unified.map_or(Ok(()), |unified| session.out.copy(&unified))
 }
 
-/// The handlers, as programs for patches read it.
+/// Formats the difference of the handlers as a unified diff.
 fn unified(compared: &Compared) -> Option<String> {
     let (before, after) = compared.sources.as_ref()?;
     let file = compared.upload.tool.handler_file();

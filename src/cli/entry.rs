@@ -1,4 +1,4 @@
-//! The whole command line: reads it, and serves a host or runs one of the other commands.
+//! Parses the whole command line, and serves a host or runs another command.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -83,12 +83,12 @@ enum Store {
     Stay(save::StayArgs),
 }
 
-/// The whole command line.
+/// Builds the whole command line.
 fn whole() -> clap::Command {
     crate::given_to(Cli::command(), &crate::asking(), crate::ALONE)
 }
 
-/// Runs the command line of this process to its end.
+/// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
     let command = whole();
@@ -121,7 +121,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Serves a host until it is told to end.
+/// Serves a host until it is asked to end.
 fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
     let runtime = match runtime() {
         Ok(runtime) => runtime,
@@ -133,7 +133,7 @@ fn begin(flags: Flags, config: &std::path::Path) -> ExitCode {
     }
 }
 
-/// Works on what a host keeps.
+/// Runs a command on a host's stored data.
 fn run(command: Command, out: Out) -> crate::base::error::Result {
     let runtime = runtime()?;
     let ended = match command {
@@ -156,7 +156,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
-/// With colours on a terminal, where `NO_COLOR` does not forbid them.
+/// Logs to standard error, with colors on a terminal unless `NO_COLOR` forbids them.
 fn log_to_stderr(filter: &str, format: LogFormat) -> Result<(), tracing_subscriber::filter::ParseError> {
     let filter = tracing_subscriber::EnvFilter::try_new(filter)?;
     if format == LogFormat::Json {
@@ -180,7 +180,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     for name in config::misspelt(&whole()).into_iter().filter(|name| !crate::NAMES.contains(&name.as_str())) {
         tracing::warn!("`{name}` is in the environment, and is no setting: see `tollhouse serve --help`");
     }
-    // Heard from here on: a host that is told to end while it starts brings to its end what it has begun.
+    // Handle signals from here on: a host that is asked to end while it starts must complete what it has begun.
     let mut signals = Signals::new()?;
     let listener = tokio::net::TcpListener::bind(settings.listen).await;
     let listener =
@@ -192,7 +192,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     let (app, told_to_end) = tokio::select! {
         app = &mut starting => (app?, false),
         () = signals.end() => {
-            // What it waits for may never be: another host's work, a database.
+            // The start may wait forever, for another host or a database.
             let app = tokio::time::timeout(settings.drain, starting).await.map_err(|_| "it was told to end before it had started")?;
             (app?, true)
         }
@@ -204,7 +204,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     };
     writeln!(stdout, "listening on http://{address}")?;
     stdout.flush()?;
-    // Who starts hosts may read the first line alone, and close the pipe then.
+    // A process that starts hosts may read only the first line and then close the pipe.
     _ = writeln!(stdout, "dashboard at {public_url}/dashboard\nadmin token: {token}").and_then(|()| stdout.flush());
     let drained = async {
         if !told_to_end {
@@ -215,7 +215,7 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
             () = tokio::time::sleep(settings.shutdown_delay) => {}
             () = signals.end() => {}
         }
-        // Connections end by it as they should; streams that follow live would be waited for.
+        // This lets connections end normally. Live streams would otherwise be waited for.
         app.begin_shutdown();
         tokio::time::sleep(settings.drain).await;
     };
@@ -227,13 +227,14 @@ async fn serve(flags: Flags, file: &std::path::Path) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// Descriptors without which a host has none for connections and workers.
+/// Minimum number of file descriptors for connections and workers.
 const LEAST_DESCRIPTORS: u64 = 64;
 
-/// As many descriptors as the system allows: each connection is one, and what a shell gives is for programs that open a few.
+/// Raises the limit of file descriptors to what the system allows. Each connection needs one, and the shell's default
+/// is for programs that open only a few.
 fn raise_descriptors() -> Result<(), String> {
     let limit = getrlimit(Resource::Nofile);
-    // Where that is not allowed, the limits that follow from it are lower.
+    // If that is not allowed, the limits derived from it are lower.
     _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     match getrlimit(Resource::Nofile).current {
         Some(few) if few < LEAST_DESCRIPTORS => Err(format!(
@@ -243,7 +244,7 @@ fn raise_descriptors() -> Result<(), String> {
     }
 }
 
-/// SIGTERM, and Ctrl-C in a terminal: from now on they end what is answered, and not the process.
+/// SIGTERM, and Ctrl-C in a terminal. From now on they start a shutdown instead of killing the process.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -254,7 +255,7 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
-    /// Waits for the next of either.
+    /// Waits for the next signal.
     async fn end(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -263,7 +264,7 @@ impl Signals {
     }
 }
 
-/// One sentence, with its causes.
+/// Prints an error with its causes in one sentence.
 fn fail(error: &(dyn std::error::Error + 'static)) -> ExitCode {
     _ = writeln!(std::io::stderr(), "tollhouse: {}", in_full(error));
     ExitCode::FAILURE

@@ -1,4 +1,5 @@
-//! `tollhouse host`, `metrics`, `receipt`, `payment` and `refund`: how a host is, how calls went, and what became of money.
+//! `tollhouse host`, `metrics`, `receipt`, `payment` and `refund`: the state of a host, metrics of calls, and the fate
+//! of money.
 
 use serde_json::{Value, json};
 use tollhouse_tool::Slug;
@@ -117,7 +118,7 @@ pub(crate) async fn run(session: &Session, command: Option<Host>) -> Result {
     }
 }
 
-/// What has no shorter form is shown as it is.
+/// Prints a document in full, because it has no shorter form.
 fn document(session: &Session, body: &Value) -> Result {
     session.out.tell(body, |body| json_for_people(body) + "\n")
 }
@@ -205,7 +206,7 @@ pub(crate) async fn metrics(session: &Session, args: MetricsArgs) -> Result {
     session.out.table(&table, "there were no calls")
 }
 
-/// The buckets from the first to the last one that has calls.
+/// Returns the buckets from the first to the last one with calls.
 fn with_calls<'b, 'v>(buckets: &'b [&'v Value]) -> &'b [&'v Value] {
     let has_calls = |bucket: &&Value| bucket["calls"].as_u64().is_some_and(|calls| calls > 0);
     match (buckets.iter().position(has_calls), buckets.iter().rposition(has_calls)) {

@@ -1,4 +1,4 @@
-//! `tollhouse init` and `types`: begins a folder, and writes the types of what handlers get.
+//! `tollhouse init` and `types`: creates a tool's folder, and writes the types for handlers.
 
 use std::{env, path::PathBuf};
 
@@ -47,7 +47,7 @@ pub(crate) fn run(out: Out, args: Args) -> Result {
         Some(from) => scaffold::copied(&slug, from)?,
         None => scaffold::new(&slug, if args.js { "js" } else { "ts" }),
     };
-    // A second handler would make the folder one of no tool.
+    // With a second handler, the folder would not be a valid tool.
     let path = here.join(&folder);
     if let Some(other) =
         ["handler.ts", "handler.js"].into_iter().find(|name| path.join(name).exists() && !files.iter().any(|file| file.name == *name))

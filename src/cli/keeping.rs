@@ -1,4 +1,5 @@
-//! Keeping a credential for a profile: what could go wrong with that is found before there is one to lose.
+//! Stores a credential for a profile. Anything that could prevent that is detected before there is a credential to
+//! lose.
 
 use std::{fs::File, path::PathBuf};
 
@@ -14,7 +15,7 @@ use super::base::{
     session::Session,
 };
 
-/// Where a credential is to be kept. Nobody else keeps one meanwhile.
+/// The place for a credential, locked against other processes.
 pub(crate) struct Keeping {
     file: PathBuf,
     kept: Kept,
@@ -23,11 +24,11 @@ pub(crate) struct Keeping {
 }
 
 impl Keeping {
-    /// For the session's profile, or one that is made for its host.
+    /// Prepares to store a credential for the session's profile, or for a new one for its host.
     ///
     /// # Errors
     ///
-    /// Files that do not read, that others can read, or that cannot be written.
+    /// Files that are malformed, readable by others, or not writable.
     pub(crate) fn of(session: &Session) -> Result<Self> {
         let name = match &session.name {
             Some(name) => name.clone(),
@@ -36,16 +37,16 @@ impl Keeping {
         Self::at(session, name)
     }
 
-    /// For the profile of this name, which is made where there is none.
+    /// Prepares to store a credential for the profile with this name, which is created if necessary.
     ///
     /// # Errors
     ///
-    /// As of [`Keeping::of`].
+    /// The same as for [`Keeping::of`].
     pub(crate) fn at(session: &Session, name: String) -> Result<Self> {
         let alone = places::lock(&places::config()?)?;
         let file = credentials::file()?;
         let kept = Kept::read(&file)?;
-        // Written once as it is: a folder that takes no file is found before there is something to lose.
+        // Write the file unchanged, so that an unwritable folder is noticed before there is a credential to lose.
         kept.write(&file)?;
         let config = profile::file()?;
         if Config::read(&config)?.get(&name).is_none() {
@@ -54,11 +55,11 @@ impl Keeping {
         Ok(Self { file, kept, name, _alone: alone })
     }
 
-    /// Keeps it.
+    /// Stores the credential.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// It cannot be written.
     pub(crate) fn keep(mut self, url: &Url, role: Role, credential: Hidden) -> Result {
         self.kept.keep(&self.name, url, role, credential);
         self.kept.write(&self.file)

@@ -1,4 +1,4 @@
-//! `tollhouse key`: the key that pays. It is in a file for its owner alone, and told by its address.
+//! `tollhouse key`: the key that pays. It is in a private file and is referred to by its address.
 
 use std::path::{Path, PathBuf};
 
@@ -92,7 +92,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
 }
 
-/// What an address has, and whether that is by a simulated ledger.
+/// Returns the balance of an address, and whether it is on a simulated ledger.
 async fn balance(session: &Session, token: &'static Asset, address: &str) -> Result<(MicroUsd, bool)> {
     if let Profile { rpc_url: Some(node), .. } = &session.profile {
         let atomic: U256 = chain::balance(node, token, address).await?;

@@ -1,5 +1,5 @@
-//! The command line for builders, agents and admins: a fourth face, which has no power of its own. Each command is one or more operations
-//! of the public API of a host; what of it works on this machine alone stands beside.
+//! The command line for builders, agents and admins. It has no power of its own: each command consists of operations of
+//! a host's public API. Commands that work only on this machine are included too.
 
 #![warn(missing_docs)]
 
@@ -179,17 +179,17 @@ pub(crate) enum Command {
     Man(manual::Args),
 }
 
-/// Those that ask no host, and tell no document.
+/// Commands that use no host and print no document.
 pub(crate) const ALONE: &[&str] = &["completions", "man"];
 
-/// Those that take what is said to all of them: which host, as whom, and how it is told.
+/// Returns the commands that take the common flags: which host, as whom, and the output format.
 pub(crate) fn asking() -> Vec<String> {
     let command = <Command as clap::Subcommand>::augment_subcommands(clap::Command::new("tollhouse"));
     command.get_subcommands().map(|sub| sub.get_name().to_owned()).filter(|name| !ALONE.contains(&name.as_str())).collect()
 }
 
 impl Command {
-    /// Performs it; `whole` makes the whole command line, as completions and manuals tell it.
+    /// Runs the command. `whole` builds the whole command line, for completions and manuals.
     pub(crate) fn run(self, global: &Global, whole: fn() -> clap::Command) -> ExitCode {
         let ended = match self {
             Self::Init(args) => global.here().and_then(|()| init::run(Out::new(global.json), args)),
@@ -209,7 +209,7 @@ impl Command {
     async fn ask(self, global: &Global) -> Result {
         let session = match &self {
             Self::Call(_) => dev::session(global).transpose().unwrap_or_else(|| Session::open(global))?,
-            // Of an endpoint that is named there may be more on another host.
+            // If a tool is named, another host may have it too.
             Self::Logs(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
             Self::Calls(args) if args.is_of_folder() => dev::owners_session(global).transpose().unwrap_or_else(|| Session::open(global))?,
             _ => Session::open(global)?,
@@ -256,22 +256,22 @@ impl Command {
     }
 }
 
-/// Runs what asks a host: it waits, and computes nothing, so one thread does.
+/// Runs a command that uses a host. It mostly waits, so one thread is enough.
 fn waiting<T>(asked: impl Future<Output = T>) -> Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(asked))
 }
 
-/// Runs what a host itself would, on all of its threads.
+/// Runs work of a host itself, on all threads.
 fn working<T>(done: impl Future<Output = T>) -> Result<T> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(done))
 }
 
-/// Files of whoever types that hold what pays, or what is shown to hosts, each with a profile that it is of; some may not be there. Of the
-/// `named` profile alone, where one is.
+/// Returns the user's files with keys and credentials, each with a profile that it belongs to. Some may not exist. If
+/// `named`, only those of that profile.
 ///
 /// # Errors
 ///
-/// A named one that is not there.
+/// The named profile does not exist.
 pub(crate) fn files_of_secrets(named: Option<&str>) -> Result<Vec<(Option<String>, PathBuf)>> {
     let read = profile::file().and_then(|file| Config::read(&file));
     let config = if named.is_some() { read? } else { read.unwrap_or_default() };
@@ -282,13 +282,13 @@ pub(crate) fn files_of_secrets(named: Option<&str>) -> Result<Vec<(Option<String
     let shared = named.is_none().then(|| (usual.clone(), keyfile::path(None, None)));
     let all = [(usual, credentials::file())].into_iter().chain(shared).chain(keys);
     let mut files: Vec<_> = all.filter_map(|(profile, file)| Some((profile, file.ok()?))).collect();
-    // Of those that share a file the first is told.
+    // If several profiles share a file, report the first.
     files.sort_by(|(_, one), (_, other)| one.cmp(other));
     files.dedup_by(|(_, later), (_, first)| later == first);
     Ok(files)
 }
 
-/// Tells why a command ended without what it was asked for.
+/// Prints a command's error, if any, and returns its exit code.
 pub(crate) fn end(ended: Result, global: &Global) -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! `tollhouse list`: own endpoints; for admins all of them; for everyone else what is offered.
+//! `tollhouse list`: lists one's own tools, all tools for admins, or the public tools for everyone else.
 
 use serde_json::Value;
 

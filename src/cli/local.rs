@@ -1,4 +1,4 @@
-//! A whole host of one's own, in this process, on a simulated ledger: what `dev` serves, and what `check` tries cases on.
+//! A private host in this process with a simulated ledger. `dev` serves it, and `check` runs cases on it.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -26,26 +26,26 @@ use super::{
     tool::wanted::{FIELDS, default},
 };
 
-/// How long calls have to end in.
+/// How long running calls may take to complete at shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How often a change is tried again that another one was quicker than.
+/// Maximum number of attempts to make a change if others come first.
 const TRIES: u32 = 8;
 
 /// A host that runs in this process.
 pub(crate) struct Local {
     app: Arc<App>,
     serving: JoinHandle<()>,
-    /// Asks it as its admin.
+    /// A client with admin credentials.
     pub(crate) client: Client,
     pub(crate) url: String,
 }
 
 impl Local {
-    /// Starts one on loopback with its data in a folder, and no tool.
+    /// Starts a host on loopback with its data in a folder, without tools.
     ///
     /// # Errors
     ///
-    /// Why it does not start.
+    /// The host cannot start.
     pub(crate) async fn start(data: &Path, worker: Option<PathBuf>, port: Port) -> Result<Self> {
         let settings = settings(data, worker)?;
         let listener = port.listen().await?;
@@ -62,18 +62,18 @@ impl Local {
         Ok(Self { app, serving, client, url })
     }
 
-    /// Ends it, and its workers with it.
+    /// Ends the host and its workers.
     pub(crate) async fn end(self) {
         self.app.begin_shutdown();
         self.app.shutdown(DRAIN).await;
         self.serving.abort();
     }
 
-    /// Has an endpoint be exactly what a body says; answers its record.
+    /// Makes a tool exactly what the body says. Returns its record.
     ///
     /// # Errors
     ///
-    /// What the host refuses it for; the endpoint is then what it was.
+    /// The host's refusal, which leaves the tool unchanged.
     pub(crate) async fn put(&self, body: &Map<String, Value>) -> Result<Value> {
         let slug = body.get("slug").and_then(Value::as_str).unwrap_or_default();
         let mut whole = body.clone();
@@ -90,7 +90,7 @@ impl Local {
         let mut tries = 0;
         let changed = loop {
             match self.put_onto(slug, &whole, &patch).await {
-                // What was begun before and given up may have ended meanwhile: the last one stays.
+                // An aborted earlier change may have completed meanwhile. The last one must win.
                 Err(error) if matches!(error.code(), "revision_changed" | "slug_taken" | "unknown_endpoint") && tries < TRIES => tries += 1,
                 ended => break ended?,
             }
@@ -101,7 +101,7 @@ impl Local {
         Ok(record)
     }
 
-    /// Puts it onto what is there now, and onto nothing else.
+    /// Applies the change to the state that exists now, and fails if that has changed.
     async fn put_onto(&self, slug: &str, whole: &Map<String, Value>, patch: &Map<String, Value>) -> Result<Answer> {
         let there = match self.client.get(&["ai", "endpoints", slug]).send().await {
             Ok(answer) => Some(answer),
@@ -115,7 +115,7 @@ impl Local {
                 asking.json(patch).send().await
             }
             Some(_) => {
-                // Looked at before what is there goes.
+                // Check the new tool before the existing one is removed.
                 let mut anew = whole.clone();
                 anew.shift_remove("slug");
                 self.client.post(&["ai", "endpoints", "check"]).json(&anew).send().await?;
@@ -126,11 +126,11 @@ impl Local {
         }
     }
 
-    /// Removes an endpoint, if it is there.
+    /// Removes a tool if it exists.
     ///
     /// # Errors
     ///
-    /// What the host refuses.
+    /// The host's refusal.
     pub(crate) async fn remove(&self, slug: &str) -> Result {
         match self.client.ask(Method::DELETE, &["ai", "endpoints", slug]).send().await {
             Err(error) if error.code() != "unknown_endpoint" => Err(error),
@@ -138,32 +138,32 @@ impl Local {
         }
     }
 
-    /// Has requests of an endpoint get recorded answers, or again those of the servers they name.
+    /// Makes a tool's requests get recorded responses, or real ones again.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub(crate) async fn answer_recorded(&self, slug: &str, recorded: Option<Arc<Recorded>>) -> Result {
         self.app.answer_recorded(slug, recorded).await.map_err(|error| Error::refused(in_full(&error)))
     }
 
-    /// Sets a secret of an endpoint.
+    /// Sets a secret of a tool.
     ///
     /// # Errors
     ///
-    /// What the host refuses.
+    /// The host's refusal.
     pub(crate) async fn secret(&self, slug: &str, name: &str, value: &str) -> Result {
         let body = json!({ "name": name, "value": value });
         self.client.post(&["ai", "endpoints", slug, "secrets"]).json(&body).send().await.map(|_| ())
     }
 }
 
-/// Where it listens.
+/// The port to listen on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Port {
-    /// There and nowhere else.
+    /// Only this port.
     Given(u16),
-    /// There, or where it is free.
+    /// This port, or any free one.
     Rather(u16),
 }
 
@@ -181,7 +181,7 @@ impl Port {
     }
 }
 
-/// Those of a host that knows nothing of this machine's own settings: no file, no variable.
+/// Returns settings that are independent of this machine's own: no file, no variables.
 fn settings(data: &Path, worker: Option<PathBuf>) -> Result<Settings> {
     let tools = data.join("no-tools");
     places::make_folder(&tools)?;

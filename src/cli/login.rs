@@ -1,4 +1,4 @@
-//! `tollhouse login` and `logout`: a credential is looked at by the host, and then kept for that host alone.
+//! `tollhouse login` and `logout`: a credential is verified by the host, and then stored for that host only.
 
 use std::path::PathBuf;
 

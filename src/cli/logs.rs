@@ -1,4 +1,4 @@
-//! `tollhouse logs`, `calls` and `events`: what was written, how calls ended and what happened, in pages or as it happens.
+//! `tollhouse logs`, `calls` and `events`: log lines, calls and events, in pages or live.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Value, json};
@@ -74,14 +74,14 @@ pub(crate) struct EventsArgs {
 }
 
 impl Args {
-    /// Whether no endpoint is named.
+    /// Returns whether no tool is named.
     pub(crate) fn is_of_folder(&self) -> bool {
         self.slug.is_none()
     }
 }
 
 impl CallsArgs {
-    /// Whether no endpoint is named.
+    /// Returns whether no tool is named.
     pub(crate) fn is_of_folder(&self) -> bool {
         self.slug.is_none()
     }
@@ -111,7 +111,7 @@ struct Reading {
     paging: Paging,
 }
 
-/// Largest automaton of a pattern, in bytes.
+/// Maximum size of a pattern's automaton, in bytes.
 const MOST_PATTERN: usize = 1 << 20;
 
 fn pattern(text: &str) -> std::result::Result<Regex, String> {
@@ -124,7 +124,7 @@ pub(crate) async fn logs(session: &Session, args: Args) -> Result {
         let asking = session.client.get(&["ai", "endpoints", slug.as_str(), "logs"]);
         asking.query_opt("level", args.level.as_ref()).query_opt("callId", args.call.as_ref())
     };
-    // Places of what the folder has published are told as those of its own files.
+    // Show stack locations in the folder's own files instead of the published ones.
     let folder = session.folder.as_ref().map(|folder| folder.path.as_path());
     let told = |out: Out, entry: &Value| {
         let line = log_line(out, entry);
@@ -156,24 +156,24 @@ pub(crate) async fn events(session: &Session, args: EventsArgs) -> Result {
     args.reading.read(session.out, list, ask, Telling { told: event_line, place: |_: &Value| None }).await
 }
 
-/// The places where the handler of a call threw, a line each.
+/// Returns the locations where the handler of a call threw an error, one per line.
 pub(crate) fn thrown_at(call: &Value) -> Option<String> {
     let places: Vec<_> = list(call, "thrownAt").filter_map(Value::as_str).collect();
     (!places.is_empty()).then(|| places.join("\n"))
 }
 
-/// What is read.
+/// The list to read.
 struct List {
     name: &'static str,
-    /// Of one call alone, which the host is not asked for, and the member that names it.
+    /// A filter by call, which the host does not support, with the name of the field that contains the call's id.
     call: Option<(CallId, &'static str)>,
 }
 
-/// How an entry is told.
+/// How to print an entry.
 struct Telling<T, P> {
-    /// For people.
+    /// Formats it for people.
     told: T,
-    /// Where in the folder's own files it is of, which programs are told besides.
+    /// Returns its location in the folder's own files, which is added for programs.
     place: P,
 }
 
@@ -183,7 +183,7 @@ impl List {
     }
 }
 
-/// Puts beside an entry where it is of.
+/// Adds the location to an entry.
 fn placed(mut entry: Value, place: Option<Place>) -> Value {
     if let (Some(place), Some(members)) = (place, entry.as_object_mut()) {
         members.insert("place".to_owned(), json!(place));
@@ -192,7 +192,7 @@ fn placed(mut entry: Value, place: Option<Place>) -> Value {
 }
 
 impl Reading {
-    /// A page, the oldest first as they are read; or what happens, from now or `since` on.
+    /// Prints a page, oldest first, or follows new entries from now or from `since` on.
     async fn read<'c, T, P>(&self, out: Out, list: List, ask: impl Fn() -> Asking<'c>, telling: Telling<T, P>) -> Result
     where
         T: Fn(Out, &Value) -> String,
@@ -221,7 +221,7 @@ impl Reading {
     }
 
     async fn pages<'c>(&self, list: &List, ask: impl Fn() -> Asking<'c>) -> Result<Value> {
-        // What is of a call came after it began, which its id tells.
+        // Entries of a call are newer than its start, which its id contains.
         let begun = || list.call.as_ref().map(|(id, _)| id.made_at().to_string());
         let asking = || ask().query_opt("since", self.since.clone().or_else(begun));
         match &list.call {
@@ -267,7 +267,7 @@ impl Reading {
     }
 }
 
-/// Whether the pattern is found in any text or number of it.
+/// Returns whether the pattern occurs in any text or number of a value.
 fn holds(pattern: &Regex, value: &Value) -> bool {
     match value {
         Value::String(text) => pattern.is_match(text),
@@ -278,7 +278,7 @@ fn holds(pattern: &Regex, value: &Value) -> bool {
     }
 }
 
-/// What stands in front of the second and later lines of a message: no line of others can be taken for one of ours.
+/// Prefix of the second and later lines of a message, so that foreign text cannot be mistaken for our lines.
 const MARGIN: &str = "          | ";
 
 fn log_line(out: Out, entry: &Value) -> String {
@@ -296,7 +296,8 @@ fn log_line(out: Out, entry: &Value) -> String {
     format!("{}  {level}  {}  {}{fields}\n", clock(entry, "at"), line(text(entry, "callId")), block(text(entry, "message"), MARGIN))
 }
 
-/// With the place where its handler threw: the folder's own, where that is known, else that of what was published.
+/// Formats a call, with the location where its handler threw an error: in the folder's own files if known, else in the
+/// published source.
 fn call_line(out: Out, call: &Value, place: Option<Place>) -> String {
     let ended = Some(text(call, "code")).filter(|code| !code.is_empty()).unwrap_or(text(call, "outcome"));
     let paint = if text(call, "outcome") == "succeeded" { Paint::Good } else { Paint::Bad };
@@ -316,7 +317,7 @@ fn call_line(out: Out, call: &Value, place: Option<Place>) -> String {
     told.join("  ") + "\n"
 }
 
-/// What was taken for a call. One that failed cost nothing, whatever its tool's price is.
+/// Formats what was charged for a call. A failed call costs nothing, whatever the tool's price.
 fn charge(call: &Value) -> String {
     let price = price(call, "priceUsd");
     match &call["charged"] {

@@ -1,4 +1,5 @@
-//! `tollhouse man FOLDER`: the manual pages of all commands, for packages; and the table of them, for the documents.
+//! `tollhouse man FOLDER`: writes the manual pages of all commands for packages, and the table of commands for the
+//! docs.
 
 use std::{fs, path::PathBuf};
 
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Args, whole: Command) -> Result {
     written.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", folder.display())))
 }
 
-/// A row for each command that does something.
+/// Returns a table with a row for each command.
 fn table(whole: &Command) -> String {
     let mut text = "| command | does | flags |\n|---|---|---|\n".to_owned();
     for below in whole.get_subcommands().filter(|below| !below.is_hide_set()) {
@@ -59,7 +60,7 @@ fn rows(command: &Command, above: &str, text: &mut String) {
         if argument.is_required_set() { format!(" {name}") } else { format!(" [{name}]") }
     });
     let flags = named.iter().filter_map(|argument| Some(format!("`--{}`", argument.get_long()?))).collect::<Vec<_>>();
-    // Those of a host are a document of their own.
+    // The flags of a host have a document of their own.
     let flags = if flags.len() > 16 { "[settings](settings.md)".to_owned() } else { flags.join(" ") };
     let about = command.get_about().map(ToString::to_string).unwrap_or_default().replace('|', "\\|");
     *text += &format!("| `{name}{}` | {} | {flags} |\n", placed.collect::<String>(), about.trim_end_matches('.'));

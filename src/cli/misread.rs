@@ -1,5 +1,5 @@
-//! A command line that does not read: clap says what is wrong with it, to programs as every error is told. What stands where nothing is taken is not
-//! repeated, since it may be what nobody is to see.
+//! Errors of command line parsing: clap explains what is wrong, and programs get it like every other error. An
+//! unexpected argument is not repeated, because it may be a secret.
 
 use std::env;
 
@@ -10,7 +10,7 @@ use clap::{
 
 use super::base::error::Error;
 
-/// What programs are told. People are told here, as they are the help or the version that was asked for, and the process ends.
+/// Converts a parse error for programs. For people, prints it, or the requested help or version, and ends the process.
 pub(crate) fn misread(command: &Command, mut error: clap::Error) -> Error {
     keep_back(&mut error);
     if !error.use_stderr() || !is_for_programs(command) {
@@ -19,15 +19,15 @@ pub(crate) fn misread(command: &Command, mut error: clap::Error) -> Error {
     told(&error)
 }
 
-/// Where a value is said that is never an argument.
+/// Returns the message for a secret given as an argument.
 pub(super) fn never_an_argument(flag: &str) -> String {
     format!("a value is never an argument: it is said on standard input, or by {flag}")
 }
 
-/// Leaves out what is no flag.
+/// Removes an unexpected argument from the error unless it is a flag.
 fn keep_back(error: &mut clap::Error) {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else { return };
-    // Behind a `--` nothing is a flag.
+    // After `--`, nothing is a flag.
     let is_flag = given.starts_with('-') && !env::args_os().any(|word| word == "--");
     if error.kind() != ErrorKind::UnknownArgument || is_flag {
         return;
@@ -40,7 +40,7 @@ fn keep_back(error: &mut clap::Error) {
     }
 }
 
-/// Whether `--json` is said of how it is told: behind the name of `call` it is the input.
+/// Returns whether `--json` selects the output format. After the name of `call`, it is the input instead.
 fn is_for_programs(command: &Command) -> bool {
     let words: Vec<_> = env::args_os().skip(1).take_while(|word| word != "--").collect();
     let name = words.iter().position(|word| command.find_subcommand(word).is_some());
@@ -48,7 +48,7 @@ fn is_for_programs(command: &Command) -> bool {
     words[..before].iter().any(|word| word == "--json")
 }
 
-/// As programs read it: what is wrong, and line by line what clap says besides.
+/// Converts the error for programs: the message, then clap's further lines.
 fn told(error: &clap::Error) -> Error {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Error::usage("name a command").hint("`--help` tells them");

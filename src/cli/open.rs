@@ -1,4 +1,5 @@
-//! `tollhouse open`: the dashboard, signed in by a link that works once within a minute; it is printed where no browser can be shown.
+//! `tollhouse open`: opens the dashboard, signed in by a link that works once within a minute. The link is printed if
+//! no browser can be shown.
 
 use std::process::{Command, Stdio};
 
@@ -30,7 +31,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
         session.out.note("nobody is signed in: this is what everyone sees");
         json!({ "ok": true, "url": session.client.at(&["dashboard"]).as_str() })
     };
-    // What is opened is chosen by the host: an address of the web, and nothing else.
+    // The host chooses the address, so accept only http and https.
     let url = Url::parse(text(&answer, "url")).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.ok_or_else(|| Error::refused("the host answered with no address"))?;
     if session.out.json {
@@ -43,12 +44,13 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     session.out.text(&format!("{url}\n"))
 }
 
-/// Whether a browser shows it: there is a screen, and one that could be run.
+/// Opens the address in a browser. Returns false if there is no display or no browser.
 pub(crate) fn on_a_screen(url: &Url) -> bool {
     environment::has_screen() && shown(url).is_ok()
 }
 
-/// Has a browser show it. The address is in a file that nobody else reads: as an argument everyone on the machine could, and use it first.
+/// Opens a browser. The address is passed in a private file: everyone on the machine could read an argument, and use
+/// the link first.
 fn shown(url: &Url) -> Result {
     let file = places::state()?.join("open.html");
     let escaped = url.as_str().replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
@@ -61,7 +63,7 @@ fn shown(url: &Url) -> Result {
     let browser = environment::browser().unwrap_or_else(|| "xdg-open".into());
     let quiet = || Stdio::null();
     let ended = Command::new(browser).arg(&file).stdin(quiet()).stdout(quiet()).stderr(quiet()).spawn()?;
-    // It goes on by itself: this command has shown what it was asked for.
+    // The browser keeps running on its own.
     drop(ended);
     Ok(())
 }

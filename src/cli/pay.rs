@@ -1,5 +1,7 @@
-//! Paying from the command line: what is asked for is judged before anything is signed, and what was signed is written down before it
-//! is sent. What is sent again is the same bytes.
+//! Payments from the command line.
+//!
+//! The terms are checked before anything is signed, and a signed payment is written to disk before it is sent. A retry
+//! sends the same bytes.
 
 pub(crate) mod aim;
 mod answer;

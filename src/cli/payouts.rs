@@ -1,4 +1,5 @@
-//! `tollhouse payouts`: where revenue goes, what was made into packets, and what admins did with those.
+//! `tollhouse payouts`: shows where revenue is paid to, the payouts that were made, and the decisions of admins on
+//! them.
 
 use serde_json::{Value, json};
 use tollhouse_money::{Asset, Network};
@@ -182,7 +183,7 @@ fn packet(payout: &Value) -> String {
     facts.text()
 }
 
-/// An error that names a flag where the host names a field.
+/// Returns the error with names of flags in place of the host's names of fields.
 fn by_flag(error: Error) -> Error {
     error.flags(&[
         ("address", "address"),
@@ -194,12 +195,13 @@ fn by_flag(error: Error) -> Error {
     ])
 }
 
-/// A network by its name, where that is known, with what it is called on chains: `base-sepolia (eip155:84532)`.
+/// Returns a network's name with its CAIP-2 identifier, such as `base-sepolia (eip155:84532)`, or only the identifier
+/// if the network is unknown.
 fn network(caip2: &str) -> String {
     Network::named(caip2).map_or_else(|| caip2.to_owned(), |network| format!("{} ({caip2})", network.name))
 }
 
-/// A token as people call it, with its address: `USDC (0x036c…)`.
+/// Returns a token's symbol with its address, such as `USDC (0x036c…)`.
 fn asset(network: &str, address: &str) -> String {
     let known = |asset: &&Asset| asset.network.caip2 == network && asset.address.eq_ignore_ascii_case(address);
     Asset::all().iter().find(known).map_or_else(|| address.to_owned(), |asset| format!("{} ({address})", asset.symbol))
@@ -227,7 +229,7 @@ async fn settings(session: &Session, args: SettingsArgs) -> Result {
                 ("asset", args.asset.map(Value::from)),
                 ("minimumUsd", args.minimum.map(Value::from)),
             ] {
-                // What is not said stays as it is.
+                // Settings without a flag stay as they are.
                 let kept = || before.body["payoutSettings"][name].clone();
                 draft[name] = value.unwrap_or_else(kept);
             }

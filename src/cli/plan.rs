@@ -1,7 +1,7 @@
-//! What a deploy would change, and what it leaves as somebody else has set it.
+//! The plan of a deploy: what it changes, and what it leaves because somebody else changed it on the host.
 //!
-//! Three say what an endpoint is: the folder, the host, and what the folder was when it was last published or taken from there. What has
-//! changed in the folder since is published; what has changed on the host alone stays.
+//! It compares three versions of a tool: the folder, the host, and the base, which is the folder when it was last
+//! published or pulled. Changes in the folder since the base are published. Changes on the host alone stay.
 
 mod base;
 mod there;
@@ -24,32 +24,32 @@ use super::{
     },
 };
 
-/// A plan.
+/// The plan of a deploy.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// What is published.
+    /// Fields that are published.
     pub(crate) changes: Vec<Change>,
-    /// What the host has otherwise, and keeps.
+    /// Fields that differ on the host and stay as they are there.
     pub(crate) kept: Vec<Change>,
     pub(crate) handler: Option<Handler>,
-    /// Whether the host runs another handler, and keeps it.
+    /// Whether the host runs a different handler and keeps it.
     pub(crate) keeps_handler: bool,
 }
 
-/// Another handler.
+/// A change of the handler.
 #[derive(Debug)]
 pub(crate) struct Handler {
     pub(crate) before: Option<String>,
     pub(crate) after: String,
-    /// Lines that come and go.
+    /// Numbers of added and removed lines.
     pub(crate) lines: (usize, usize),
 }
 
-/// A line of a plan: a field, what becomes of it, and what that means.
+/// A row of a plan: the field, its change, and a remark.
 pub(crate) type Row = (String, String, String);
 
 impl Plan {
-    /// Compares a folder, which the host would run as `version`, with what is there.
+    /// Compares a folder, which the host would run as `version`, with the tool on the host.
     pub(crate) fn of(upload: &Upload, version: &str, there: Option<&There>, base: Option<&Base>) -> Self {
         let mut plan = Self::default();
         let fields = there.map(|there| &there.fields);
@@ -82,7 +82,7 @@ impl Plan {
         self.changes.is_empty() && self.handler.is_none()
     }
 
-    /// Whether it brings what builders vouch for.
+    /// Returns whether the plan contains changes that the builder has to vouch for.
     pub(crate) fn is_vouched_for(&self) -> bool {
         self.handler.is_some()
             || self
@@ -91,7 +91,7 @@ impl Plan {
                 .any(|change| matches!(change.field.as_str(), "title" | "description" | "tags" | "inputSchema" | "outputSchema"))
     }
 
-    /// The body that changes what is there.
+    /// Returns the body of the PATCH request.
     pub(crate) fn patch(&self, upload: &Upload) -> Map<String, Value> {
         let mut patch: Map<String, Value> = self.changes.iter().map(|change| (change.field.clone(), change.after.clone())).collect();
         if self.handler.is_some() && !upload.handler().is_null() {
@@ -100,7 +100,8 @@ impl Plan {
         patch
     }
 
-    /// What the folder says of fields that the host keeps otherwise: as they are the next time too.
+    /// Returns the fields to store as the base. For fields that the host keeps it has the folder's values, so that the
+    /// next deploy keeps them too.
     pub(crate) fn base_fields(&self, there: &There) -> Map<String, Value> {
         let mut fields = there.fields.clone();
         for kept in &self.kept {
@@ -109,7 +110,8 @@ impl Plan {
         fields
     }
 
-    /// As people read it. `check` is what the host says of the upload, `fee_bps` what it keeps of a price, where it keeps something.
+    /// Returns the rows for people. `check` is the host's check of the upload, and `fee_bps` the host's fee if it takes
+    /// one.
     pub(crate) fn rows(&self, check: &Value, fee_bps: Option<u64>) -> Vec<Row> {
         let mut rows: Vec<Row> = vec![];
         if let Some(Handler { before, after, lines: (added, removed) }) = &self.handler {
@@ -135,7 +137,7 @@ impl Plan {
         rows
     }
 
-    /// What stays as it is on the host, a line each.
+    /// Returns one line for each field that stays as it is on the host.
     pub(crate) fn kept_rows(&self) -> Vec<String> {
         let told = |kept: &Change| {
             let (here, there) = (json!({ &kept.field: kept.after }), json!({ &kept.field: kept.before }));
@@ -146,7 +148,7 @@ impl Plan {
     }
 }
 
-/// Rows below one another, remarks side by side where they fit.
+/// Formats rows one below another, with the remarks in a column where they fit.
 pub(crate) fn lines(rows: &[Row]) -> String {
     let width = |text: &str| text.chars().count();
     let names = rows.iter().map(|(name, ..)| width(name)).max().unwrap_or(0);
@@ -169,14 +171,14 @@ pub(crate) fn lines(rows: &[Row]) -> String {
     told.collect()
 }
 
-/// The lines that come, and those that go, from one text to another.
+/// Counts the lines that are added and removed between two texts.
 pub(crate) fn count(before: &str, after: &str) -> (usize, usize) {
     let diff = TextDiff::from_lines(before, after);
     let of = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
     (of(ChangeTag::Insert), of(ChangeTag::Delete))
 }
 
-/// A value that was changed here, there, or in both: members of objects one by one.
+/// Merges the folder's changes since the base into the host's value. Objects are merged member by member.
 fn merged(was: &Value, change: &Change) -> Value {
     let (theirs, mine) = (&change.before, &change.after);
     match (change.field.as_str(), was, theirs, mine) {
@@ -203,7 +205,7 @@ fn told(change: &Change) -> String {
     }
 }
 
-/// Of what is new there is nothing before.
+/// Removes the old value "nothing" from the description of a new field.
 fn without_nothing(change: &str) -> String {
     change.strip_prefix("nothing → ").unwrap_or(change).to_owned()
 }
@@ -221,7 +223,7 @@ fn added(change: &Change) -> Vec<String> {
     names(&change.after).into_iter().filter(|name| !before.contains(name)).collect()
 }
 
-/// What may be touched that might not before, and the other way round; and whether an admin is asked.
+/// Returns the row for capabilities or hosts that are added and removed, with a remark if an admin has to approve them.
 fn touches(change: &Change, hosts: Option<&Change>, check: &Value) -> Row {
     let (more, after) = (added(change), names(&change.after));
     let less: Vec<_> = names(&change.before).into_iter().filter(|name| !after.contains(name)).collect();
@@ -243,7 +245,7 @@ fn touches(change: &Change, hosts: Option<&Change>, check: &Value) -> Row {
     (change.field.clone(), super::base::clean::line(&parts.join("  ")), remark.to_owned())
 }
 
-/// What is left of a price for its builder: the host's part is rounded down.
+/// Returns the builder's share of a price. The host's fee is rounded down.
 fn net(price: &Value, fee_bps: u64) -> String {
     let micros = price.as_f64().map_or(0.0, |usd| (usd * 1e6).round());
     let fee = (micros * fee_bps as f64 / 10_000.0).floor();

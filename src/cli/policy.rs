@@ -1,4 +1,5 @@
-//! `tollhouse policy`: what builders may do on a host. A change is of the policy that was read: nobody's is written over unseen.
+//! `tollhouse policy`: shows and changes what builders may do on a host. A change applies only to the revision that was
+//! read, so that it cannot overwrite somebody else's unseen.
 
 use std::path::PathBuf;
 
@@ -113,7 +114,7 @@ async fn show(session: &Session) -> Result {
     Ok(())
 }
 
-/// A policy of a file, whether or not the answer that it was in is around it.
+/// Reads a policy from a file: the policy itself, or a response that contains it.
 fn in_file(file: &std::path::Path) -> Result<Value> {
     let text = if file == std::path::Path::new("-") {
         std::io::read_to_string(std::io::Read::take(std::io::stdin(), 1 << 20))?
@@ -124,7 +125,7 @@ fn in_file(file: &std::path::Path) -> Result<Value> {
     Ok(if read["policy"].is_object() { read["policy"].take() } else { read })
 }
 
-/// Puts a value where `a.b` says.
+/// Sets the member with the dotted name `name`.
 fn put(policy: &mut Value, name: &str, value: Value) -> Result {
     let mut place = policy;
     let mut pieces = name.split('.').peekable();
@@ -158,7 +159,7 @@ async fn set(session: &Session, before: &Answer, policy: &Value, sure: &Sure) ->
         return session.out.tell(&before.body, |_| String::new());
     }
     if !sure.yes {
-        // Asked before what it would come to: who cannot be asked is told at once.
+        // Checked before the change is previewed, so that a caller without a terminal gets the error at once.
         if !prompt::is_asked() {
             return prompt::insist("replace the policy", "--yes");
         }
@@ -180,7 +181,7 @@ async fn set(session: &Session, before: &Answer, policy: &Value, sure: &Sure) ->
     })
 }
 
-/// What somebody else has made of the policy since it was read.
+/// Returns the error for a policy that somebody else changed since it was read, with their changes.
 async fn slower(session: &Session, before: &Answer, refused: Error) -> Error {
     let Ok(now) = read(session).await else { return refused };
     let after = now.revision().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `tollhouse pull`: takes what a host has of an endpoint into the folder. What was changed here and is not there is asked about before.
+//! `tollhouse pull`: copies a tool from the host into the folder. It asks before it overwrites local changes.
 
 use std::{env, fs, path::PathBuf};
 
@@ -38,11 +38,11 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-/// A file that is to be written.
+/// A file to write.
 struct Write {
     name: String,
     text: String,
-    /// Whether it is here otherwise than it was published or taken.
+    /// Whether the local file was changed since it was last published or pulled.
     is_over: bool,
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
     Folder::note(&folder, &State { slug: slug.clone(), host: session.client.base().clone(), revision: there.revision })?;
     there.base(there.fields.clone()).write(&folder);
-    // What it holds is of the host that it was taken from, and so is what is asked in it from now on.
+    // The folder now belongs to the host that it was pulled from, and later commands in it use that host.
     if let Some(before) = before {
         let was = format!("{} on {}", before.slug, told(&before.host));
         session.out.note(&format!("this folder was of {was}, and is of {slug} on {} now", session.host()));
@@ -106,7 +106,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     })
 }
 
-/// `tool.json` with the values of the host, where they are others.
+/// Returns `tool.json` with the host's values, if they differ.
 fn tool_json(tool: &Option<Tool>, there: &There, base: Option<&Base>) -> Option<Write> {
     let name = "tool.json".to_owned();
     let slug = ("slug".to_owned(), there.record["slug"].clone());
@@ -123,11 +123,11 @@ fn tool_json(tool: &Option<Tool>, there: &There, base: Option<&Base>) -> Option<
     (!others.is_empty()).then(|| Write { name, text: edit::with(&tool.text, &others), is_over })
 }
 
-/// The handler, where it is another one; and a remark, where it cannot be taken as it is.
+/// Returns the handler, if it differs, and a remark if it cannot be written to its own file.
 ///
 /// # Errors
 ///
-/// Where the folder would have two.
+/// The folder would have two handlers.
 async fn source(
     tool: &Option<Tool>,
     folder: &std::path::Path,
@@ -148,7 +148,7 @@ async fn source(
         return Err(Error::refused(format!("`{other}` is there already, and a tool has one handler")).hint("pull into an empty folder"));
     }
     let Some((name, theirs)) = theirs else { return Ok((None, None)) };
-    // What does not read is another one.
+    // A file that cannot be read counts as different.
     let mine = super::tool::folder::read(&folder.join(name)).unwrap_or_else(|_| Some(String::new()));
     let is_same = mine.as_ref().is_some_and(|mine| *mine == theirs || same_response(name, mine, handler));
     let Some(tool) = tool else {
@@ -156,7 +156,7 @@ async fn source(
         return Ok(((!is_same).then_some(write), None));
     };
     let version = text(&there.record, "version");
-    // What it was made of is here, and nothing has changed there.
+    // The folder holds the source that the handler is built from, and the host's handler did not change.
     let upload = Upload::of(folder).await.ok();
     let is_made = upload.as_ref().and_then(|upload| upload.bundle.as_ref()).filter(|bundle| bundle.is_made);
     if base.is_some_and(|base| base.version == version) && is_made.is_some() || is_made.is_some_and(|bundle| bundle.source == theirs) {

@@ -1,4 +1,4 @@
-//! `tollhouse reconcile`: the chain's transfers to the address that is paid, held against the ledger.
+//! `tollhouse reconcile`: compares the chain's transfers to the receiving address with the ledger.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use super::base::{
     words::{any, list, text},
 };
 
-/// Pages that are asked for at most: 20,000 blocks each.
+/// Most pages that are requested, of 20,000 blocks each.
 const MOST_PAGES: usize = 1_000;
 
-/// What differs, as the answer names it.
+/// Kinds of differences, as the response names them.
 const KINDS: [&str; 3] = ["unknown", "missing", "doubled"];
 
 /// Arguments of `reconcile`.
@@ -60,7 +60,7 @@ pub(crate) async fn run(session: &Session, args: Args) -> Result {
     }
 }
 
-/// All pages, put together as one.
+/// Gets all pages and combines them into one document.
 async fn compare(session: &Session, args: &Args) -> Result<Value> {
     let (mut all, mut cursor) = (Value::Null, None::<String>);
     for _ in 0..MOST_PAGES {

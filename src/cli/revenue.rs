@@ -1,4 +1,4 @@
-//! `tollhouse revenue`: what own endpoints earned; for admins, what the host did.
+//! `tollhouse revenue`: shows the revenue of a builder's own tools, and for admins that of the host.
 
 use serde_json::{Value, json};
 

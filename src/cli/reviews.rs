@@ -1,4 +1,5 @@
-//! `tollhouse reviews`: what waits for an admin, and what they decide. Each decision is of the revision that was read.
+//! `tollhouse reviews`: shows the reviews that wait for an admin, and records decisions. Each decision applies to the
+//! revision that was read.
 
 use serde_json::{Value, json};
 use tollhouse_tool::Slug;
@@ -149,7 +150,8 @@ async fn show(session: &Session, args: ShowArgs) -> Result {
     Ok(())
 }
 
-/// What was found in an endpoint. The record of its review and that of its content have the same findings, of which one has their lines.
+/// Returns the findings in a tool. The records of its review and of its content contain the same findings, and only one
+/// of them has line numbers, so duplicates are merged.
 fn findings(endpoint: &Value) -> Vec<&Value> {
     let mut found: Vec<&Value> = vec![];
     let same = |one: &Value, other: &Value| {

@@ -1,4 +1,5 @@
-//! `tollhouse secrets`: names are told, values never; they come from a prompt, standard input or a file, and never from an argument.
+//! `tollhouse secrets`: sets, lists and removes secrets. It prints names but never values. Values come from a prompt,
+//! standard input or a file, never from an argument.
 
 use std::path::{Path, PathBuf};
 
@@ -86,7 +87,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
             return Err(Error::usage("a name has no `=`").hint(never_an_argument("--env-file FILE")));
         }
         (None, Some(name)) => {
-            // Before anything is typed: who may not set it types it for nobody.
+            // Checked before the prompt, so that nobody types a value that they may not set.
             session.client.credential(Who::Manager)?;
             let value = prompt::hidden(&format!("value of {name}"), "--env-file FILE")?;
             vec![(name, value)]
@@ -109,7 +110,7 @@ async fn set(session: &Session, args: SetArgs) -> Result {
     })
 }
 
-/// The secrets of a file, which names one at least.
+/// Reads the secrets of a file, which must contain at least one.
 fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
     let text = places::read(file)?.map(Zeroizing::new);
     let text = text.ok_or_else(|| Error::usage(format!("there is no file `{}`", file.display())))?;
@@ -120,11 +121,11 @@ fn in_file(file: &Path) -> Result<Vec<(String, Hidden)>> {
     Ok(values.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
 
-/// The entries of a file of secrets, each with its line, as dotenv reads them.
+/// Parses the lines of a dotenv file, with the number of each line.
 ///
 /// # Errors
 ///
-/// A line that is of another form.
+/// A line is malformed.
 pub(crate) fn in_lines(text: &str, file: &Path) -> Result<Vec<(u32, String, Hidden)>> {
     let entries =
         dotenv::parse(text).map_err(|Malformed { line, why }| Error::usage(format!("line {line} of `{}`: {why}", file.display())))?;

@@ -1,4 +1,4 @@
-//! `tollhouse show` and `versions`: what an endpoint is, what of its handler is kept, and its source.
+//! `tollhouse show` and `versions`: show a tool, the stored versions of its handler, and its source.
 
 use serde_json::Value;
 use tollhouse_tool::Slug;
@@ -55,12 +55,13 @@ async fn source(session: &Session, slug: &Slug, version: Option<String>) -> Resu
     }
 }
 
-/// The owner's record of an endpoint.
+/// Gets the owner's record of a tool.
 pub(crate) async fn record(session: &Session, slug: &Slug) -> Result<Value> {
     Ok(session.client.get(&["ai", "endpoints", slug.as_str()]).send().await?.body["endpoint"].take())
 }
 
-/// A version by the first characters of its hash, as far as the endpoint keeps one that begins so and no other.
+/// Returns the stored version whose hash begins with `said`. Returns `said` itself if no version or several begin with
+/// it, or if it has fewer than four characters.
 pub(crate) fn whole(endpoint: &Value, said: &str) -> String {
     let hash = said.strip_prefix("sha256:").unwrap_or(said);
     let all = list(endpoint, "versions").map(|kept| text(kept, "version"));
@@ -71,7 +72,7 @@ pub(crate) fn whole(endpoint: &Value, said: &str) -> String {
     }
 }
 
-/// A record, for people.
+/// Describes a record for people.
 fn told(endpoint: &Value) -> String {
     let mut facts = Facts::default();
     for (name, member) in

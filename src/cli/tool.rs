@@ -1,4 +1,5 @@
-//! A tool as a folder: what is read of it, what the compiler, the bundler and its own cases say of it, and where in it something is.
+//! A tool as a folder: reads it, compiles and bundles it, runs its cases, and finds the places of problems in its
+//! files.
 
 pub(crate) mod bundle;
 pub(crate) mod cases;

@@ -1,4 +1,4 @@
-//! Tries a tool's cases on a host of one's own, on an endpoint that is there for them alone: what they leave behind goes with it.
+//! Runs a tool's cases on a local host, on a temporary tool of its own, so that the data they leave is removed with it.
 
 use std::{
     path::Path,
@@ -25,16 +25,16 @@ use super::{
     },
 };
 
-/// The endpoint that cases are tried on.
+/// Slug of the temporary tool.
 const SLUG: &str = "cases-of-this-folder";
-/// Most bytes of an answer that are read.
+/// Most bytes of a response that are read.
 const MOST_BYTES: usize = 64 << 20;
 
-/// How often a log is looked at for what was thrown, and how long it is waited between two looks.
+/// Number of times that the log is searched for the exception, and the wait in between.
 const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A secret of a tool, and where it stands.
+/// A secret of a tool, and its place in the file.
 #[derive(Debug)]
 pub(crate) struct Secret {
     pub(crate) name: String,
@@ -42,7 +42,7 @@ pub(crate) struct Secret {
     pub(crate) place: Place,
 }
 
-/// What came of the cases.
+/// The results of the cases.
 #[derive(Debug, Default)]
 pub(crate) struct Tried {
     pub(crate) passed: usize,
@@ -50,17 +50,17 @@ pub(crate) struct Tried {
 }
 
 impl Tried {
-    /// As one line tells it: `2/3`.
+    /// Formats the result in short, such as `2/3`.
     pub(crate) fn told(&self) -> String {
         format!("{}/{}", self.passed, self.passed + self.problems.len())
     }
 }
 
-/// Tries all of them, in their order, with the secrets of the tool that the host takes.
+/// Runs all cases in their order, with those of the tool's secrets that the host accepts.
 ///
 /// # Errors
 ///
-/// A host that does not answer.
+/// The host does not respond.
 pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: &[Secret]) -> Result<Tried> {
     let mut tried = Tried::default();
     if cases.is_empty() {
@@ -75,7 +75,7 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
         if let Some(bundle) = &upload.bundle {
             bundle.map.keep(&upload.tool.folder, record["version"].as_str().unwrap_or_default());
         }
-        // What it does not take was told where it was published.
+        // Refused secrets are not reported here: they were when the tool was published.
         set(host, SLUG, secrets).await?;
     }
     for case in cases {
@@ -102,11 +102,11 @@ pub(crate) async fn run(host: &Local, upload: &Upload, cases: &[Case], secrets: 
     Ok(tried)
 }
 
-/// Sets the secrets of an endpoint. Those that the host refuses are problems of where they stand.
+/// Sets the secrets of a tool. Returns a problem for each secret that the host refuses.
 ///
 /// # Errors
 ///
-/// A host that does not answer.
+/// The host does not respond.
 pub(crate) async fn set(host: &Local, slug: &str, secrets: &[Secret]) -> Result<Vec<Problem>> {
     let mut refused = vec![];
     for Secret { name, value, place } in secrets {
@@ -120,17 +120,17 @@ pub(crate) async fn set(host: &Local, slug: &str, secrets: &[Secret]) -> Result<
     Ok(refused)
 }
 
-/// Whether nobody answered at all: a host that is busy has said so.
+/// Returns whether there was no response at all. A host that is busy has responded.
 pub(crate) fn is_away(error: &Error) -> bool {
     error.exit == Exit::Away && error.said.is_empty()
 }
 
-/// What is wrong where recorded answers were not asked for.
+/// Describes a recorded response that was never requested.
 fn unasked(left: &[Url]) -> Option<String> {
     left.first().map(|url| format!("nothing asked for {}", clean::line(url.as_str())))
 }
 
-/// Calls it as its owner does: for nothing.
+/// Calls the tool as its owner, which is free.
 async fn call(client: &Client, case: &Case) -> Result<Reply> {
     let began = Instant::now();
     let response = client.post(&["tools", SLUG]).text(case.input()).open().await?;
@@ -145,7 +145,8 @@ async fn call(client: &Client, case: &Case) -> Result<Reply> {
     Ok(Reply { status, headers, body, took: began.elapsed() })
 }
 
-/// Where a handler threw that was called no earlier than `begun`, by its log, which has the stack. The log is written behind the answer.
+/// Finds the place at which a handler threw, from the stack in its log. Entries before `begun` do not count. The log is
+/// written after the response, so this waits for it.
 async fn thrown_at(host: &Local, folder: &Path, reply: &Reply, begun: Timestamp) -> Option<Place> {
     if reply.body["error"]["code"] != "handler_failed" {
         return None;
@@ -163,7 +164,7 @@ async fn thrown_at(host: &Local, folder: &Path, reply: &Reply, begun: Timestamp)
     None
 }
 
-/// The stack of a line of the log, where it has one.
+/// Returns the stack trace of a log entry, if it has one.
 pub(crate) fn stack(entry: &Value) -> Option<String> {
     match &entry["fields"]["stack"] {
         Value::String(stack) => Some(stack.clone()),

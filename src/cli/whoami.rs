@@ -1,4 +1,4 @@
-//! `tollhouse whoami`: which host, and as whom.
+//! `tollhouse whoami`: shows the host and the user.
 
 use serde_json::{Value, json};
 
@@ -42,26 +42,26 @@ pub(crate) async fn run(session: &Session, _: Args) -> Result {
     })
 }
 
-/// As whom most commands ask a host, and what it knows of them.
+/// Returns the role that most commands use, and the host's data about it.
 ///
 /// # Errors
 ///
-/// Where there is nobody, or the host takes them not.
+/// Nobody is signed in, or the host rejects the credential.
 pub(crate) async fn known(session: &Session) -> Result<(Role, Value)> {
     let role = shown(session)?;
     Ok((role, ask(session, role).await?))
 }
 
-/// Whether a host answers those who show nothing.
+/// Checks that the host responds to requests without a credential.
 ///
 /// # Errors
 ///
-/// Where it does not.
+/// The host does not respond.
 pub(crate) async fn answers(session: &Session) -> Result {
     session.client.get(&["ai", "manifest"]).by(Who::Everyone).send().await.map(drop)
 }
 
-/// The first that there is: what most commands would show.
+/// Returns the role of the first credential that exists, which most commands would use.
 fn shown(session: &Session) -> Result<Role> {
     if !session.client.has_credential() {
         let error = Error::credential(format!("you are not signed in to {}", session.host()));
@@ -79,7 +79,7 @@ fn shown(session: &Session) -> Result<Role> {
     Err(lacking.unwrap_or_else(|| Error::credential("nobody is signed in")))
 }
 
-/// What the host knows of who shows this credential: proof that it takes it.
+/// Returns the host's data about the owner of this credential. A response proves that the host accepts the credential.
 pub(crate) async fn ask(session: &Session, role: Role) -> Result<Value> {
     let client = &session.client;
     let answer = match role {

@@ -1,4 +1,4 @@
-//! Who the admin is, and what it costs to become a builder.
+//! Settings of the admin, of sessions, and of the price of registration.
 
 use std::{
     num::{NonZeroU8, NonZeroU32},
@@ -10,14 +10,14 @@ use tollhouse_tool::MicroUsd;
 
 use super::{error::SettingsError, layered::flags, secret::Hidden};
 
-/// Milliseconds of an hour.
+/// Milliseconds in an hour.
 const HOUR: u64 = 3_600 * 1_000;
 
-/// What it costs to become a builder when nothing else is set.
+/// Default price of registration as a builder.
 const REGISTRATION_PRICE: MicroUsd = MicroUsd(1_000_000);
 
 flags! {
-/// Of accounts.
+/// Flags for accounts.
 pub struct AccountFlags {
     /// Admin token [default: made on first start, in the file `admin-token` of the data folder]
     #[arg(long, env = "TOLLHOUSE_ADMIN_TOKEN", hide_env_values = true)]
@@ -40,12 +40,12 @@ pub struct AccountFlags {
 }
 }
 
-/// Who comes, and at what price.
+/// Settings of accounts and registration.
 #[derive(Debug, Clone)]
 pub struct AccountSettings {
-    /// Default: made on first start, and kept in the data folder.
+    /// The admin token. Default: created on first start and kept in the data folder.
     pub admin_token: Option<Hidden>,
-    /// What it costs to become a builder.
+    /// Price of registration as a builder.
     pub registration_price: MicroUsd,
     /// How long people stay signed in.
     pub sessions: SessionSettings,
@@ -66,7 +66,7 @@ impl AccountFlags {
     }
 }
 
-/// An amount of USD, as a flag.
+/// Parses an amount in USD.
 fn usd(text: &str) -> Result<MicroUsd, String> {
     let usd = text.parse().map_err(|_| "a number of US dollars".to_owned())?;
     MicroUsd::from_usd(usd).map_err(|error| error.to_string())

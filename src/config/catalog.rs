@@ -1,4 +1,4 @@
-//! What the catalogue ships, and what an operator adds to the content safety policy.
+//! Settings of the catalog and of the operator's additions to the content safety policy.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tollhouse_catalog::{CatalogRoom, safety::OperatorLists};
 use super::{error::SettingsError, layered::flags};
 
 flags! {
-/// Of the catalogue.
+/// Flags for the catalog.
 pub struct CatalogFlags {
     /// Folder whose tools are published on first start [default: the catalogue shipped in the binary]
     #[arg(long, env = "TOLLHOUSE_TOOLS")]
@@ -36,25 +36,25 @@ pub struct CatalogFlags {
 }
 }
 
-/// What is published, and by which rules.
+/// Settings of the catalog.
 #[derive(Debug, Clone)]
 pub struct CatalogSettings {
-    /// Folder of the tools that are published on first start. Default: the shipped ones.
+    /// Folder of the tools that are published on first start. Default: the tools in the binary.
     pub tools: Option<PathBuf>,
-    /// An endpoint with a wall limit above this is long-running.
+    /// Wall limit above which a tool is long-running.
     pub long_running_ms: u64,
-    /// How many endpoints there may be, and how much of them is kept in memory.
+    /// Maximum number of tools, and how much of them is kept in memory.
     pub room: CatalogRoom,
-    /// How to reach who runs the host: an address or a URL.
+    /// How to reach the operator: an address or a URL.
     pub contact: Option<String>,
-    /// What the operator adds to the content safety policy.
+    /// The operator's additions to the content safety policy.
     pub safety: SafetySettings,
 }
 
-/// What an operator adds to the content safety policy.
+/// The operator's additions to the content safety policy.
 #[derive(Debug, Clone, Default)]
 pub struct SafetySettings {
-    /// Hashes and terms that uploads are held against.
+    /// Hashes and terms that uploads are checked for.
     pub lists: OperatorLists,
     /// Where to report abuse: an address or a URL.
     pub abuse_contact: Option<String>,

@@ -1,4 +1,4 @@
-//! The environment: which of its variables are settings, and which only look like it.
+//! Environment variables: which of them are settings, and which only look like settings.
 
 use std::{
     any::TypeId,
@@ -11,10 +11,10 @@ use clap::{Arg, ArgMatches, Command, builder::Resettable, parser::ValueSource};
 
 use super::Hidden;
 
-/// How the names of settings begin, but for those of other programs.
+/// Prefix of this program's variables.
 const OURS: &str = "TOLLHOUSE_";
 
-/// The command, with variables that are set to nothing taken as not set: what `${NAME:-}` leaves of one.
+/// Treats empty environment variables as unset, because `${NAME:-}` leaves an empty value.
 #[must_use]
 pub fn without_empty(command: Command) -> Command {
     let is_empty = |name: &OsStr| env::var_os(name).is_some_and(|value| value.is_empty());
@@ -22,10 +22,11 @@ pub fn without_empty(command: Command) -> Command {
     command.mut_args(unset).mut_subcommands(without_empty)
 }
 
-/// Settings that are hidden where they are told since a password may be in them, and may be arguments.
+/// Settings that are hidden in output because they may contain a password, but that are allowed as arguments.
 const ADDRESSES: &[&str] = &["store", "to", "network_rpc_url", "otlp_endpoint"];
 
-/// Which key, token or password was said as an argument, where whoever is on the machine reads it, and where it may be said.
+/// Returns a message about a key, token or password that was given as an argument, where other users of the machine can
+/// see it, with the places where it is safe.
 #[must_use]
 pub fn said_aloud(command: &Command, given: &ArgMatches) -> Option<String> {
     let is_said = |argument: &&Arg| {
@@ -43,12 +44,12 @@ pub fn said_aloud(command: &Command, given: &ArgMatches) -> Option<String> {
     said_aloud(command.find_subcommand(name)?, below)
 }
 
-/// What a variable of other programs says, which is none of our settings' and stands in for one.
+/// Returns a variable of another program that replaces one of our settings. Empty counts as unset.
 pub(super) fn of_others(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok().filter(|value| !value.is_empty())
 }
 
-/// Variables that are named as settings are, and are none of `command` or of what is below it.
+/// Returns variables that are named like settings but belong neither to `command` nor to its subcommands.
 #[must_use]
 pub fn misspelt(command: &Command) -> Vec<String> {
     misspelt_of(command, env::vars_os().map(|(name, _)| name))

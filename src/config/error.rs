@@ -1,4 +1,4 @@
-//! Settings that cannot work.
+//! Errors in settings.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -11,7 +11,7 @@ use tollhouse_store::postgres::OpenError;
 
 use super::Unread;
 
-/// Settings that cannot work.
+/// An error in the settings.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SettingsError {

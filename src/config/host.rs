@@ -1,4 +1,4 @@
-//! The host itself: where it listens, where its data are, how it ends.
+//! Settings of the host itself: its address, its data, and its shutdown.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -12,14 +12,14 @@ use url::Url;
 
 use super::{error::SettingsError, layered::flags, secret::Hidden};
 
-/// Where a host listens when nothing else is set.
+/// Default listening address.
 pub(super) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 4020);
 
-/// How long balancers may take to notice that a host is not ready any more.
+/// Default time for load balancers to notice that a host is no longer ready.
 const NOTICED_WITHIN: Duration = Duration::from_secs(5);
 
 flags! {
-/// Of the host itself.
+/// Flags for the host itself.
 pub struct HostFlags {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:4020]
     #[arg(long, env = "TOLLHOUSE_LISTEN")]
@@ -70,29 +70,29 @@ pub struct HostFlags {
 }
 
 impl HostFlags {
-    /// Where the store is, if it is in a database.
+    /// Returns the database of the store, if it is in one.
     ///
     /// # Errors
     ///
-    /// An address that does not read; a file of the password that cannot be read.
+    /// A malformed address, or a password file that cannot be read.
     pub fn database(&self) -> Result<Option<PostgresConfig>, SettingsError> {
         let Some(address) = &self.store else { return Ok(None) };
         let password = Hidden::given_or_in(self.store_password.clone(), self.store_password_file.as_deref())?;
         Ok(Some(PostgresConfig::new(address.expose(), password.as_ref().map(Hidden::expose))?))
     }
 
-    /// What balancers have to notice that the host is going to end. Where no other host can take its calls they wait for nothing.
+    /// Returns how long load balancers get to notice a shutdown. Default: none if no other host can take over calls.
     pub(super) fn shutdown_delay(&self) -> Duration {
         let default = if self.store.is_some() { NOTICED_WITHIN } else { Duration::ZERO };
         self.shutdown_delay_ms.map_or(default, Duration::from_millis)
     }
 
-    /// Where objects are, if they are in a bucket.
+    /// Returns the bucket of the objects, if they are in one.
     pub(super) fn bucket(&self) -> Result<Option<Place>, SettingsError> {
         self.objects.as_deref().map(|address| address.parse().map_err(SettingsError::Objects)).transpose()
     }
 
-    /// How the store in the data folder is opened.
+    /// Returns the settings of the store in the data folder.
     pub(super) fn folder(&self) -> SledConfig {
         let default = SledConfig::default();
         SledConfig {
@@ -105,7 +105,7 @@ impl HostFlags {
         }
     }
 
-    /// The public URL as records begin with it: without a slash at its end.
+    /// Returns the public URL without a trailing slash, as used in records.
     pub(super) fn base_url(&self) -> Result<Option<String>, SettingsError> {
         let fits = |url: Url| matches!(url.scheme(), "http" | "https") && url.query().is_none() && url.fragment().is_none();
         match self.base_url.as_deref() {

@@ -1,4 +1,4 @@
-//! What comes in over the network: how often, how much at once, and how long it may take.
+//! Settings of network input: rates, sizes, concurrency, and timeouts.
 
 use std::{
     net::IpAddr,
@@ -13,31 +13,31 @@ use tollhouse_money::FailedRuns;
 
 use super::{error::SettingsError, layered::flags};
 
-/// Percent of all processor time for one address when nothing else is set.
+/// Default share of all processor time for one address, in percent.
 const ADDRESS_CPU_PERCENT: u8 = 2;
 
-/// Wrong credentials per minute of one address when nothing else is set.
+/// Default limit on failed authentications per minute for one address.
 const AUTH_FAILURES: u32 = 60;
 
-/// The least that a request's head may be limited to, in bytes: what is read at once.
+/// Minimum setting for the size of a request's head, in bytes: the size of one read.
 const LEAST_HEAD_BYTES: u32 = 8 << 10;
 
-/// The same of its header fields: browsers and payers send up to 30.
+/// Minimum setting for the number of header fields. Browsers and payers send up to 30.
 const LEAST_HEAD_FIELDS: u32 = 32;
 
-/// Connections at once when nothing else is set.
+/// Default limit on concurrent connections.
 const CONNECTIONS: usize = 4_096;
 
-/// Connections of one address when nothing else is set.
+/// Default limit on concurrent connections of one address.
 const ADDRESS_CONNECTIONS: usize = 256;
 
-/// Bytes of bodies in memory at once when nothing else is set. A quarter of it is one address's.
+/// Default limit on bytes of request bodies in memory. One address may use a quarter of it.
 const BODY_BYTES_HELD: usize = 128 << 20;
 
-/// Bytes of answers that clients have not taken, in memory at once, when nothing else is set. A quarter of it is one address's.
+/// Default limit on bytes in memory of responses that clients have not read yet. One address may use a quarter of it.
 const ANSWER_BYTES_HELD: usize = 64 << 20;
 
-/// HTTP/2 frames per second of one address beyond those of its requests when nothing else is set.
+/// Default limit on HTTP/2 frames per second of one address, beyond those of its requests.
 const HTTP2_OVERHEAD_FRAMES: u32 = 500;
 
 /// The header in which a proxy names the client's address.
@@ -52,7 +52,7 @@ pub enum ForwardedHeader {
 }
 
 flags! {
-/// Of the HTTP front.
+/// Flags for the HTTP front end.
 pub struct HttpFlags {
     /// Requests per second of one client address; 0 is no limit [default: 100, and none when listening on loopback]
     #[arg(long, env = "TOLLHOUSE_RATE_LIMIT")]
@@ -135,101 +135,103 @@ pub struct HttpFlags {
 }
 }
 
-/// What the HTTP front lets in.
+/// Settings of the HTTP front end.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Requests per second of one client address.
+    /// Limit on requests per second for each client address.
     pub rate_limit: Option<NonZeroU32>,
-    /// Percent of all processor time that one client address may use while others want it.
+    /// Share of all processor time for each client address while others need it, in percent.
     pub address_cpu_percent: Option<NonZeroU8>,
-    /// Wrong credentials per minute of one client address.
+    /// Limit on failed authentications per minute for each client address.
     pub auth_failures: Option<NonZeroU32>,
-    /// Runs that may fail in a minute, uncharged.
+    /// Limits on uncharged runs per minute.
     pub failed_runs: FailedRuns,
-    /// Checks and dry runs of one owner at once.
+    /// Limit on concurrent checks and dry runs of one owner.
     pub dry_runs: usize,
-    /// Questions at once that are asked elsewhere for one client address.
+    /// Limit on concurrent outgoing requests for one client address.
     pub asking: usize,
-    /// What comes in, and how long it may take.
+    /// Limits on connections, bodies and responses.
     pub intake: IntakeSettings,
-    /// Proxies that are trusted to name the client's address.
+    /// Trusted proxies.
     pub proxies: ProxySettings,
-    /// Between `progress` events of a streamed call.
+    /// Interval between `progress` events of a streamed call.
     pub progress: Duration,
 }
 
-/// What comes in, and how long it may take. `None` is no limit.
+/// Limits on connections, bodies and responses. `None` means no limit.
 #[derive(Debug, Clone)]
 pub struct IntakeSettings {
-    /// Of connections and heads of requests.
+    /// Limits on connections and request heads.
     pub connections: ConnectionSettings,
-    /// Of bodies.
+    /// Limits on request bodies.
     pub bodies: BodySettings,
-    /// Of answers.
+    /// Limits on responses.
     pub answers: AnswerSettings,
 }
 
-/// Limits of the answers that clients have not taken yet. `None` is no limit.
+/// Limits on responses that clients have not read yet. `None` means no limit.
 #[derive(Debug, Clone)]
 pub struct AnswerSettings {
-    /// Bytes in memory at once.
+    /// Maximum bytes in memory.
     pub held: Option<usize>,
-    /// Bytes in memory at once, of one client address.
+    /// Maximum bytes in memory for one client address.
     pub held_of_address: Option<usize>,
 }
 
-/// The proxies that are believed when they name the client's address.
+/// The proxies that are trusted to name the client's address.
 #[derive(Debug, Clone, Default)]
 pub struct ProxySettings {
     /// Their networks.
     pub trusted: Vec<IpNet>,
-    /// The header that names it.
+    /// The header that contains the client's address.
     pub header: ForwardedHeader,
 }
 
-/// What connections may take. `None` is no limit.
+/// Limits on connections. `None` means no limit.
 #[derive(Debug, Clone)]
 pub struct ConnectionSettings {
-    /// At once.
+    /// Maximum number of connections.
     pub most: Option<usize>,
-    /// At once, of one client address.
+    /// Maximum number of connections of one client address.
     pub most_of_address: Option<usize>,
-    /// To send the head of a request.
+    /// Time to send the head of a request.
     pub head: Option<Duration>,
-    /// Largest head of a request.
+    /// Maximum size of a request's head, in bytes.
     pub head_bytes: u32,
-    /// Most header fields of a request.
+    /// Maximum number of header fields in a request.
     pub head_fields: u32,
-    /// Between two requests.
+    /// Idle time between two requests.
     pub idle: Option<Duration>,
-    /// In which nothing is taken of an answer that waits for its client.
+    /// Time in which a client reads nothing of a waiting response.
     pub write_stall: Option<Duration>,
-    /// Requests under way at once on one HTTP/2 connection.
+    /// Maximum number of concurrent requests on one HTTP/2 connection.
     pub streams: u32,
-    /// HTTP/2 frames per second of one client address that belong to no request or answer.
+    /// Maximum number of HTTP/2 frames per second of one client address that belong to no request or response.
     pub overhead_frames: Option<NonZeroU32>,
 }
 
-/// What bodies of requests may take. `None` is no limit.
+/// Limits on request bodies. `None` means no limit.
 #[derive(Debug, Clone)]
 pub struct BodySettings {
-    /// To send all of it.
+    /// Time to send the whole body.
     pub time: Option<Duration>,
-    /// In which nothing more of it comes.
+    /// Time without any further data.
     pub stall: Option<Duration>,
-    /// Bytes in memory at once.
+    /// Maximum bytes in memory.
     pub held: Option<usize>,
-    /// Bytes in memory at once, of one client address.
+    /// Maximum bytes in memory for one client address.
     pub held_of_address: Option<usize>,
 }
 
 impl HttpFlags {
-    /// Whether all requests come from one address: on loopback, where tests ask, or a proxy that is not trusted to name the client's.
+    /// Returns whether all requests appear to come from one address: on loopback, where tests run, or behind a proxy
+    /// that is not trusted to name the client's address.
     pub(super) fn sees_one_address(&self, listen: IpAddr) -> bool {
         listen.is_loopback() && self.trusted_proxies.is_empty()
     }
 
-    /// The settings in force. A host that sees one address has no limits for each address unless they are set.
+    /// Returns the effective settings. If all requests appear to come from one address, limits per address apply only
+    /// if they are set.
     ///
     /// # Errors
     ///
@@ -298,17 +300,18 @@ impl HttpFlags {
     }
 }
 
-/// A limit, of which 0 is none.
+/// Converts a limit, of which 0 means none.
 fn some(limit: usize) -> Option<usize> {
     (limit > 0).then_some(limit)
 }
 
-/// A time limit in milliseconds, of which 0 is none.
+/// Converts a time limit in milliseconds, of which 0 means none.
 fn some_ms(limit: u64) -> Option<Duration> {
     (limit > 0).then(|| Duration::from_millis(limit))
 }
 
-/// The others of the process's descriptors are for workers, files and the store.
+/// Returns the default number of connections: a quarter of the process's file descriptors at most. The others are for
+/// workers, files and the store.
 fn affordable_connections() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     CONNECTIONS.min(usize::try_from(descriptors / 4).unwrap_or(CONNECTIONS))
@@ -317,7 +320,8 @@ fn affordable_connections() -> usize {
 /// Length of the prefix of IPv4-mapped addresses, `::ffff:0:0/96` (RFC 4291, section 2.5.5.2).
 const MAPPED: u8 = 96;
 
-/// The IPv4 network that an IPv4-mapped one names; any other network as it is. Peers are compared in the same form.
+/// Converts an IPv4-mapped network to the IPv4 network, and leaves others as they are. Peer addresses are compared in
+/// the same form.
 fn canonical(network: IpNet) -> IpNet {
     match (network.addr().to_canonical(), network.prefix_len().checked_sub(MAPPED)) {
         (IpAddr::V4(address), Some(length)) if network.addr().is_ipv6() => IpNet::new_assert(address.into(), length),

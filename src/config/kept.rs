@@ -1,4 +1,4 @@
-//! What is kept of what happened, and for how long.
+//! Settings of retention: how much history is kept, and how long.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ use tollhouse_money::receipt::FreeReceiptSettings;
 use super::layered::flags;
 
 flags! {
-/// Of what is kept.
+/// Flags for retention.
 pub struct KeptFlags {
     /// Events kept of each owner [default: 100000]
     #[arg(long, env = "TOLLHOUSE_EVENTS_KEPT")]
@@ -55,20 +55,20 @@ pub struct KeptFlags {
 }
 }
 
-/// How much is kept of each kind, and how long.
+/// How much history of each kind is kept, and how long.
 #[derive(Debug, Clone)]
 pub struct KeptSettings {
-    /// How long events are kept.
+    /// Retention of events.
     pub events: EventSettings,
-    /// How long log lines are kept.
+    /// Retention of log lines.
     pub logs: LogSettings,
-    /// How long receipts of free calls are kept.
+    /// Retention of receipts of free calls.
     pub free_receipts: FreeReceiptSettings,
-    /// How long records of calls are kept.
+    /// Retention of records of calls.
     pub history: HistorySettings,
-    /// How long metrics are kept.
+    /// Retention of metrics.
     pub metrics: MetricsSettings,
-    /// How long entries of the audit trail are kept.
+    /// Retention of the audit trail.
     pub audit: AuditSettings,
 }
 

@@ -1,6 +1,7 @@
-//! How the settings of a concern are declared, and laid over others.
+//! Macros that declare settings and merge them from several sources.
 
-/// The settings of one concern, each a flag, an environment variable and a key of the file (in kebab-case), none of them required.
+/// Declares a group of settings. Each is a flag, an environment variable and a key of the file (in kebab-case). None is
+/// required.
 macro_rules! flags {
     ($(#[$struct:meta])* pub struct $Flags:ident { $($(#[$field:meta])* pub $name:ident: $Type:ty,)* }) => {
         $(#[$struct])*
@@ -20,7 +21,7 @@ macro_rules! flags {
     };
 }
 
-/// The settings of every concern: all that has to name one.
+/// Declares all groups of settings together.
 macro_rules! concerns {
     ($(#[$struct:meta])* pub struct $Flags:ident { $(pub $name:ident: $Concern:ident,)* }) => {
         $(#[$struct])*
@@ -30,12 +31,12 @@ macro_rules! concerns {
         }
 
         impl $Flags {
-            /// True for a key of the file that is a setting.
+            /// Returns whether a key of the file is a setting.
             fn has(key: &str) -> bool {
                 [$($Concern::NAMES),*].into_iter().flatten().any(|name| name.replace('_', "-") == key)
             }
 
-            /// What the text of a file says; each concern takes its own keys from it.
+            /// Parses a settings file. Each group takes its own keys.
             fn read(text: &str) -> Result<Self, toml::de::Error> {
                 Ok(Self { $($name: toml::from_str(text)?,)* })
             }
@@ -49,12 +50,12 @@ macro_rules! concerns {
 
 pub(super) use {concerns, flags};
 
-/// Settings of one concern.
+/// A group of settings.
 pub(super) trait Layered {
     /// The names of its fields.
     const NAMES: &[&str];
 
-    /// These, with what is `below` where one is absent.
+    /// Returns these settings, with `below` filling in absent ones.
     fn over(self, below: Self) -> Self;
 }
 

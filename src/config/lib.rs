@@ -1,5 +1,5 @@
-//! Settings: flags over environment over `tollhouse.toml` over defaults. The only reader of the
-//! environment. Each concern declares its own: as flags, and as they are in force.
+//! Settings. Flags override the environment, which overrides `tollhouse.toml`, which overrides defaults. Only this
+//! crate reads the environment. Each group of settings has two types: one for flags, one for the effective settings.
 
 #![warn(missing_docs)]
 
@@ -47,12 +47,12 @@ pub use self::{
     unread::Unread,
 };
 
-/// The file read when it is there.
+/// The settings file, read if it exists.
 pub const FILE: &str = "tollhouse.toml";
 
 layered::concerns! {
-/// What `tollhouse serve` accepts, each as a flag, as an environment variable and as a key of
-/// `tollhouse.toml` (in kebab-case).
+/// The settings of `tollhouse serve`. Each is a flag, an environment variable and a key of `tollhouse.toml` (in
+/// kebab-case).
 pub struct Flags {
     pub host: HostFlags,
     pub account: AccountFlags,
@@ -67,68 +67,68 @@ pub struct Flags {
 }
 }
 
-/// Where a host's rows, files and keys are.
+/// The locations of a host's rows, files and keys.
 #[derive(Debug, Clone)]
 pub struct Home {
     /// Folder of the store, the files and the keys.
     pub data: PathBuf,
-    /// The store in the data folder.
+    /// Settings of the store in the data folder.
     pub store: SledConfig,
-    /// The database that the store is in instead.
+    /// The database to use instead, if any.
     pub database: Option<PostgresConfig>,
-    /// Where what is too large for the store is.
+    /// Location of objects.
     pub objects: Place,
     /// Keys that are not in the data folder.
     pub secrets: SecretSettings,
 }
 
-/// The settings in force.
+/// The effective settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Port 0 picks a free one.
+    /// Listening address. Port 0 picks a free port.
     pub listen: SocketAddr,
     /// Folder of the store, the files and the keys.
     pub data: PathBuf,
     /// Public URL. Default: the listening address.
     pub base_url: Option<String>,
-    /// The store in the data folder.
+    /// Settings of the store in the data folder.
     pub store: SledConfig,
-    /// The database that the store is in instead.
+    /// The database to use instead, if any.
     pub database: Option<PostgresConfig>,
-    /// Where what is too large for the store is. Default: the folder `files` in the data folder.
+    /// Location of objects. Default: the folder `files` in the data folder.
     pub objects: Place,
-    /// After SIGTERM, for balancers to notice in. Default: none, for a store that other hosts may share 5 s.
+    /// Time after SIGTERM for load balancers to notice. Default: none, or 5 s for a store that other hosts can share.
     pub shutdown_delay: Duration,
-    /// For calls under way to end in then.
+    /// Time for running calls to complete after that.
     pub drain: Duration,
-    /// Filter, as `tracing` reads it.
+    /// Log filter in the syntax of `tracing`.
     pub log: String,
-    /// Who comes, and at what price.
+    /// Accounts and registration.
     pub account: AccountSettings,
     /// Master keys.
     pub secrets: SecretSettings,
-    /// Who settles, to whom, and what the host keeps.
+    /// Facilitators, recipients, and the host's fee.
     pub money: MoneySettings,
-    /// Worker processes, and what handlers may reach.
+    /// Worker processes, and what handlers can reach.
     pub sandbox: SandboxSettings,
-    /// What comes in.
+    /// The HTTP front end.
     pub http: HttpSettings,
-    /// The MCP front.
+    /// The MCP front end.
     pub mcp: McpSettings,
-    /// What is published, and by which rules.
+    /// The catalog and its rules.
     pub catalog: CatalogSettings,
-    /// How much is kept of what happened.
+    /// Retention of history.
     pub kept: KeptSettings,
-    /// What is told of the host.
+    /// Log, metrics and traces.
     pub telemetry: TelemetrySettings,
 }
 
 impl Flags {
-    /// These flags, with what `file` says where a flag is absent. A missing file says nothing.
+    /// Returns these flags, with `file` filling in absent ones. A missing file sets nothing.
     ///
     /// # Errors
     ///
-    /// A file that cannot be read, or has a key that does not exist.
+    /// The file cannot be read or has an unknown key.
     pub fn over_file(self, file: &Path) -> Result<Self, SettingsError> {
         let text = match fs::read_to_string(file) {
             Ok(text) => text,
@@ -143,11 +143,11 @@ impl Flags {
         Ok(self.over(Self::read(&text).map_err(unread)?))
     }
 
-    /// Where the rows, the files and the keys of this host are, whatever its other settings.
+    /// Returns where the rows, files and keys of this host are, whatever its other settings.
     ///
     /// # Errors
     ///
-    /// What of that does not read.
+    /// Those of these settings that are invalid.
     pub fn home(self) -> Result<Home, SettingsError> {
         let host = self.host;
         let data = host.data.clone().unwrap_or_else(|| PathBuf::from("data"));
@@ -155,11 +155,11 @@ impl Flags {
         Ok(Home { store: host.folder(), database: host.database()?, objects, secrets: self.secret.resolve()?, data })
     }
 
-    /// The settings in force, checked.
+    /// Returns the effective settings, validated.
     ///
     /// # Errors
     ///
-    /// What cannot work together, each with what to do about it.
+    /// Settings that cannot work together, each with what to do about it.
     pub fn resolve(self) -> Result<Settings, SettingsError> {
         let host = self.host;
         let listen = host.listen.unwrap_or(host::LISTEN);
@@ -211,7 +211,7 @@ mod tests {
             let Some((_, told)) = help.strip_suffix(']').and_then(|help| help.split_once("[default: ")) else { continue };
             let (value, condition) = told.split_once(", ").unwrap_or((told, ""));
             let flag = format!("--{}", flag.get_long().unwrap());
-            // In words, the pool's own, or another setting's.
+            // A default in words, one of the pool, or one that follows another setting.
             if value.contains([' ', '`']) || flag.starts_with("--sandbox-") {
                 continue;
             }

@@ -1,11 +1,11 @@
-//! The MCP front.
+//! Settings of the MCP front end.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use super::{error::SettingsError, layered::flags};
 
 flags! {
-/// Of the MCP front.
+/// Flags for the MCP front end.
 pub struct McpFlags {
     /// Names that `/ai/mcp` and the dashboard answer to in the `Host` header, comma-separated; `*` is any [default: loopback's and the base URL's when listening on loopback, else any]
     #[arg(long, env = "TOLLHOUSE_MCP_HOSTS", value_delimiter = ',')]
@@ -46,51 +46,52 @@ pub struct McpFlags {
 }
 }
 
-/// How the MCP front is reached.
+/// Settings of the MCP front end.
 #[derive(Debug, Clone)]
 pub struct McpSettings {
-    /// As given; empty is the default.
+    /// Allowed `Host` names, as configured. Empty means the default.
     pub hosts: Vec<String>,
-    /// As given; empty is the default.
+    /// Allowed origins, as configured. Empty means the default.
     pub origins: Vec<String>,
-    /// Calls per second of one address and tool.
+    /// Limit on calls per second for each pair of address and tool.
     pub rate_limit: Option<NonZeroU32>,
-    /// Most members of a batch.
+    /// Maximum number of messages in a batch.
     pub batch: usize,
-    /// Between progress notifications of a call.
+    /// Interval between progress notifications of a call.
     pub progress: Duration,
-    /// Long-running calls as tasks.
+    /// Limits on tasks.
     pub tasks: TaskSettings,
-    /// Streams of `subscriptions/listen`.
+    /// Limits on streams of `subscriptions/listen`.
     pub listeners: ListenerSettings,
-    /// In place of the catalogue, with the names that the conformance suite wants.
+    /// Folder of tools with the names that the conformance suite requires, instead of the catalog.
     pub conformance_tools: Option<PathBuf>,
 }
 
-/// How many long-running calls are tasks, and how much is kept of them.
+/// Limits on long-running calls that run as tasks, and on their stored answers.
 #[derive(Debug, Clone, Copy)]
 pub struct TaskSettings {
-    /// Tasks that run at once.
+    /// Maximum number of running tasks.
     pub running: usize,
-    /// Those of one address.
+    /// Maximum number of running tasks of one address.
     pub running_of_address: usize,
-    /// Bytes of answers that no payment keeps.
+    /// Maximum bytes of stored answers that no payment keeps.
     pub bytes: usize,
-    /// How long such an answer is kept after its end.
+    /// How long such an answer is kept after the task has ended.
     pub kept: Duration,
 }
 
-/// How many streams of `subscriptions/listen` are open at once.
+/// Limits on open streams of `subscriptions/listen`.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerSettings {
-    /// In all.
+    /// Maximum number in total.
     pub most: usize,
-    /// Of one address.
+    /// Maximum number for one address.
     pub most_of_address: usize,
 }
 
 impl McpFlags {
-    /// `one_address`: whether all clients have one address, as behind a proxy that is not believed.
+    /// Returns the effective settings. `one_address` says whether all clients appear to have one address, as behind an
+    /// untrusted proxy.
     pub(super) fn resolve(self, listen: SocketAddr, one_address: bool) -> Result<McpSettings, SettingsError> {
         let loopback = listen.ip().is_loopback();
         if self.mcp_conformance_tools.is_some() && !loopback {

@@ -1,4 +1,4 @@
-//! Who verifies and settles payments, where they go, and what the host keeps.
+//! Settings of payments: facilitators, recipients, and the host's fee.
 
 use std::{
     net::SocketAddr,
@@ -16,29 +16,29 @@ use tollhouse_money::{
 
 use super::{error::SettingsError, layered::flags, secret::Hidden};
 
-/// Address that simulated payments go to when none is set: nobody's.
+/// Default recipient of simulated payments, an address that nobody owns.
 const SIMULATED_PAY_TO: &str = "0x70110e5e70110e5e70110e5e70110e5e70110e5e";
 
-/// Where payments are made when nothing else is set.
+/// Default network for payments.
 const DEFAULT_NETWORK: &str = "eip155:84532";
 
-/// What the host keeps of each sale when nothing else is set, in basis points.
+/// Default fee of the host on each sale, in basis points.
 const DEFAULT_FEE_BPS: u16 = 500;
 
-/// Blocks that a settlement needs, its own among them, when nothing else is set.
+/// Default number of blocks that a settlement needs, including its own.
 const DEFAULT_CONFIRMATIONS: u64 = 1;
 
-/// Most that can be set: a call waits for them for at most a minute.
+/// Maximum number of blocks, because a call waits for them for at most a minute.
 const MOST_CONFIRMATIONS: u64 = 64;
 
-/// How long a quote holds when nothing else is set, in milliseconds.
+/// Default validity of a quote, in milliseconds.
 const DEFAULT_QUOTE_MS: u64 = 5 * 60 * 1_000;
 
-/// The longest that one may hold, in milliseconds: a builder's change of a price waits for it.
+/// Maximum validity of a quote, in milliseconds, because a builder's price change waits for it.
 const MOST_QUOTE_MS: u64 = 24 * 60 * 60 * 1_000;
 
 flags! {
-/// Of money.
+/// Flags for payments.
 pub struct MoneyFlags {
     /// Who verifies and settles payments [default: simulated]
     #[arg(long, env = "TOLLHOUSE_FACILITATOR")]
@@ -122,54 +122,54 @@ pub struct MoneyFlags {
 }
 }
 
-/// Who verifies and settles, and where payments go.
+/// Settings of payments.
 #[derive(Debug, Clone)]
 pub struct MoneySettings {
-    /// Where payments are made, in the order in which they are asked for: at least one.
+    /// Networks for payments, in order of preference. There is at least one.
     pub networks: Vec<NetworkSettings>,
-    /// By what the facilitator of `X402_FACILITATOR_URL` knows us.
+    /// Credentials for the facilitator at `X402_FACILITATOR_URL`.
     pub access: FacilitatorAccess,
-    /// What pays the gas, for `evm`.
+    /// Key of the account that pays the gas, for `evm`.
     pub gas_key: Option<Hidden>,
-    /// How much gas settlements may burn that do not pay.
+    /// Limits on gas spent by settlements that do not pay.
     pub gas: GasLimits,
     /// How offers and receipts in challenges and settlements are signed.
     pub offer_format: OfferFormat,
-    /// What the host keeps of each sale.
+    /// The host's fee on each sale.
     pub fee: FeeBps,
-    /// For a quote to hold.
+    /// How long a quote is valid.
     pub quote: Duration,
-    /// Who knows routes; `None` is the embedded table.
+    /// URL of the service for conversion routes. `None` means the built-in table.
     pub routes_url: Option<String>,
-    /// By what it knows us.
+    /// API key for that service.
     pub routes_key: Option<Hidden>,
 }
 
-/// How payments are made on one network.
+/// Settings of payments on one network.
 #[derive(Debug, Clone)]
 pub struct NetworkSettings {
     /// The network.
     pub network: &'static Network,
-    /// Which of its tokens are taken, and to whom they go.
+    /// The accepted tokens and their recipients.
     pub accepted: Vec<Accepted>,
-    /// Who settles.
+    /// The kind of facilitator.
     pub facilitator: FacilitatorKind,
-    /// The facilitator's address, for `http`.
+    /// The facilitator's URL, for `http`.
     pub url: Option<String>,
-    /// Whether that is the one of `X402_FACILITATOR_URL`, which is told by what it knows us.
+    /// Whether it is the facilitator at `X402_FACILITATOR_URL`, to which credentials are sent.
     pub known: bool,
-    /// A node of the network, to look settlements up at.
+    /// URL of a node of the network, for looking up settlements.
     pub rpc_url: Option<Hidden>,
-    /// Blocks that a settlement needs before it counts, its own among them. Default: 1.
+    /// Number of blocks that a settlement needs before it counts, including its own. Default: 1.
     pub confirmations: u64,
 }
 
 impl MoneyFlags {
-    /// The same for a host that listens at `listen`, or on loopback.
+    /// Returns the effective settings for a host that listens at `listen`, or on loopback.
     ///
     /// # Errors
     ///
-    /// What cannot work, with what to do about it.
+    /// Settings that cannot work, each with what to do about it.
     pub fn settled(self, listen: Option<SocketAddr>) -> Result<MoneySettings, SettingsError> {
         self.resolve(listen.unwrap_or(super::host::LISTEN))
     }
@@ -223,7 +223,7 @@ impl MoneyFlags {
         })
     }
 
-    /// The networks, each with what is set for it and what is set for all.
+    /// Returns the networks, each with its own settings and the common ones.
     fn networks(&self) -> Result<Vec<NetworkSettings>, SettingsError> {
         let mut networks: Vec<&'static Network> = Vec::new();
         for name in self.network.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
@@ -262,7 +262,7 @@ impl MoneyFlags {
             })
             .collect::<Result<Vec<_>, _>>()?;
         match self.confirmations {
-            // One is what every settlement has that counts at all.
+            // One is met by every settlement that counts at all.
             Some(blocks) if blocks > 1 && all.iter().all(|on| on.rpc_url.is_none()) => {
                 Err(SettingsError::NoNodeForAnyConfirmations(blocks))
             }
@@ -270,7 +270,7 @@ impl MoneyFlags {
         }
     }
 
-    /// What is in force on one network.
+    /// Returns the effective settings of one network.
     fn on(
         &self,
         network: &'static Network,
@@ -311,10 +311,10 @@ impl MoneyFlags {
     }
 }
 
-/// What is set for one network.
+/// A setting for one network.
 type Pair<'a> = (&'static Network, &'a str);
 
-/// What is set for single networks, each as `NETWORK=VALUE`.
+/// Parses settings for single networks, each as `NETWORK=VALUE`.
 fn pairs<'a>(
     setting: &'static str,
     each: impl Iterator<Item = &'a str>,
@@ -332,7 +332,7 @@ fn pairs<'a>(
     .collect()
 }
 
-/// A list in the file, or the one entry of one.
+/// Deserializes a list, or a single entry as a list of one.
 fn one_or_more<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]

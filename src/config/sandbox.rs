@@ -1,4 +1,4 @@
-//! The worker processes, and what handlers may reach.
+//! Settings of worker processes and of what handlers can reach.
 
 use std::{ops::RangeInclusive, path::PathBuf};
 
@@ -7,15 +7,15 @@ use tollhouse_protocol::{JailLayer, Tier, limits::CALL_BYTES};
 
 use super::{error::SettingsError, layered::flags};
 
-/// More processes than a system can have: Linux gives numbers below 2²².
+/// Above any possible number of processes: Linux process ids are below 2²².
 const MOST_PROCESSES: usize = 1 << 22;
-/// More calls than a worker's socket holds.
+/// Above the number of calls that a worker's socket can hold.
 const MOST_AHEAD: usize = 1_024;
-/// What workers are forked from, a spare and one that computes fit into this.
+/// Minimum memory: enough for the zygote, a spare worker, and a running one.
 const LEAST_MEMORY: u64 = 64 << 20;
 
 flags! {
-/// Of the sandbox.
+/// Flags for the sandbox.
 pub struct SandboxFlags {
     /// Path of the `tollhouse-worker` binary [default: beside this one]
     #[arg(long, env = "TOLLHOUSE_WORKER")]
@@ -56,41 +56,41 @@ pub struct SandboxFlags {
 }
 }
 
-/// How worker processes are kept. `None` is the pool's own default.
+/// Settings of worker processes. `None` means the pool's default.
 #[derive(Debug, Clone)]
 pub struct SandboxSettings {
     /// Path of the `tollhouse-worker` binary.
     pub worker: PathBuf,
-    /// Blank workers kept ready.
+    /// Number of blank workers kept ready.
     pub spares: Option<usize>,
-    /// Handlers that compute at once.
+    /// Maximum number of handlers that compute at the same time.
     pub running: Option<usize>,
-    /// Calls sent ahead to a worker that is at another one.
+    /// Number of calls sent ahead to a busy worker.
     pub pipeline: Option<usize>,
-    /// Worker processes at once.
+    /// Maximum number of worker processes.
     pub processes: Option<usize>,
-    /// Bytes of memory that workers may have to themselves, together.
+    /// Maximum private memory of all workers together, in bytes.
     pub memory: Option<u64>,
-    /// The least strict tier of all endpoints.
+    /// The least strict tier allowed for any tool.
     pub tier: Tier,
-    /// Whether workers are forked from one that has booted.
+    /// Whether workers are forked from a zygote that has already booted.
     pub zygote: bool,
-    /// Layers of the jail without which the host does not start.
+    /// Jail layers without which the host does not start.
     pub strict: Vec<JailLayer>,
-    /// Whom workers become.
+    /// User ids that workers switch to.
     pub users: Option<Users>,
-    /// Bytes under way between the host and all workers at once.
+    /// Maximum bytes in transit between the host and all workers.
     pub bytes: Option<usize>,
-    /// What the guard lets through, as `host:port`.
+    /// Hosts that the guard allows as exceptions, as `host:port`.
     pub guard_allow: Vec<String>,
 }
 
 impl SandboxFlags {
-    /// What is in force, checked.
+    /// Returns the effective settings, validated.
     ///
     /// # Errors
     ///
-    /// A worker that is not there, and what cannot be.
+    /// A missing worker binary, or impossible values.
     pub fn resolve(self) -> Result<SandboxSettings, SettingsError> {
         let worker = self.worker.unwrap_or_else(beside_this_binary);
         if !worker.is_file() {
@@ -122,7 +122,7 @@ fn tier(name: &str) -> Result<Tier, SettingsError> {
     Tier::named(name).ok_or_else(|| SettingsError::Tier(name.to_owned()))
 }
 
-/// A value that a host can work with.
+/// Checks that a value is in a range that can work.
 fn within<T: Copy + PartialOrd + TryInto<u64>>(
     flag: &'static str,
     value: Option<T>,

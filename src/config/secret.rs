@@ -1,4 +1,4 @@
-//! The master keys of secrets.
+//! Settings of the master keys and the receipt key.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{error::SettingsError, layered::flags};
 
 flags! {
-/// Of secrets.
+/// Flags for secrets.
 pub struct SecretFlags {
     /// Master key of secrets, 32 bytes in base64 or hex, or several with the current one first [default: made on first start, in the file `master-key` of the data folder]
     #[arg(long, env = "TOLLHOUSE_MASTER_KEY", hide_env_values = true)]
@@ -30,14 +30,14 @@ pub struct SecretFlags {
 }
 }
 
-/// The keys of the host, where they are given.
+/// The host's keys, if they are set.
 #[derive(Debug, Clone, Default)]
 pub struct SecretSettings {
-    /// The one that seals, or several with it first. Default: the file in the data folder.
+    /// The master key that encrypts, or several with that one first. Default: the file in the data folder.
     pub master_key: Option<Hidden>,
-    /// Those that only open what is sealed under them still.
+    /// Old master keys, which only decrypt.
     pub master_key_old: Option<Hidden>,
-    /// The one that signs receipts. Default: the file in the data folder.
+    /// The key that signs receipts. Default: the file in the data folder.
     pub receipt_key: Option<Hidden>,
 }
 
@@ -51,19 +51,19 @@ impl SecretFlags {
     }
 }
 
-/// A setting that is shown to nobody, and wiped from memory in the end.
+/// A secret setting that is never displayed, and wiped from memory when dropped.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Hidden(zeroize::Zeroizing<String>);
 
 impl Hidden {
-    /// The text itself.
+    /// Returns the secret text.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
     }
 
-    /// What is given, or else stands in `file`, where one is named: all of it but the end of its last line.
+    /// Returns the given value, or else the contents of `file` without the line break at the end.
     pub(super) fn given_or_in(given: Option<Self>, file: Option<&Path>) -> Result<Option<Self>, SettingsError> {
         match (given, file) {
             (None, Some(path)) => {

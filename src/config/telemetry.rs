@@ -1,4 +1,4 @@
-//! What is told of the host: its log, its metrics, and its traces.
+//! Settings of the log, metrics and traces.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -10,7 +10,7 @@ use url::{Host, Url};
 
 use super::{environment::of_others, error::SettingsError, layered::flags, secret::Hidden};
 
-/// Who reads `/metrics`.
+/// Who may read `/metrics`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricsReaders {
@@ -21,7 +21,7 @@ pub enum MetricsReaders {
 }
 
 flags! {
-/// Of what is told of the host.
+/// Flags for telemetry.
 pub struct TelemetryFlags {
     /// How the log is written [default: text]
     #[arg(long, env = "TOLLHOUSE_LOG_FORMAT")]
@@ -56,21 +56,22 @@ pub struct TelemetryFlags {
 }
 }
 
-/// What is told of the host.
+/// Settings of telemetry.
 #[derive(Debug, Clone)]
 pub struct TelemetrySettings {
-    /// How the log is written.
+    /// Format of the log.
     pub log_format: LogFormat,
-    /// Who reads `/metrics`.
+    /// The clients that may read `/metrics`.
     pub metrics: MetricsReaders,
-    /// What else opens `/metrics`, if anything does.
+    /// A further token for `/metrics`, if any.
     pub metrics_token: Option<Token>,
-    /// The collector, if there is one.
+    /// The collector, if any.
     pub otlp: Option<OtlpSettings>,
 }
 
 impl TelemetryFlags {
-    /// A host that is reached by another name than this machine's own has something before it, which asks from here for everybody.
+    /// Returns the effective settings. If the public URL is not on this machine, there is a proxy in front of the host,
+    /// whose requests all appear to be local. Then `/metrics` is not open to local requests by default.
     pub(super) fn resolve(self, listen: IpAddr, base_url: Option<&str>) -> Result<TelemetrySettings, SettingsError> {
         let here = listen.is_loopback() && base_url.is_none_or(is_here);
         let metrics = self.metrics.unwrap_or(if here { MetricsReaders::Loopback } else { MetricsReaders::Admin });
@@ -100,7 +101,7 @@ impl TelemetryFlags {
     }
 }
 
-/// The variables of OpenTelemetry that say where one signal goes, the most particular first.
+/// The OpenTelemetry variables that set where one signal is sent, the most specific first.
 struct Signal {
     path: &'static str,
     endpoint: &'static str,
@@ -122,8 +123,8 @@ const METRICS: Signal = Signal {
 };
 
 impl Signal {
-    /// Where it goes, by this host's own settings, else by OpenTelemetry's: the address of a signal as it is, that of all with
-    /// the signal's path behind it.
+    /// Returns the destination from this host's settings, or else from OpenTelemetry's variables. The address for one
+    /// signal is used as it is; the signal's path is appended to the common address.
     fn destination(
         &self,
         own: Option<&str>,
@@ -135,7 +136,7 @@ impl Signal {
             Some(own) => ("TOLLHOUSE_OTLP_ENDPOINT", own.to_owned(), false),
             None => {
                 let Some((name, address)) = first([self.endpoint, "OTEL_EXPORTER_OTLP_ENDPOINT"]) else { return Ok(None) };
-                // What is meant for another protocol is for other programs.
+                // Variables for another protocol are meant for other programs.
                 if first([self.protocol, "OTEL_EXPORTER_OTLP_PROTOCOL"]).is_some_and(|(_, protocol)| protocol == "grpc") {
                     return Ok(None);
                 }
@@ -169,7 +170,7 @@ fn is_here(url: &str) -> bool {
     }
 }
 
-/// Headers as the variables of OpenTelemetry have them, with percent-encoding in their values.
+/// Parses headers in the format of OpenTelemetry's variables, with percent-encoded values.
 fn headers_of(text: &str) -> Option<Vec<(String, String)>> {
     let header = |part: &str| {
         let (name, value) = part.split_once('=')?;

@@ -1,4 +1,5 @@
-//! Every setting, its value, and where that stands: what `serve --check` tells. Nothing is started, and secrets are shown to nobody.
+//! The output of `serve --check`: every setting with its value and source. Nothing is started, and secrets are never
+//! shown.
 
 use std::{collections::BTreeMap, ffi::OsString, fs, io, net::SocketAddr, ops::Range, path::Path};
 
@@ -13,11 +14,11 @@ use toml::{Spanned, Value};
 
 use super::{Flags, Unread, environment::misspelt, error::SettingsError, unread::line_of};
 
-/// What stands behind a default that holds where listening is on loopback alone, and behind one that a database changes.
+/// Suffixes of defaults in the help text: one that differs on loopback, and one that differs with a database.
 const NONE_ON_LOOPBACK: &str = ", and none when listening on loopback";
 const ON_A_DATABASE: &str = ", on a database ";
 
-/// Where a setting's value stands.
+/// The source of a setting's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "each is what it says")]
@@ -28,49 +29,49 @@ pub enum Source {
     Default,
 }
 
-/// One setting.
+/// A setting in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Told {
-    /// As a key of the file; as a flag with `--` before it.
+    /// Its key in the file. The flag has `--` before it.
     pub name: String,
-    /// Its value. `None` where it has none, and of a secret.
+    /// Its value. `None` if it has none or is secret.
     pub value: Option<String>,
-    /// Whether it has a value that is shown to nobody.
+    /// Whether it has a value that is not shown.
     pub hidden: bool,
-    /// Where that stands.
+    /// The source of the value.
     pub from: Source,
-    /// The flag, the variable, or the line of the file.
+    /// The flag, variable, or line of the file.
     pub at: Option<String>,
 }
 
-/// A setting that cannot be used.
+/// An invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wrong {
-    /// Where it stands; several places, or none, where settings do not go together.
+    /// The places where it is set: several, or none, if settings conflict with each other.
     pub at: Vec<String>,
-    /// Why not.
+    /// Why it is invalid.
     pub why: String,
 }
 
-/// What was found.
+/// The result of the check.
 #[derive(Debug, Default, Serialize)]
 pub struct Looked {
-    /// Every setting, in the order of `--help`.
+    /// All settings, in the order of `--help`.
     pub settings: Vec<Told>,
-    /// Those that cannot be used. A host would not start with them.
+    /// The invalid settings. A host would not start with them.
     pub wrong: Vec<Wrong>,
-    /// Variables that are named as settings are, and are none: a host starts, and logs them.
+    /// Variables that are named like settings but are not. A host starts and logs them.
     pub unknown: Vec<String>,
 }
 
-/// `command` with settings below `serve` taken as they stand, so that each can be told where it does.
+/// Makes the settings of `serve` accept any text, so that invalid ones can be reported with their source.
 #[must_use]
 pub fn as_they_stand(command: Command) -> Command {
     let text = |arg: Arg| if is_setting(&arg) { arg.value_parser(OsStringValueParser::new()) } else { arg };
     command.mut_subcommand("serve", |serve| serve.mut_args(text))
 }
 
-/// Looks at what was `given` to `serve`, by a command [as they stand](as_they_stand), and at the settings file.
+/// Checks the settings `given` to `serve`, parsed by a command from [`as_they_stand`], and the settings file.
 #[must_use]
 pub fn look(command: &Command, given: &ArgMatches, path: &Path) -> Looked {
     let own = Flags::augment_args(Command::new("serve"));
@@ -103,7 +104,7 @@ pub fn look(command: &Command, given: &ArgMatches, path: &Path) -> Looked {
     looked
 }
 
-/// Why settings that are well by themselves do not go together, or name what is not there.
+/// Returns why settings that are valid on their own conflict with each other or name something that does not exist.
 fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
     let given = without_environment(own).try_get_matches_from(words).and_then(|given| Flags::from_arg_matches(&given));
     let flags = match given {
@@ -134,7 +135,7 @@ fn together(own: &Command, words: Vec<OsString>, path: &Path) -> Vec<String> {
 }
 
 impl Looked {
-    /// Whom an error names: each setting whose variable or flag stands in it, and that was set.
+    /// Attributes an error to settings: each one whose variable, flag or value occurs in the message and that was set.
     fn blame(&self, own: &Command, error: &str) -> Wrong {
         let words: Vec<&str> = error.split(|c: char| !(c.is_ascii_alphanumeric() || "-_/.".contains(c))).collect();
         let named = |arg: &Arg, told: &Told| {
@@ -147,7 +148,7 @@ impl Looked {
         Wrong { at: blamed.filter_map(|told| told.at.clone()).collect(), why: without_credentials(error) }
     }
 
-    /// Defaults that hang on another setting, as they are with that.
+    /// Resolves defaults that depend on another setting.
     fn settle(&mut self) {
         let value = |name: &str| self.settings.iter().find(|told| told.name == name);
         let listen = value("listen").and_then(|told| told.value.as_deref()?.parse::<SocketAddr>().ok());
@@ -165,7 +166,7 @@ impl Looked {
     }
 }
 
-/// A setting with the words of a command line that say the same.
+/// A setting, with the command-line arguments that are equivalent to it.
 struct Setting {
     told: Told,
     words: Vec<OsString>,
@@ -212,7 +213,7 @@ impl Setting {
         }
     }
 
-    /// Why it is refused, whatever the others are.
+    /// Returns why the setting is invalid regardless of the others.
     fn refused(&self, own: &Command) -> Option<String> {
         let why = match &self.in_file {
             Some(value) => {
@@ -239,7 +240,7 @@ struct File {
 }
 
 impl File {
-    /// One that is not there says nothing.
+    /// Reads the file. A missing file has no settings.
     fn read(path: &Path) -> Result<Self, Wrong> {
         let at = path.display().to_string();
         let text = match fs::read_to_string(path) {
@@ -266,7 +267,7 @@ impl File {
     }
 }
 
-/// What takes a value of a setting, below `serve`.
+/// Returns whether an argument of `serve` is a setting.
 fn is_setting(arg: &Arg) -> bool {
     arg.get_env().is_some()
 }
@@ -275,7 +276,7 @@ fn without_environment(own: &Command) -> Command {
     own.clone().mut_args(|arg| arg.env(Resettable::Reset))
 }
 
-/// What `--help` tells of the value that is in force where nothing is set.
+/// Returns the default as stated in `--help`.
 fn default_of(arg: &Arg) -> Option<String> {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     help.strip_suffix(']')?.split_once("[default: ").map(|(_, told)| told.to_owned())
@@ -294,7 +295,7 @@ fn first_line(error: &clap::Error) -> String {
     text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
-/// `text` without what an address in it has of names and passwords, and without its query: keys stand there.
+/// Removes user names, passwords and queries from URLs in `text`, because they may contain keys.
 fn without_credentials(text: &str) -> String {
     let ends = |c: char| c.is_whitespace() || matches!(c, '`' | '\'' | '"' | ',');
     let (mut clean, mut rest) = (String::with_capacity(text.len()), text);

@@ -1,17 +1,17 @@
-//! Why a file of settings does not read: without the line that is wrong, which may have a secret.
+//! The error of a settings file that cannot be parsed. It does not contain the faulty line, which may hold a secret.
 
-/// Where it does not, and what the parser says of that.
+/// A parse error and its line.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {why}")]
 pub struct Unread {
-    /// From 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// Without what stands there.
+    /// The parser's message, without the text of the line.
     pub why: String,
 }
 
 impl Unread {
-    /// Of what the parser found in `text`.
+    /// Converts a parser's error about `text`.
     #[must_use]
     pub fn of(text: &str, error: &toml::de::Error) -> Self {
         let start = error.span().unwrap_or_default().start;
@@ -19,7 +19,7 @@ impl Unread {
     }
 }
 
-/// The line of a byte, from 1.
+/// Returns the line of a byte offset, from 1.
 pub(super) fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }

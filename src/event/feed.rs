@@ -1,7 +1,8 @@
-//! Live feeds: whoever follows one gets what is published from then on, through a buffer of fixed size.
+//! Live feeds: followers get entries as they are published, through a buffer of fixed size.
 //!
-//! Publishing never waits. Who follows too slowly misses the oldest of what waits, and is told how much at the place where
-//! it is missing. Where several hosts share a store, followers hear what it holds, whoever has put it there: see [`super::pull`].
+//! Publishing never waits. A follower that is too slow misses the oldest buffered entries, and learns how many at the
+//! point where they are missing. If several hosts share a store, followers get the entries of all hosts from the store:
+//! see [`super::pull`].
 
 use std::{
     collections::HashMap,
@@ -16,60 +17,61 @@ use tokio::sync::{
 use tollhouse_base::clock::{Clock, Timestamp};
 use tollhouse_store::Store;
 
-/// Entries that wait for a slow follower; it misses those before.
+/// Number of entries buffered for a slow follower. Older ones are dropped.
 pub const BUFFER: usize = 256;
-/// Followers of one subject at once.
+/// Maximum number of followers of one subject.
 pub const MAX_FOLLOWERS: usize = 64;
 
-/// What is published, by subject. `T` should be cheap to clone.
+/// A feed of entries by subject. `T` should be cheap to clone.
 pub struct Feed<T> {
-    /// Those that somebody follows.
+    /// The subjects that have followers.
     subjects: Mutex<HashMap<String, Subject<T>>>,
-    /// There where what is told is pulled from a store that others share.
+    /// The clock for pulling entries from the store, if the store is shared.
     pulled: Option<Clock>,
 }
 
 struct Subject<T> {
     followers: broadcast::Sender<T>,
-    /// Since when somebody follows it.
+    /// When the first follower came.
     since: Timestamp,
-    /// Whether all that is stored from now on is told.
+    /// Whether everything stored from now on is delivered.
     begun: watch::Sender<bool>,
 }
 
-/// One who follows. Dropping it ends that.
+/// A follower. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Follower<T> {
     entries: broadcast::Receiver<T>,
     begun: watch::Receiver<bool>,
 }
 
-/// What a follower gets.
+/// An item for a follower.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeedItem<T> {
-    /// What was published.
+    /// A published entry.
     Entry(T),
-    /// So many entries were published here and did not fit.
+    /// The number of entries that were dropped at this point because the buffer was full.
     Missed(u64),
 }
 
-/// A subject has [`MAX_FOLLOWERS`] followers.
+/// The subject already has [`MAX_FOLLOWERS`] followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{MAX_FOLLOWERS} others follow this already")]
 pub struct Crowded;
 
-/// Where an entry stands among the stored ones of its subject: by its time, then by what tells it from others of that time.
+/// The position of an entry among the stored ones of its subject: by time, then by what distinguishes entries of the
+/// same time.
 pub trait Position: Clone + Ord + Send + Sync {
-    /// Before all entries of `at`.
+    /// Returns the position before all entries of `at`.
     fn start_of(at: Timestamp) -> Self;
 
-    /// The time of it.
+    /// Returns the time.
     fn at(&self) -> Timestamp;
 
-    /// As [`Position::to_cursor`] gave it; `None` for other texts.
+    /// Parses a cursor from [`Position::to_cursor`]. Returns `None` for other texts.
     fn from_cursor(text: &str) -> Option<Self>;
 
-    /// As clients show it again.
+    /// Formats the position as a cursor for clients.
     fn to_cursor(&self) -> String;
 }
 
@@ -80,13 +82,15 @@ impl<T> fmt::Debug for Feed<T> {
 }
 
 impl<T: Clone> Feed<T> {
-    /// What is published of what `store` holds. Where others share that, nothing is told before it is pulled from there.
+    /// Creates a feed of entries in `store`. If the store is shared, entries are delivered only after they have been
+    /// pulled from it.
     #[must_use]
     pub fn of(store: &(impl Store + ?Sized), clock: &Clock) -> Arc<Self> {
         Arc::new(Self { subjects: Mutex::default(), pulled: store.is_shared().then(|| clock.clone()) })
     }
 
-    /// Hands the entry that `make` makes to all who follow `subject`; makes none when nobody does, or when it is to be pulled.
+    /// Delivers the entry from `make` to all followers of `subject`. Does not call `make` if there are none or if
+    /// entries are pulled.
     pub fn publish(&self, subject: &str, make: impl FnOnce() -> T) {
         if self.pulled.is_none() {
             self.tell(subject, make);
@@ -101,14 +105,14 @@ impl<T: Clone> Feed<T> {
         }
     }
 
-    /// All that is published about `subject` from now on.
+    /// Follows all entries published about `subject` from now on.
     ///
     /// # Errors
     ///
     /// [`Crowded`].
     pub fn follow(&self, subject: &str) -> Result<Follower<T>, Crowded> {
         let mut subjects = self.subjects();
-        // Whatever is published of a subject, a buffer that nobody reads is not kept for long.
+        // Drop buffers without followers, whichever subject is published to.
         subjects.retain(|_, subject| subject.followers.receiver_count() > 0);
         let subject = subjects.entry(subject.to_owned()).or_insert_with(|| Subject {
             followers: broadcast::Sender::new(BUFFER),
@@ -121,21 +125,21 @@ impl<T: Clone> Feed<T> {
         Ok(Follower { entries: subject.followers.subscribe(), begun: subject.begun.subscribe() })
     }
 
-    /// Says that all that is stored of `subject` from now on is told.
+    /// Marks that everything stored about `subject` from now on is delivered.
     pub(super) fn begin(&self, subject: &str) {
         if let Some(Subject { begun, .. }) = self.subjects().get(subject) {
             begun.send_if_modified(|begun| !std::mem::replace(begun, true));
         }
     }
 
-    /// What somebody follows, and since when.
+    /// Returns the subjects with followers, each with the time of its first follower.
     pub(super) fn followed(&self) -> HashMap<String, Timestamp> {
         let mut subjects = self.subjects();
         subjects.retain(|_, subject| subject.followers.receiver_count() > 0);
         subjects.iter().map(|(name, subject)| (name.clone(), subject.since)).collect()
     }
 
-    /// The time that is pulled by, where anything is.
+    /// Returns the clock for pulling, if entries are pulled.
     pub(super) fn clock(&self) -> Option<&Clock> {
         self.pulled.as_ref()
     }
@@ -148,12 +152,13 @@ impl<T> Feed<T> {
 }
 
 impl<T: Clone> Follower<T> {
-    /// Waits until whatever is stored from then on comes here: who reads the store behind this misses nothing between.
+    /// Waits until everything stored from then on is delivered here. A caller that reads the store after that misses
+    /// nothing in between.
     pub async fn begun(&mut self) {
         _ = self.begun.wait_for(|begun| *begun).await;
     }
 
-    /// What comes next; `None` when the feed has ended. Dropping the future loses nothing.
+    /// Returns the next item, or `None` when the feed has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<FeedItem<T>> {
         match self.entries.recv().await {
             Ok(entry) => Some(FeedItem::Entry(entry)),

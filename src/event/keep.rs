@@ -1,4 +1,4 @@
-//! How long events are kept: by age, and by count.
+//! Retention of events: by age and by count.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,21 +6,21 @@ use tollhouse_store::{Direction, StoreError, Trimmed, keep_up};
 
 use super::{EVENTS, EventPlace, Events, feed::Position as _, of, read::stored_after};
 
-/// How often events that are too many are looked for.
+/// How often excess events are removed.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 impl Events {
-    /// What the store calls the round of [`Events::sweep`].
+    /// Name of the round of [`Events::sweep`] in the store.
     pub const ROUND: &str = "events";
 
-    /// Starts the tasks that remove what are too many, and tell what other hosts store; they end when nobody holds the events any more. Must
-    /// be called inside a tokio runtime.
+    /// Starts the tasks that remove excess events and deliver events of other hosts. They end when nobody holds the
+    /// events. Call it inside a tokio runtime.
     pub fn start(self: &Arc<Self>) {
         self.pull();
         keep_up(self, TRIM_EVERY, "removing events that are too many", |events, _| async move { events.trim().await });
     }
 
-    /// Starts to tell what other hosts store.
+    /// Starts to deliver events that other hosts store.
     pub(super) fn pull(self: &Arc<Self>) {
         let store = Arc::clone(&self.store);
         self.feed.pull(
@@ -32,7 +32,7 @@ impl Events {
         );
     }
 
-    /// Keeps count. An owner's first event since the last sweep has the others counted.
+    /// Counts a new event. An owner's first event since the last sweep makes `trim` count the owner's events.
     pub(super) fn count(&self, share: &str) {
         let mut stored = self.counts();
         match stored.get_mut(share) {
@@ -41,33 +41,34 @@ impl Events {
         }
     }
 
-    /// Removes what owners have beyond the count, once it is a tenth.
+    /// Removes owners' events beyond the limit, once they exceed it by a tenth.
     ///
     /// # Errors
     ///
-    /// The store's; the rest is tried again the next time.
+    /// Errors of the store. The next call tries the rest again.
     pub async fn trim(&self) -> Result<(), StoreError> {
         let most = self.settings.count + self.settings.count / 10;
         let many = |count: &Option<u64>| count.is_none_or(|count| count > most);
         let due: Vec<_> = self.counts().iter().filter(|(_, count)| many(count)).map(|(share, count)| (share.clone(), *count)).collect();
         for (share, known) in due {
-            // What other hosts of the store have added or removed is not counted here.
+            // This count does not include what other hosts of the store have added or removed.
             let known = known.filter(|_| !self.store.is_shared());
             let trimmed = EVENTS.trim(&*self.store, &EVENTS.under(&of(&share)), self.settings.count, known).await?;
             EVENTS.expired(trimmed.map_or(0, |trimmed| trimmed.removed));
             let mut all = self.counts();
-            // What came while they were counted for the first time may be missing, until they are counted anew.
+            // The first count may miss events that were added meanwhile. They are counted again later.
             let now = all.get(&share).copied().flatten().filter(|_| known.is_some());
             all.insert(share, trimmed.map(|Trimmed { stored, removed }| now.unwrap_or(stored).saturating_sub(removed)));
         }
         Ok(())
     }
 
-    /// Removes what is too old of [some owners](tollhouse_store::round), those behind whom the last sweep had. Counts from before are wrong after.
+    /// Removes old events, in one turn of a [round](tollhouse_store::round) through owners that continues where the
+    /// last sweep stopped. Counts from before become invalid.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn sweep(&self) -> Result<(), StoreError> {
         let mut round = EVENTS.round(&*self.store, Self::ROUND, Direction::Forward, self.clock.now()).await?;
         if round.begins() {

@@ -1,8 +1,8 @@
-//! What happened to a builder's endpoints and money: the feed that builders read and follow.
+//! Events: what happened to a builder's tools and money, in a feed that builders read and follow.
 //!
-//! An event that tells of a change is written in the commit that makes the change ([`Events::stored`]),
-//! and announced to those who follow live once the commit has answered ([`Events::announce`]). Events go
-//! when they are too old or their owner has too many.
+//! An event about a change is written in the commit that makes the change ([`Events::stored`]), and announced to live
+//! followers after the commit ([`Events::announce`]). Events are removed when they are too old or their owner has too
+//! many.
 
 #![warn(missing_docs)]
 
@@ -39,13 +39,13 @@ use crate::feed::{Crowded, Feed, Follower};
 const EVENTS: Table<(Ended<String>, store::Place), Event> = schema::EVENTS.holding();
 tollhouse_store::json_values!(Event);
 
-/// How many events are kept.
+/// How many events are kept, and how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventSettings {
-    /// Events of one owner; older ones go. A tenth more, and those of a second, may be there until they are trimmed.
-    /// Default: 100,000.
+    /// Maximum number of events of one owner. Older ones are removed. A tenth more, and those of the last second, may
+    /// exist until they are trimmed. Default: 100,000.
     pub count: u64,
-    /// Age at which an event goes, in milliseconds. Default: 90 days.
+    /// Maximum age of an event, in milliseconds. Default: 90 days.
     pub age_ms: u64,
 }
 
@@ -55,49 +55,49 @@ impl Default for EventSettings {
     }
 }
 
-/// What an event tells of.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Kind {
-    /// Something was published under a slug.
+    /// A tool was published.
     #[serde(rename = "endpoint.created")]
     EndpointCreated,
-    /// Its record or its handler changed.
+    /// A tool's record or handler changed.
     #[serde(rename = "endpoint.updated")]
     EndpointUpdated,
-    /// It takes no more calls, by its owner or an admin.
+    /// A tool was paused by its owner or an admin.
     #[serde(rename = "endpoint.paused")]
     EndpointPaused,
-    /// It takes calls again.
+    /// A tool was resumed.
     #[serde(rename = "endpoint.resumed")]
     EndpointResumed,
-    /// Its slug answers nobody.
+    /// A tool was deleted.
     #[serde(rename = "endpoint.deleted")]
     EndpointDeleted,
-    /// An admin decided about it.
+    /// An admin reviewed a tool.
     #[serde(rename = "endpoint.reviewed")]
     EndpointReviewed,
-    /// An admin, or the policy, let it touch more.
+    /// An admin or the policy granted a capability.
     #[serde(rename = "capability.granted")]
     CapabilityGranted,
-    /// An admin took something back.
+    /// An admin revoked a capability.
     #[serde(rename = "capability.revoked")]
     CapabilityRevoked,
-    /// A call was answered.
+    /// A call succeeded.
     #[serde(rename = "call.succeeded")]
     CallSucceeded,
-    /// A call was not.
+    /// A call failed.
     #[serde(rename = "call.failed")]
     CallFailed,
-    /// Money, or credit, was taken for a call.
+    /// Money or credit was charged for a call.
     #[serde(rename = "payment.settled")]
     PaymentSettled,
-    /// A payment was not taken.
+    /// A payment was refused.
     #[serde(rename = "payment.refused")]
     PaymentRefused,
-    /// An admin gave back what a call cost, or a part of it.
+    /// An admin refunded all or part of a call's price.
     #[serde(rename = "payment.refunded")]
     PaymentRefunded,
-    /// A reorganization of the chain took a settlement back, or its transaction is in a block again.
+    /// A reorganization of the chain undid a settlement, or its transaction is in a block again.
     #[serde(rename = "payment.reorganized")]
     PaymentReorganized,
     /// A secret was set or replaced.
@@ -106,46 +106,46 @@ pub enum Kind {
     /// A secret was removed.
     #[serde(rename = "secret.removed")]
     SecretRemoved,
-    /// A builder asked for what waits.
+    /// A builder requested a payout.
     #[serde(rename = "payout.created")]
     PayoutCreated,
-    /// An admin approved a packet.
+    /// An admin approved a payout.
     #[serde(rename = "payout.approved")]
     PayoutApproved,
-    /// An admin recorded its transaction.
+    /// An admin recorded the transaction of a payout.
     #[serde(rename = "payout.paid")]
     PayoutPaid,
-    /// It was not paid: its receipts wait again.
+    /// A payout failed. Its receipts can be paid out again.
     #[serde(rename = "payout.failed")]
     PayoutFailed,
-    /// The key before it is worth nothing.
+    /// A builder's key was replaced and became invalid.
     #[serde(rename = "builder.key_rotated")]
     BuilderKeyRotated,
-    /// By an admin.
+    /// An admin suspended a builder.
     #[serde(rename = "builder.suspended")]
     BuilderSuspended,
-    /// By an admin, who undid a suspension.
+    /// An admin undid a builder's suspension.
     #[serde(rename = "builder.restored")]
     BuilderRestored,
-    /// By an admin: how the code of the builder's endpoints runs at the least.
+    /// An admin set the least strict tier for a builder's tools.
     #[serde(rename = "builder.tier_set")]
     BuilderTierSet,
 }
 
-/// One event, as its owner reads it.
+/// An event, as its owner reads it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// Made of its time: ids of one owner are in order.
+    /// Its id, which contains its time. Ids of one owner are in order.
     pub id: EventId,
-    /// What happened.
+    /// The kind of event.
     pub kind: Kind,
-    /// When it did.
+    /// When it happened.
     pub at: Timestamp,
-    /// The endpoint that it is about.
+    /// The tool that it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint_slug: Option<Slug>,
-    /// Facts of the kind. Never a credential, a secret's value, an input or a result.
+    /// Details that depend on the kind. Never a credential, a secret's value, an input or a result.
     pub data: Value,
 }
 
@@ -155,7 +155,7 @@ pub struct Events {
     clock: Clock,
     settings: EventSettings,
     feed: Arc<Feed<Arc<Event>>>,
-    /// Events in the store, of the owners who had some of late; `None` where they are not counted.
+    /// Number of stored events of owners with recent events. `None` if they have not been counted.
     counts: Mutex<HashMap<String, Option<u64>>>,
 }
 
@@ -166,39 +166,39 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
-    /// Events of this store, kept as `settings` say.
+    /// Creates the events of this store with these retention settings.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, settings: EventSettings) -> Self {
         let feed = Feed::of(&*store, &clock);
         Self { store, clock, settings, feed, counts: Mutex::default() }
     }
 
-    /// What its clock says.
+    /// Returns the current time of its clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// An event of now.
+    /// Creates an event with the current time.
     #[must_use]
     pub fn event(&self, kind: Kind, slug: Option<&Slug>, data: Value) -> Event {
         let at = self.clock.now();
         Event { id: EventId::of_time(at), kind, at, endpoint_slug: slug.cloned(), data }
     }
 
-    /// What puts `event` into the feed of `owner`.
+    /// Returns a batch that adds `event` to the feed of `owner`.
     #[must_use]
     pub fn stored(owner: &Owner, event: &Event) -> Batch {
         EVENTS.put(&(of(owner.share()), EventPlace::of(&event.id).0), event)
     }
 
-    /// Tells those who follow live. Call it after the commit.
+    /// Announces an event to live followers. Call it after the commit.
     pub fn announce(&self, owner: &Owner, event: Event) {
         self.count(owner.share());
         self.feed.publish(owner.share(), || Arc::new(event));
     }
 
-    /// The events of `owner` from now on, as they are announced here, or as they come into the store that others share.
+    /// Follows the events of `owner` from now on, as they are announced here or stored by any host of a shared store.
     ///
     /// # Errors
     ///
@@ -207,11 +207,11 @@ impl Events {
         self.feed.follow(owner.share())
     }
 
-    /// Writes an event of its own, and announces it.
+    /// Writes an event in a separate commit and announces it.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn record(&self, owner: &Owner, kind: Kind, slug: Option<&Slug>, data: Value) -> Result<(), StoreError> {
         let event = self.event(kind, slug, data);
         Self::stored(owner, &event).commit(&*self.store, Durability::Buffered).await?;
@@ -224,7 +224,7 @@ impl Events {
     }
 }
 
-/// What the keys of an owner's events start with.
+/// Returns the start of the keys of an owner's events.
 fn of(share: &str) -> Ended<String> {
     Ended(share.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Where an event lies in its owner's feed.
+//! The position of an event in its owner's feed.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use tollhouse_base::{clock::Timestamp, id::EventId};
@@ -6,12 +6,12 @@ use tollhouse_store as store;
 
 use super::feed::Position;
 
-/// Where an event stands among those of its owner: its time, then its id.
+/// The position of an event among those of its owner: its time, then its id.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventPlace(pub(super) store::Place);
 
 impl EventPlace {
-    /// That of an event.
+    /// Returns the position of an event.
     #[must_use]
     pub fn of(id: &EventId) -> Self {
         Self(store::Place::of(&(id.made_at(), id.clone())))

@@ -1,9 +1,9 @@
-//! Pulling: what all hosts of a store put there, told to those who follow it at one of them.
+//! Pulling: delivers entries that all hosts of a store write to followers on this host.
 //!
-//! Each quarter of a second what is new of the subjects that somebody follows is read, and told in the order of its time; where
-//! nobody follows, nothing is read. What is younger than [`SETTLED_MS`] is left for the next time, so that what is older and takes
-//! longer on its way to the store still comes before it. What comes later than that is told when it is found, for
-//! [`OVERLAP_MS`] behind its time. Nothing is told twice.
+//! Every quarter of a second, new entries of the followed subjects are read and delivered in order of time. Without
+//! followers, nothing is read. Entries younger than [`SETTLED_MS`] are left for the next turn, so that an older entry
+//! that takes longer to reach the store still comes first. An entry that arrives even later is delivered when it is
+//! found, up to [`OVERLAP_MS`] after its time. Nothing is delivered twice.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -18,38 +18,38 @@ use tollhouse_store::StoreError;
 
 use super::feed::{BUFFER, Feed, Position};
 
-/// How often the store is asked.
+/// How often the store is polled.
 const PULL_EVERY: Duration = Duration::from_millis(250);
 
-/// How old an entry is that is told: what is written behind answers takes less to the store.
+/// Minimum age of an entry to be delivered. Entries written after their answers reach the store sooner than that.
 const SETTLED_MS: u64 = 250;
 
-/// How far each reading goes back behind the one before: as much later than its time may an entry be stored.
+/// How far each read overlaps with the one before, which is how late after its time an entry may be stored.
 const OVERLAP_MS: u64 = 10_000;
 
-/// Entries read at once.
+/// Number of entries read at once.
 const PAGE: usize = 250;
 
-/// Entries told at once. After those, readers who wait are let to take them.
+/// Number of entries delivered at once. Then followers get time to take them.
 const BURST: usize = BUFFER / 4;
 
-/// How long they are let.
+/// Time for followers to take a burst of entries.
 const PACE: Duration = Duration::from_millis(5);
 
-/// How far the pulling of one subject has come.
+/// Progress of pulling one subject.
 struct Pulled<P> {
     since: Timestamp,
-    /// When all was read that was there.
+    /// When everything stored so far was read.
     read_at: Timestamp,
     begun: bool,
-    /// What the next reading finds again.
+    /// Delivered entries that the next read will find again.
     told: BTreeSet<P>,
 }
 
 impl<T: Send + Sync + 'static> Feed<Arc<T>> {
-    /// Starts the task that tells what is stored, which ends when nobody holds the feed any more: none where the store is of one host.
-    /// `read` answers so many entries of a subject behind a place, oldest first, and `place` where one stands. Must be called inside a
-    /// tokio runtime.
+    /// Starts the task that delivers stored entries. It ends when nobody holds the feed. Does nothing if the store is
+    /// not shared. `read` returns up to a number of entries of a subject after a position, oldest first. `place`
+    /// returns the position of an entry. Call it inside a tokio runtime.
     pub fn pull<P, Read, Reading>(self: &Arc<Self>, place: fn(&T) -> P, read: Read)
     where
         P: Position + 'static,
@@ -86,7 +86,7 @@ impl<P: Position> Pulled<P> {
         Self { since, read_at: since, begun: false, told: BTreeSet::new() }
     }
 
-    /// Tells what is new by `now`.
+    /// Delivers entries that are new at `now`.
     async fn turn<T, Read, Reading>(
         &mut self,
         feed: &Feed<Arc<T>>,
@@ -129,7 +129,7 @@ impl<P: Position> Pulled<P> {
     }
 }
 
-/// Where the reading begins that follows one at this time.
+/// Returns where to start the read that follows one at this time.
 fn before<P: Position>(read_at: Timestamp) -> P {
     P::start_of(Timestamp(read_at.0.saturating_sub(OVERLAP_MS)))
 }

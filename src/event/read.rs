@@ -1,4 +1,4 @@
-//! Reading events: newest first in pages, or oldest first from a place on.
+//! Reads events: newest first in pages, or oldest first from a position on.
 
 use tollhouse_base::clock::Timestamp;
 use tollhouse_store::{Direction, Store, StoreError};
@@ -6,39 +6,39 @@ use tollhouse_tool::{Owner, Slug};
 
 use super::{EVENTS, Event, Events, Kind, feed::Position as _, of, place::EventPlace};
 
-/// Events that one read looks at, matching or not.
+/// Maximum number of events that one request examines, matching or not.
 const SCAN_LIMIT: usize = 5_000;
-/// Events read from the store at once.
+/// Number of events read from the store at once.
 const SCAN: usize = 250;
 
-/// Which events to read.
+/// A query for events.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Only events from then on.
+    /// Only events from this time on.
     pub since: Option<Timestamp>,
-    /// Only events from before then.
+    /// Only events before this time.
     pub until: Option<Timestamp>,
-    /// Only those of this endpoint.
+    /// Only events of this tool.
     pub slug: Option<Slug>,
     /// Only events of this kind.
     pub kind: Option<Kind>,
-    /// Most events of the answer.
+    /// Maximum number of events in the answer.
     pub limit: usize,
-    /// As the page before gave it.
+    /// The cursor from the previous page.
     pub cursor: Option<EventPlace>,
 }
 
-/// Events, newest first.
+/// A page of events, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct EventPage {
-    /// Those that are wanted, up to the limit.
+    /// The matching events, up to the limit.
     pub events: Vec<Event>,
-    /// There while there may be more.
+    /// The cursor for the next page, if there may be more.
     pub next: Option<EventPlace>,
 }
 
 impl EventQuery {
-    /// Whether `event` is of the time, the endpoint and the kind asked for.
+    /// Returns whether `event` matches the time, the tool and the kind.
     #[must_use]
     pub fn wants(&self, event: &Event) -> bool {
         self.since.is_none_or(|since| event.at >= since)
@@ -49,11 +49,11 @@ impl EventQuery {
 }
 
 impl Events {
-    /// The events of `owner` that `query` asks for.
+    /// Returns the events of `owner` that match `query`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, owner: &Owner, query: &EventQuery) -> Result<EventPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let own = of(owner.share());
@@ -83,23 +83,23 @@ impl Events {
         Ok(page)
     }
 
-    /// The events of `owner` that come after `place`, oldest first, at most `limit`.
+    /// Returns up to `limit` events of `owner` after `place`, oldest first.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn after(&self, owner: &Owner, place: &EventPlace, limit: usize) -> Result<Vec<Event>, StoreError> {
         let from = place.clone().max(EventPlace::start_of(self.oldest()));
         stored_after(&*self.store, owner.share(), from, limit).await
     }
 
-    /// Events from before then are no longer kept.
+    /// Returns the time before which events are no longer kept.
     pub(super) fn oldest(&self) -> Timestamp {
         Timestamp(self.clock.now().0.saturating_sub(self.settings.age_ms))
     }
 }
 
-/// The events of who is known by `share` that are stored behind `place`, oldest first, at most `limit`.
+/// Returns up to `limit` stored events of the owner with this `share` after `place`, oldest first.
 pub(super) async fn stored_after(
     store: &(impl Store + ?Sized),
     share: &str,

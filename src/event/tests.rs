@@ -111,7 +111,7 @@ async fn a_sweep_reads_no_more_than_a_turn_however_many_owners_have_nothing_to_r
     assert_eq!(EVENTS.count(&*store, &EVENTS.all(), usize::MAX).await.unwrap(), all);
 }
 
-/// Of a store that two hosts share, as many events as are kept, and thirty more.
+/// Returns events in a shared store: as many as are kept, and thirty more.
 async fn too_many() -> (Arc<MemoryStore>, Arc<Events>, Owner) {
     let store = Arc::new(MemoryStore::shared(Clock::fixed(NOW)));
     let events = keeping_fifty(Arc::clone(&store) as _);
@@ -139,7 +139,7 @@ async fn what_another_host_has_trimmed_is_not_trimmed_again() {
     let (store, one, owner) = too_many().await;
     one.trim().await.unwrap();
     record(&one, &owner, 9).await;
-    // To it they are all new, and it counts them.
+    // All of them are new to this host, so it counts them.
     let other = keeping_fifty(Arc::clone(&store) as _);
     record(&other, &owner, 1).await;
     other.trim().await.unwrap();
@@ -152,7 +152,7 @@ async fn what_another_host_has_trimmed_is_not_trimmed_again() {
 async fn two_hosts_that_trim_at_once_trim_as_many_as_one() {
     let (store, one, owner) = too_many().await;
     let meanwhile = async move { one.trim().await.unwrap() };
-    // It has read the oldest, and counted them.
+    // It has read the oldest event and counted all.
     let other = keeping_fifty(Meanwhile::before_scan(2, Arc::clone(&store), meanwhile));
     record(&other, &owner, 1).await;
     other.trim().await.unwrap();

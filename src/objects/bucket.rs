@@ -1,4 +1,4 @@
-//! Where objects are: a folder of the host's, or a bucket that speaks S3.
+//! Storage for objects: a local folder, or an S3-compatible bucket.
 
 use std::{
     io::{self, ErrorKind},
@@ -20,57 +20,58 @@ use object_store::{
 use tollhouse_base::{causes::in_full, folder};
 use url::Url;
 
-/// How often a bucket is asked again that did not answer, or said that it cannot now: somebody waits for most of what is asked, and is told.
+/// Number of retries if a bucket does not answer or reports a temporary error. It is small because a caller usually
+/// waits and can handle the error.
 const RETRIES: usize = 2;
 
-/// Blobs by their names.
+/// Blobs by name.
 #[async_trait]
 pub trait Bucket: Send + Sync + 'static {
-    /// Stores `content` under a name. All of it or nothing is there after a crash.
+    /// Stores `content` under a name, atomically even if there is a crash.
     async fn put(&self, name: &str, content: Bytes) -> io::Result<()>;
 
-    /// The blob of a name; `None` when there is none.
+    /// Returns the blob with this name, or `None` if there is none.
     async fn get(&self, name: &str) -> io::Result<Option<Bytes>>;
 
-    /// Removes the blob of a name, whether it is there or not.
+    /// Removes the blob with this name, if it exists.
     async fn delete(&self, name: &str) -> io::Result<()>;
 
-    /// Whether every host that has the store is sure to have the blobs: a folder may be one machine's.
+    /// Returns whether every host that shares the store can access the blobs. A folder may be local to one machine.
     fn is_everywhere(&self) -> bool {
         false
     }
 }
 
-/// Where a host's objects are.
+/// The location of a host's objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// Files of this folder.
+    /// Files in this folder.
     Folder(PathBuf),
-    /// A bucket, and what the names in it begin with. Region, endpoint and credentials are those of the environment (`AWS_*`).
+    /// A bucket. Region, endpoint and credentials come from the environment (`AWS_*`).
     S3 {
-        /// Its name.
+        /// The bucket's name.
         bucket: String,
-        /// Without slashes at its ends; empty where all of the bucket is the host's.
+        /// The prefix of all names, without leading or trailing slashes. Empty if the host uses the whole bucket.
         prefix: String,
     },
 }
 
-/// What is wrong with a place.
+/// The reason that a location is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
     /// It is not the address of a bucket.
     #[error("`{0}` is not the address of a bucket: say `s3://BUCKET` or `s3://BUCKET/PREFIX`")]
     Address(String),
-    /// Where the bucket's server is does not read.
+    /// The endpoint of the bucket's server is malformed.
     #[error("`AWS_ENDPOINT` is `{0}`, which is not a URL: say `http://HOST:PORT` or `https://HOST`")]
     Endpoint(String),
-    /// Its server has no bucket of this name.
+    /// The server has no bucket with this name.
     #[error("the bucket does not exist: make it, or name another one")]
     Missing,
-    /// The folder cannot be made, or what the environment says of the bucket cannot be used.
+    /// The folder cannot be created, or the environment's settings for the bucket are invalid.
     #[error("{0}")]
     Unusable(String),
-    /// It does not answer as a bucket does.
+    /// The server does not answer like a bucket.
     #[error("the bucket cannot be read: {0}")]
     Unreachable(io::Error),
 }
@@ -90,7 +91,7 @@ impl FromStr for Place {
     }
 }
 
-/// Objects as a place keeps them: `<first two hex digits>/<name>`.
+/// Objects in a location, stored as `<first two hex digits>/<name>`.
 #[derive(Debug, Clone)]
 pub struct Kept {
     blobs: Arc<dyn ObjectStore>,
@@ -98,7 +99,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Takes a place up; the folder is made.
+    /// Opens a location. Creates the folder if it does not exist.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl Kept {
         }
     }
 
-    /// The same, and makes no folder: where none is there, nothing is in it.
+    /// Opens a location without creating the folder. If it does not exist, there are no objects.
     ///
     /// # Errors
     ///
@@ -135,17 +136,17 @@ impl Kept {
         }
     }
 
-    /// Objects in memory: nothing outlives the value.
+    /// Returns objects in memory, which are lost when the value is dropped.
     #[must_use]
     pub fn in_memory() -> Self {
         Self { blobs: Arc::new(InMemory::new()), is_everywhere: false }
     }
 
-    /// Whether there is a blob of this name.
+    /// Returns whether there is a blob with this name.
     ///
     /// # Errors
     ///
-    /// Those of the place.
+    /// Errors of the storage.
     pub async fn has(&self, name: &str) -> io::Result<bool> {
         match self.blobs.head(&path(name)?).await {
             Ok(_) => Ok(true),
@@ -154,7 +155,7 @@ impl Kept {
         }
     }
 
-    /// Asks for what cannot be there: whether it is a bucket that this host may read.
+    /// Checks that the bucket exists and can be read, by requesting a blob that cannot exist.
     ///
     /// # Errors
     ///
@@ -164,7 +165,7 @@ impl Kept {
         let nothing = path(&"0".repeat(NAME_LENGTH)).map_err(unreachable)?;
         match self.blobs.get(&nothing).await {
             Ok(_) => Ok(()),
-            // S3 answers 404 for either, and says in the body which of them.
+            // S3 answers 404 for a missing bucket and for a missing blob. Only the body tells which.
             Err(Error::NotFound { source, .. }) if in_full(&*source).contains(NO_BUCKET) => Err(BucketError::Missing),
             Err(Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(BucketError::Unreachable(io::Error::other(error))),
@@ -172,26 +173,26 @@ impl Kept {
     }
 }
 
-/// Refuses an endpoint that is not the URL of a server.
+/// Rejects an endpoint that is not an HTTP URL with a host.
 fn is_url(endpoint: &str) -> Result<(), BucketError> {
     let url = Url::parse(endpoint).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     url.map(drop).ok_or_else(|| BucketError::Endpoint(endpoint.to_owned()))
 }
 
-/// What S3 calls it where a bucket is not there.
+/// S3's error code for a missing bucket.
 const NO_BUCKET: &str = "NoSuchBucket";
 
-/// Hex digits of a name: 128 random bits.
+/// Number of hex digits in a name: 128 random bits.
 const NAME_LENGTH: usize = 32;
 
-/// A name that no other object has.
+/// Generates a random name.
 pub(super) fn new_name() -> io::Result<String> {
     let mut random = [0; NAME_LENGTH / 2];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     Ok(hex::encode(random))
 }
 
-/// Where a blob is. Only names as the host makes them have a place.
+/// Returns the path of a blob. Only names generated by the host have one.
 fn path(name: &str) -> io::Result<Path> {
     let made_here = name.len() == NAME_LENGTH && name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     if made_here { Ok(Path::from_iter([&name[..2], name])) } else { Err(ErrorKind::InvalidInput.into()) }

@@ -1,9 +1,10 @@
-//! Objects: contents too large for rows, in a folder or a bucket, under names that the host makes up.
+//! Objects: contents too large for rows, in a folder or a bucket, under generated names.
 //!
-//! What an object is for is a row, and one that nothing is for goes away. So a name is promised before anything is put under it
-//! ([`Objects::put`]), the commit that makes a row hold the object takes that promise back ([`Promised::kept`]), and the commit that
-//! takes the row away marks the object as done with ([`Objects::ends`]). What is promised for over a day, and what is done with, is
-//! deleted ([`Objects::collect`]); no list of the bucket is needed to find it.
+//! A row references an object, and an object without a row is deleted. So a name is reserved before anything is stored
+//! under it ([`Objects::put`]). The commit that makes a row reference the object removes that reservation
+//! ([`Promised::kept`]), and the commit that deletes the row marks the object as unused ([`Objects::ends`]). Unused
+//! objects, and those whose reservation is older than a day, are deleted ([`Objects::collect`]). The bucket never has
+//! to be listed.
 
 #![warn(missing_docs)]
 
@@ -21,62 +22,62 @@ use tollhouse_store::{Batch, Direction, Durability, Store, StoreError, Table, Tx
 use self::bucket::new_name;
 pub use self::bucket::{Bucket, BucketError, Kept, Place};
 
-/// How long a name is promised for, in milliseconds: nothing is held by a row later than that.
+/// How long a name stays reserved, in milliseconds. No row may reference the object after that.
 const PROMISED_MS: u64 = 24 * 3_600 * 1_000;
 
-/// How long a bucket may take for what its row can take as well: somebody waits.
+/// Timeout for storing contents in the bucket that the row could hold itself, because a caller waits.
 const APART_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often what nothing is for is deleted.
+/// How often unused objects are deleted.
 const COLLECT_EVERY: Duration = Duration::from_secs(600);
 
-/// Marks that are read at once.
+/// Maximum number of marks read at once.
 const SOME: usize = 500;
 
-/// Marks that one commit takes away: the commits of payments wait for it.
+/// Maximum number of marks deleted in one commit, because commits of payments wait for it.
 const MARKS: usize = 100;
 
-/// Objects that a host deletes at the same time: a bucket may take its time for each.
+/// Maximum number of concurrent deletes, which can be slow in a bucket.
 const DELETES: usize = 16;
 
-/// Names of what goes away, by when it does.
+/// Names of objects to delete, by due time.
 const OBJECT_ENDS: Table<Ending, ()> = schema::OBJECT_ENDS.holding();
 
-/// From when on an object may be deleted, and its name.
+/// When an object may be deleted, and its name.
 type Ending = (Timestamp, String);
 
-/// Where a host keeps what is too large for rows. One per host.
+/// The storage for contents that are too large for rows. One per host.
 pub struct Objects {
     store: Arc<dyn Store>,
     clock: Clock,
     bucket: Arc<dyn Bucket>,
-    /// Permits to delete an object.
+    /// Permits for deleting an object.
     deletes: Semaphore,
-    /// Wakes the task that deletes what nothing is for.
+    /// Wakes the task that deletes unused objects.
     to_collect: Arc<Notify>,
-    /// Of those who want everything to stay.
+    /// Counts the holders of [`Stays`].
     holders: Arc<()>,
 }
 
-/// Nothing is deleted as long as one is there: what is done with goes later.
+/// A guard that prevents deletions. Unused objects are deleted later.
 #[derive(Debug)]
 pub struct Stays(#[expect(dead_code, reason = "it is counted")] Arc<()>);
 
-/// Why nothing was put.
+/// Why an object was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum PutError {
-    /// The store's.
+    /// An error of the store.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The bucket's.
+    /// An error of the bucket.
     #[error(transparent)]
     Bucket(#[from] io::Error),
 }
 
-/// An object that no row holds yet.
+/// An object that no row references yet.
 #[derive(Debug)]
 pub struct Promised {
-    /// What it is got by.
+    /// Its name.
     pub name: String,
     /// SHA-256 of its content, in hex.
     pub sha256: String,
@@ -84,29 +85,30 @@ pub struct Promised {
 }
 
 impl Promised {
-    /// Makes the commit one that holds the object for good. False where the promise is over: nothing may hold the object any more.
+    /// Removes the reservation in a commit, which keeps the object. Returns false if the reservation has ended, after
+    /// which no row may reference the object.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn kept(&self, tx: &mut Tx<'_>) -> Result<bool, StoreError> {
         let row = tx.row(&OBJECT_ENDS, &self.end).await?;
         Ok(row.map(|row| tx.remove(&OBJECT_ENDS, &row)).is_some())
     }
 
-    /// The same of a batch, which is not committed where the promise is over.
+    /// Removes the reservation in a batch, which keeps the object. The commit conflicts if the reservation has ended.
     pub fn keep(&self, batch: &mut Batch) {
         batch.remove(&OBJECT_ENDS, &OBJECT_ENDS.own(self.end.clone(), ()));
     }
 }
 
-/// Objects that a commit has marked as done with.
+/// Objects that a commit marks as unused.
 #[derive(Debug, Default)]
 #[must_use = "until it is discarded, or collected later, the object stays"]
 pub struct Ended(Vec<Ending>);
 
 impl Ended {
-    /// Both.
+    /// Merges both.
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
@@ -114,26 +116,26 @@ impl Ended {
 }
 
 impl Objects {
-    /// Objects in this bucket, and what becomes of them in this store.
+    /// Creates the storage for this bucket, with bookkeeping in this store.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Clock, bucket: Arc<dyn Bucket>) -> Arc<Self> {
         let (deletes, to_collect) = (Semaphore::new(DELETES), Arc::default());
         Arc::new(Self { store, clock, bucket, deletes, to_collect, holders: Arc::default() })
     }
 
-    /// Objects in a folder.
+    /// Creates the storage in a folder.
     #[cfg(any(test, feature = "testing"))]
     pub fn in_folder(store: Arc<dyn Store>, folder: &std::path::Path) -> Arc<Self> {
         Self::new(store, Clock::default(), Arc::new(Kept::at(&Place::Folder(folder.to_owned())).expect("a test has a folder")))
     }
 
-    /// Whether every host that has the store is sure to have the objects.
+    /// Returns whether every host that shares the store can access the objects.
     #[must_use]
     fn are_everywhere(&self) -> bool {
         !self.store.is_shared() || self.bucket.is_everywhere()
     }
 
-    /// Deletes every so often what nothing is for, as long as somebody has the objects. Must be called inside a tokio runtime.
+    /// Deletes unused objects periodically, as long as somebody holds the storage. Call it inside a tokio runtime.
     pub fn keep_tidy(self: &Arc<Self>) {
         let (objects, to_collect) = (Arc::downgrade(self), Arc::clone(&self.to_collect));
         tokio::spawn(async move {
@@ -147,26 +149,26 @@ impl Objects {
         });
     }
 
-    /// Has the task of [`Objects::keep_tidy`] delete what nothing is for soon, and not only when it is due.
+    /// Makes the task of [`Objects::keep_tidy`] delete unused objects soon instead of at its next due time.
     pub fn collect_soon(&self) {
         self.to_collect.notify_one();
     }
 
-    /// Has everything stay that is there from now on, for who copies it.
+    /// Prevents deletions while objects are copied, until the guard is dropped.
     #[must_use]
     pub fn all_stays(&self) -> Stays {
         Stays(Arc::clone(&self.holders))
     }
 
-    /// Puts `content` under a new name.
+    /// Stores `content` under a new name.
     ///
     /// # Errors
     ///
-    /// The store's and the bucket's; no row may hold it then.
+    /// Errors of the store and the bucket. No row may reference the object then.
     pub async fn put(&self, content: Bytes) -> Result<Promised, PutError> {
         let (name, sha256) = (new_name()?, digest(&content));
         let end = (self.clock.now().plus_millis(PROMISED_MS), name.clone());
-        // On disk before the object is: what a crash leaves is found.
+        // Make the reservation durable before the object exists, so that an object left by a crash is found.
         OBJECT_ENDS.put(&end, &()).commit(&*self.store, Durability::Durable).await?;
         let promised = Promised { name, sha256, end };
         match self.bucket.put(&promised.name, content).await {
@@ -178,9 +180,9 @@ impl Objects {
         }
     }
 
-    /// Puts apart what a row would hold, for a row that names it instead, if rows [may do so](tollhouse_replica::Replica::may_write). `None`
-    /// where the row is to hold it still: a host serves the store that does not find it here, or does not read the other form, or nothing
-    /// can be put now, which is logged of `what`.
+    /// Stores contents as an object for a row that may reference it instead of holding the contents (see
+    /// `Replica::may_write`). Returns `None` if the row must hold them itself: another host of the store could not find
+    /// the object or does not read that format, or storing failed, which is logged for `what`.
     pub async fn put_apart(
         &self,
         may_name: impl Future<Output = Result<bool, StoreError>>,
@@ -212,11 +214,12 @@ impl Objects {
         }
     }
 
-    /// What is under a name; `None` where nothing is. Content that is not what was put there, where that is known, is an error.
+    /// Returns the object with this name, or `None` if there is none. If `sha256` is given and does not match the
+    /// content, that is an error.
     ///
     /// # Errors
     ///
-    /// The bucket's; [`io::ErrorKind::InvalidData`].
+    /// Errors of the bucket, and [`io::ErrorKind::InvalidData`].
     pub async fn get(&self, name: &str, sha256: Option<&str>) -> io::Result<Option<Bytes>> {
         let found = self.bucket.get(name).await?;
         let other = |content: &Bytes| sha256.is_some_and(|sha256| digest(content) != sha256);
@@ -226,7 +229,7 @@ impl Objects {
         Ok(found)
     }
 
-    /// Marks objects as done with, in the commit that takes away the rows which hold them.
+    /// Marks objects as unused, in the commit that deletes the rows which reference them.
     pub fn ends(&self, batch: &mut Batch, names: impl IntoIterator<Item = String>) -> Ended {
         let now = self.clock.now();
         let ended: Vec<_> = names.into_iter().map(|name| (now, name)).collect();
@@ -234,27 +237,29 @@ impl Objects {
         Ended(ended)
     }
 
-    /// Deletes what a commit has marked, and the marks. What cannot be deleted now is collected later.
+    /// Deletes the objects that a commit has marked, and then the marks. Anything that cannot be deleted now is
+    /// collected later.
     pub async fn discard(&self, ended: Ended) {
         if let Err(error) = self.delete(ended.0).await {
             tracing::warn!(%error, "marks of objects that are gone stay in the store until they are collected");
         }
     }
 
-    /// Takes back what was put and is held by nothing, as is known.
+    /// Deletes an object that was stored but is certainly not referenced.
     pub async fn withdraw(&self, promised: Promised) {
         self.discard(Ended(vec![promised.end])).await;
     }
 
-    /// Deletes what is promised no more, and what is done with: how many objects.
+    /// Deletes unused objects and those with expired reservations. Returns their number.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn collect(&self) -> Result<usize, StoreError> {
         let mut now = self.clock.now();
         if self.store.is_shared() {
-            // Others have promised them by their clocks: where this one is ahead, that is no reason to delete what they have put.
+            // Other hosts reserve names by their own clocks. If this host's clock is ahead, it must not delete what
+            // they have stored.
             now = now.min(self.store.now().await?);
         }
         let mut due = OBJECT_ENDS.all().before(&now);
@@ -267,7 +272,7 @@ impl Objects {
         }
     }
 
-    /// Deletes objects, then the marks of those that are gone: how many.
+    /// Deletes objects, then the marks of those that are gone. Returns their number.
     async fn delete(&self, ends: Vec<Ending>) -> Result<usize, StoreError> {
         if Arc::strong_count(&self.holders) > 1 {
             return Ok(0);
@@ -286,7 +291,7 @@ impl Objects {
         Ok(gone)
     }
 
-    /// Deletes an object; answers its mark once it is gone.
+    /// Deletes an object. Returns its mark once it is gone.
     async fn delete_one(&self, end: Ending) -> Option<Ending> {
         let _permit = self.deletes.acquire().await.ok()?;
         match self.bucket.delete(&end.1).await {
@@ -299,7 +304,7 @@ impl Objects {
     }
 }
 
-/// What the content of an object is known by: its SHA-256, in hex.
+/// Returns the SHA-256 of an object's content, in hex.
 #[must_use]
 pub fn digest(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))

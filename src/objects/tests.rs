@@ -17,7 +17,7 @@ use super::*;
 
 const DAY: u64 = 24 * 3_600 * 1_000;
 
-/// A bucket in memory, which may be away.
+/// An in-memory bucket that can become unavailable.
 #[derive(Default)]
 struct Heap {
     contents: Mutex<BTreeMap<String, Bytes>>,
@@ -37,7 +37,7 @@ impl Heap {
 #[async_trait]
 impl Bucket for Heap {
     async fn put(&self, name: &str, content: Bytes) -> io::Result<()> {
-        // It may be there although nobody is told so.
+        // It may be stored even if the call fails.
         self.contents.lock().unwrap().insert(name.to_owned(), content);
         self.answers()
     }
@@ -145,7 +145,7 @@ async fn nothing_is_put_that_could_not_be_found_again() {
     host.store.fail_nth(1, Fault::Before);
     assert!(matches!(host.objects.put("a".into()).await, Err(PutError::Store(_))));
     assert!(host.heap.names().is_empty());
-    // The bucket has it, and does not say so.
+    // The bucket has stored it but reports an error.
     host.heap.away.store(true, Ordering::Relaxed);
     assert!(matches!(host.objects.put("a".into()).await, Err(PutError::Bucket(_))));
     host.heap.away.store(false, Ordering::Relaxed);
@@ -205,7 +205,7 @@ fn addresses_of_buckets() {
     }
 }
 
-/// Takes its time for each object, and knows how many it was asked to delete at once.
+/// A bucket with slow deletes that records how many run at the same time.
 #[derive(Default)]
 struct Slow {
     now: AtomicUsize,

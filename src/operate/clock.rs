@@ -1,16 +1,16 @@
-//! Whether this machine's clock follows others: payments are judged, and receipts dated, by it.
+//! Checks whether this machine's clock is synchronized. Payments are judged and receipts dated by it.
 
 use std::{path::Path, time::Duration};
 
 use super::finding::Finding;
 
-/// How far off it may be by the kernel's own word: authorisations end to the second.
+/// Maximum error as estimated by the kernel. Authorizations expire to the second.
 const FAR_OFF: Duration = Duration::from_secs(1);
 
-/// There once systemd's client has set the clock since the machine started.
+/// Exists once systemd's NTP client has set the clock since the machine started.
 const SET_BY_SYSTEMD: &str = "/run/systemd/timesync/synchronized";
 
-/// What the kernel says of its clock.
+/// Reports the state of the kernel's clock.
 #[must_use]
 pub fn examine() -> Finding {
     told(tollhouse_pace::clock().map_err(|error| error.to_string()), Path::new(SET_BY_SYSTEMD).exists())

@@ -1,4 +1,4 @@
-//! The database of a store, looked at: whether it keeps what it is told, and which hosts serve it.
+//! Checks a store's database: whether it is durable, and which hosts serve the store.
 
 use std::sync::Arc;
 
@@ -10,31 +10,31 @@ use tollhouse_store::{
 
 use super::finding::Finding;
 
-/// A database, and who serves the store in it.
+/// A database and the hosts that serve the store in it.
 #[derive(Debug)]
 pub struct Examined {
     about: About,
     hosts: Vec<Seen>,
-    /// Connections of one host, at most.
+    /// Maximum number of connections of one host.
     each: usize,
 }
 
-/// Why a database cannot be looked at.
+/// Why a database cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
-    /// It does not open.
+    /// It cannot be opened.
     #[error("the database of the store cannot be looked at")]
     Open(#[from] OpenError),
-    /// The store in it does not read.
+    /// The store in it cannot be read.
     #[error("the hosts of the store cannot be read")]
     Hosts(#[from] StoreError),
 }
 
-/// Asks a database, and the store in it where there is one. Makes none.
+/// Queries a database, and the store in it if there is one. Does not create one.
 ///
 /// # Errors
 ///
-/// Where it cannot be reached, or read.
+/// It cannot be reached or read.
 pub async fn examine(config: &PostgresConfig) -> Result<Examined, LookError> {
     let about = postgres::about(config).await?;
     let hosts = match about.has_store {
@@ -44,11 +44,11 @@ pub async fn examine(config: &PostgresConfig) -> Result<Examined, LookError> {
     Ok(Examined { about, hosts, each: config.connections() })
 }
 
-/// How a finding is made of its part, its text and its remedy.
+/// Constructs a finding from its part, its text and its remedy.
 type Made = fn(&'static str, String, String) -> Finding;
 
 impl Examined {
-    /// What a promise to those who pay needs and is not so.
+    /// Returns the properties that safe payments need and that are missing.
     #[must_use]
     pub fn lacks(&self) -> Vec<&'static str> {
         let needed = [("fsync", self.about.fsync), ("full_page_writes", self.about.full_page_writes), ("clock", self.clock_is_right())];
@@ -80,7 +80,7 @@ impl Examined {
         told
     }
 
-    /// What is told of it.
+    /// Returns the findings about it.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let about = &self.about;

@@ -1,4 +1,4 @@
-//! What the data folder takes on the disk, and what is left there: looked at now and then, off the runtime's threads.
+//! Measures the disk use of the data folder and the free space, periodically and off the runtime's threads.
 
 use std::{
     fs, io,
@@ -10,28 +10,28 @@ use std::{
 
 use serde::Serialize;
 
-/// Shortest time between two looks.
+/// Minimum interval between two measurements.
 const EVERY: Duration = Duration::from_secs(10);
-/// How much longer than a look the time to the next one is: looking takes at most this share of one core.
+/// Minimum interval as a multiple of a measurement's duration. So measuring takes at most this fraction of one core.
 const SPARING: u32 = 50;
-/// Bytes of a block, as the system counts what a file takes.
+/// Size of a block in which the system counts disk use, in bytes.
 const BLOCK: u64 = 512;
 
-/// What was found at the last look.
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiskUsage {
-    /// Of the data folder, in bytes; what follows is part of it.
+    /// Bytes in the data folder, including those below.
     pub used_bytes: u64,
-    /// Of the store's files.
+    /// Bytes of the store's files.
     pub store_bytes: u64,
-    /// Content of the tools' files.
+    /// Bytes of the content of tools' files.
     pub files_bytes: u64,
-    /// What may still be written on the disk that the folder is on.
+    /// Free bytes on the folder's disk.
     pub free_bytes: u64,
 }
 
-/// The data folder's disk.
+/// The disk of the data folder.
 #[derive(Debug)]
 pub struct Disk {
     folder: PathBuf,
@@ -39,7 +39,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Looks for the first time, and goes on as long as anybody holds the value. Must be called inside a tokio runtime.
+    /// Starts measuring, and continues as long as somebody holds the value. Call it inside a tokio runtime.
     #[must_use]
     pub fn start(folder: &Path) -> Arc<Self> {
         let disk = Arc::new(Self { folder: folder.to_owned(), found: RwLock::default() });
@@ -58,7 +58,7 @@ impl Disk {
         disk
     }
 
-    /// What was found at the last look; zeros before the first.
+    /// Returns the last measurement, or zeros before the first.
     #[must_use]
     pub fn usage(&self) -> DiskUsage {
         *self.found.read().unwrap_or_else(PoisonError::into_inner)
@@ -77,7 +77,7 @@ impl Disk {
     }
 }
 
-/// What a file or a folder takes on the disk. What goes while it is looked at counts nothing.
+/// Returns the disk space of a file or folder, in bytes. Anything that is removed meanwhile counts as zero.
 #[must_use]
 pub fn taken(path: &Path) -> u64 {
     let Ok(about) = fs::symlink_metadata(path) else { return 0 };

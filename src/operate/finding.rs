@@ -1,71 +1,71 @@
-//! What is told of a machine or a host: well, to be looked at, or in the way; with what to do.
+//! Findings about a machine or a host: fine, a warning, or a failure, with what to do.
 
 use std::{error::Error, fmt};
 
 use serde::Serialize;
 use tollhouse_base::causes::in_full;
 
-/// How it stands.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// As it should be.
+    /// Everything is in order.
     Ok,
-    /// A host runs with it, and keeps less than it could, or may come to.
+    /// A host runs, but with less protection than possible, or may soon have a problem.
     Warn,
-    /// A host does not start with it, or breaks a promise.
+    /// A host does not start, or breaks a promise.
     Fail,
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How it stands.
+    /// The severity.
     pub level: Level,
-    /// Which part of a host it is of, such as `disk`.
+    /// The part of a host that it concerns, such as `disk`.
     pub part: &'static str,
-    /// What of that part, where there are several.
+    /// The instance of that part, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
-    /// What was found, in one line.
+    /// The result, in one line.
     pub text: String,
-    /// What to do, each in one line.
+    /// Remedies, one line each.
     pub remedies: Vec<String>,
 }
 
 impl Finding {
-    /// Something that is as it should be.
+    /// Creates a finding that all is well.
     #[must_use]
     pub fn ok(part: &'static str, text: impl Into<String>) -> Self {
         Self { level: Level::Ok, part, of: None, text: text.into(), remedies: Vec::new() }
     }
 
-    /// Something to be looked at, and what to do.
+    /// Creates a warning with a remedy.
     #[must_use]
     pub fn warn(part: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Warn, part, of: None, text: text.into(), remedies: vec![remedy.into()] }
     }
 
-    /// Something in the way, and what to do.
+    /// Creates a failure with a remedy.
     #[must_use]
     pub fn fail(part: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { level: Level::Fail, part, of: None, text: text.into(), remedies: vec![remedy.into()] }
     }
 
-    /// The same, of something that a part has several of.
+    /// Sets the instance, for a part with several.
     #[must_use]
     pub fn of(self, which: impl Into<String>) -> Self {
         Self { of: Some(which.into()), ..self }
     }
 
-    /// An error in the way, and what to do.
+    /// Creates a failure from an error, with a remedy.
     #[must_use]
     pub fn error(part: &'static str, error: &dyn Error, remedy: impl Into<String>) -> Self {
         Self::fail(part, in_full(error), remedy)
     }
 }
 
-/// `warn  disk: 90 MiB are free → make room`. What others said is told without their control characters.
+/// Formats a finding as `warn  disk: 90 MiB are free → make room`. Control characters in foreign texts are removed.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let level = match self.level {

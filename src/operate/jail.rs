@@ -1,4 +1,4 @@
-//! The jail of a worker, looked at: which layers are in force on this machine, and how to get the others.
+//! Checks a worker's jail: which layers are active on this machine, and how to get the others.
 
 use std::io;
 
@@ -7,28 +7,28 @@ use tollhouse_protocol::{JailLayer, JailReport, Refused};
 
 use super::finding::{Finding, Level};
 
-/// The error numbers of what is not for this process.
+/// Error numbers of missing permissions.
 const EPERM: i32 = 1;
 const EACCES: i32 = 13;
-/// The error number of what cannot be here, whoever asks.
+/// Error number of something that is impossible here for everybody.
 const EINVAL: i32 = 22;
-/// The error numbers of what the system has not.
+/// Error numbers of missing system features.
 const ENOSYS: i32 = 38;
 const EOPNOTSUPP: i32 = 95;
 
-/// What became of the jail of one worker.
+/// The result of jailing one worker.
 #[derive(Debug)]
 pub struct Examined {
     report: JailReport,
 }
 
-/// Starts one worker of the tier that is configured, asks it, and ends it.
+/// Starts one worker of the configured tier, asks for its report, and ends it.
 ///
 /// # Errors
 ///
-/// Where it does not start.
+/// The worker does not start.
 pub async fn examine(config: &PoolConfig) -> Result<Examined, PoolError> {
-    // It is to tell what is missing, whatever may not be.
+    // Without strict layers, so that the worker starts and reports what is missing.
     let alone = PoolConfig { spares: 0, strict: Vec::new(), ..config.clone() };
     let pool = Pool::start(alone)?;
     let report = pool.ready().await;
@@ -37,12 +37,12 @@ pub async fn examine(config: &PoolConfig) -> Result<Examined, PoolError> {
 }
 
 impl Examined {
-    /// Those of `layers` that are not in force.
+    /// Returns those of `layers` that are not active.
     pub fn lacks<'a>(&self, layers: &'a [JailLayer]) -> impl Iterator<Item = &'a JailLayer> {
         layers.iter().filter(|layer| !self.report.in_force.contains(layer))
     }
 
-    /// Layers that are not of its tier.
+    /// Returns the layers that do not belong to its tier.
     fn others(&self) -> impl Iterator<Item = &JailLayer> {
         let refused = |layer: &JailLayer| self.report.refused.iter().any(|refused| refused.layer == *layer);
         self.lacks(&JailLayer::ALL).filter(move |layer| !refused(layer))
@@ -50,8 +50,8 @@ impl Examined {
 }
 
 impl Examined {
-    /// What is told of it, as that of `which`. Without a layer of `strict` a host does not start; without the list of system calls a worker
-    /// is hardly held.
+    /// Returns the finding about the jail, with `which` as its instance. Without a layer of `strict` a host does not
+    /// start. Without the system call filter a worker is barely confined.
     #[must_use]
     pub fn finding(&self, which: impl Into<String>, strict: &[JailLayer]) -> Finding {
         let in_force: Vec<_> = self.report.in_force.iter().map(ToString::to_string).collect();
@@ -83,13 +83,13 @@ impl Examined {
     }
 }
 
-/// Layers that were refused for the same reason, and that.
+/// Lists layers that were refused for the same reason, with the reason.
 fn missing(alike: &[Refused]) -> String {
     let layers: Vec<_> = alike.iter().map(|refused| refused.layer.to_string()).collect();
     format!("{} ({})", layers.join(" "), why(alike[0].errno))
 }
 
-/// Why the system refuses something, in as few words as there are.
+/// Describes a system error in a few words.
 fn why(errno: i32) -> String {
     match errno {
         EPERM | EACCES => "not allowed here".to_owned(),
@@ -98,10 +98,10 @@ fn why(errno: i32) -> String {
     }
 }
 
-/// What to do for a layer that a tier leaves out.
+/// The remedy for a layer that the tier leaves out.
 const TIERS: &str = "the tier `jitless` has it: for all by TOLLHOUSE_SANDBOX_TIER, for builders or one endpoint by what an admin sets";
 
-/// What to do for a layer that the system refuses.
+/// Returns the remedy for a layer that the system refuses.
 fn remedy(refused: Refused) -> &'static str {
     match refused.layer {
         JailLayer::Descriptors => "Linux 5.9 or later has close_range(2)",

@@ -1,4 +1,4 @@
-//! What an operator looks at.
+//! Checks and measurements for operators.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What this machine, or the control group around the process, allows a host: descriptors, memory, processes.
+//! Checks the limits of this machine or of the process's control group: file descriptors, memory, processes.
 
 use std::fs;
 
@@ -7,18 +7,18 @@ use tollhouse_pool::Machine;
 
 use super::finding::Finding;
 
-/// Descriptors without which a host does not start, and those for as many connections as it takes by default.
+/// Minimum number of descriptors to start a host, and the number for its default connection limit.
 const LEAST_DESCRIPTORS: u64 = 64;
 const USUAL_DESCRIPTORS: u64 = 4 * 4_096;
-/// Memory in which neither the store's cache nor more than a few workers have room.
+/// Memory that is too small for the store's cache and for more than a few workers.
 const LITTLE_MEMORY: u64 = 512 << 20;
-/// Memory in which a worker does not fit beside the host.
+/// Memory that is too small for a host and a worker.
 const LEAST_MEMORY: u64 = 128 << 20;
-/// Processes and threads: those of the host, and of some tens of workers.
+/// Numbers of processes and threads: for a host with some tens of workers, and the minimum.
 const FEW_TASKS: u64 = 512;
 const LEAST_TASKS: u64 = 64;
 
-/// What there is.
+/// The available resources.
 #[derive(Debug, Clone, Copy)]
 struct Has {
     descriptors: u64,
@@ -26,7 +26,7 @@ struct Has {
     tasks: u64,
 }
 
-/// What a host would have here.
+/// Reports the resources that a host would have here.
 #[must_use]
 pub fn examine() -> Vec<Finding> {
     let machine = Machine::this();
@@ -70,7 +70,7 @@ fn told(has: Has) -> Vec<Finding> {
     ]
 }
 
-/// In which control group of version 2 the process is.
+/// Reports the control group (version 2) of the process.
 fn group(own: &str) -> Finding {
     let Some(path) = own.lines().find_map(|line| line.strip_prefix("0::")) else {
         return Finding::ok("limits", "no control group of version 2: what workers take is bounded by the host alone");

@@ -1,4 +1,4 @@
-//! Who may read what has keys in it.
+//! Checks who can read files that contain keys.
 
 use std::{
     fs,
@@ -8,13 +8,13 @@ use std::{
 
 use super::finding::Finding;
 
-/// Bits of everyone but the owner.
+/// Permission bits of everybody except the owner.
 const OTHERS: u32 = 0o077;
 
 /// Files with keys in a data folder.
 const KEYS: [&str; 4] = ["admin-token", "master-key", "receipt-key.pem", "receipt-keys-retired.json"];
 
-/// Looks at the data folder, and at files of keys that settings name, as far as they are there.
+/// Checks the data folder, and key files named in settings, if they exist.
 #[must_use]
 pub fn examine(data: &Path, named: &[PathBuf]) -> Vec<Finding> {
     let told = |path: &Path, mode: &str| {
@@ -31,7 +31,7 @@ pub fn examine(data: &Path, named: &[PathBuf]) -> Vec<Finding> {
     found
 }
 
-/// Looks at a file that a profile of whoever types has keys in; `None` where it is not there.
+/// Checks a file with keys in the user's profile. Returns `None` if it does not exist.
 #[must_use]
 pub fn of_profile(profile: Option<&str>, path: &Path) -> Option<Finding> {
     let name = path.file_name().filter(|_| path.exists())?.to_string_lossy();
@@ -42,7 +42,7 @@ pub fn of_profile(profile: Option<&str>, path: &Path) -> Option<Finding> {
     Some(Finding { of: profile.map(str::to_owned), ..found })
 }
 
-/// What others may do with it, if anything, and its mode. One that is not there has no secret.
+/// Returns what others may do with a file and its mode, or `None` if nothing. A missing file has no secret.
 fn open_to_others(path: &Path) -> Option<(&'static str, u32)> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o7777;
     let others = mode & OTHERS;

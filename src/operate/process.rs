@@ -1,4 +1,4 @@
-//! The host's own process, as the system sees it.
+//! The host's own process, as seen by the system.
 
 use std::fs;
 
@@ -8,23 +8,23 @@ use rustix::{
 };
 use tollhouse_telemetry::{Samples, table};
 
-/// A moment of the process. What the system does not tell is 0.
+/// A snapshot of the process. Values that the system does not report are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Process {
-    /// Of all its threads.
+    /// Processor time of all its threads.
     pub cpu_seconds: f64,
-    /// Memory that it holds.
+    /// Resident memory, in bytes.
     pub resident_bytes: u64,
-    /// When it started, since 1970.
+    /// When it started, in seconds since 1970.
     pub started_seconds: f64,
-    /// Descriptors that it has open.
+    /// Number of open file descriptors.
     pub descriptors: usize,
-    /// Those that it may have open.
+    /// Maximum number of open file descriptors.
     pub most_descriptors: u64,
 }
 
 impl Process {
-    /// Looks at it.
+    /// Takes a snapshot.
     #[must_use]
     pub fn look() -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -34,10 +34,10 @@ impl Process {
         Self { descriptors, most_descriptors, ..Self::read(&stat, &system) }
     }
 
-    /// What `/proc/self/stat` says, where `/proc/stat` says when the system started.
+    /// Parses `/proc/self/stat`, with the system's start time from `/proc/stat`.
     #[expect(clippy::cast_precision_loss, reason = "ticks of a process, and seconds since 1970, are below 2^53")]
     fn read(stat: &str, system: &str) -> Self {
-        // The program's name stands in brackets, and may have some itself.
+        // The program's name is in parentheses and may contain some itself.
         let fields: Vec<_> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3).and_then(|field| field.parse::<u64>().ok()).unwrap_or_default();
         let seconds = |ticks: u64| ticks as f64 / clock_ticks_per_second().max(1) as f64;
@@ -50,7 +50,7 @@ impl Process {
         }
     }
 
-    /// As metrics.
+    /// Adds the values to the metrics.
     pub fn measured(&self, samples: &mut Samples) {
         samples.put(&table::CPU, [], self.cpu_seconds);
         samples.put(&table::RESIDENT, [], self.resident_bytes);

@@ -1,4 +1,4 @@
-//! The disk that the data folder is on: what is free, what kind of a file system it is, and how long a commit waits for it.
+//! Checks the disk of the data folder: free space, kind of file system, and how long a commit waits for it.
 
 use std::{
     fs::File,
@@ -12,14 +12,14 @@ use rustix::fs::{Mode, OFlags, StatVfs, fdatasync, open, statfs, statvfs};
 
 use super::finding::Finding;
 
-/// Writes that are measured. The middle one is told.
+/// Number of writes that are measured. The median is reported.
 const WRITES: usize = 9;
-/// Bytes of each: about a commit.
+/// Size of each write in bytes: about a commit.
 const WRITTEN: usize = 4_096;
-/// What a commit may take before those who pay notice.
+/// Duration of a commit above which payers notice.
 const SLOW: Duration = Duration::from_millis(20);
 
-/// File systems by their number (statfs(2)), and what is to be said of keeping a store on them.
+/// File systems by their magic number (statfs(2)), with their suitability for a store.
 const KINDS: &[(u64, &str, Fit)] = &[
     (0xef53, "ext4", Fit::Well),
     (0x5846_5342, "xfs", Fit::Well),
@@ -44,12 +44,13 @@ enum Fit {
     Gone(&'static str),
 }
 
-/// Looks at the disk of `data`, which need not be there yet. Commits are refused below `kept_free` bytes. Leaves nothing behind.
+/// Checks the disk of `data`, which need not exist yet. Commits are refused below `kept_free` bytes. Leaves nothing
+/// behind.
 #[must_use]
 pub fn examine(data: &Path, kept_free: u64) -> Vec<Finding> {
     let folder = there(data);
     let mut found = vec![match statfs(&folder) {
-        // Numbers of file systems are 32 bits wide, whatever the member is.
+        // Magic numbers have 32 bits, whatever the type of the field.
         Ok(disk) => kind(&folder, disk.f_type.cast_unsigned() & 0xffff_ffff),
         Err(error) => Finding::error("disk", &error, format!("look at `{}`", folder.display())),
     }];
@@ -67,7 +68,7 @@ pub fn examine(data: &Path, kept_free: u64) -> Vec<Finding> {
     found
 }
 
-/// The folder, or the nearest above it that is there.
+/// Returns the folder, or its nearest ancestor that exists.
 fn there(data: &Path) -> PathBuf {
     let whole = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
     whole.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
@@ -90,7 +91,7 @@ fn free(disk: &StatVfs, kept_free: u64) -> Finding {
     if bytes < kept_free {
         return Finding::fail("disk", text, remedy);
     }
-    // File systems that make them as they are wanted have none to tell.
+    // File systems that allocate inodes dynamically report none.
     if disk.f_files > 0 && disk.f_favail == 0 {
         return Finding::fail(
             "disk",
@@ -113,7 +114,7 @@ fn speed(took: Duration) -> Finding {
     Finding::ok("disk", text)
 }
 
-/// How long the middle one of some writes takes to be on the disk.
+/// Returns the median time of some writes to disk.
 fn writes(folder: &Path) -> io::Result<Duration> {
     let mut file = File::from(nameless(folder)?);
     let mut took = Vec::with_capacity(WRITES);
@@ -127,7 +128,8 @@ fn writes(folder: &Path) -> io::Result<Duration> {
     Ok(took[WRITES / 2])
 }
 
-/// A file that nobody sees, and that goes with this process however that ends. Where the file system has none such, it is removed at once.
+/// Creates a file without a name, which disappears with this process. If the file system does not support that, the
+/// file is removed at once.
 fn nameless(folder: &Path) -> io::Result<OwnedFd> {
     let how = OFlags::WRONLY | OFlags::CLOEXEC;
     if let Ok(file) = open(folder, how | OFlags::TMPFILE, Mode::RUSR | Mode::WUSR) {

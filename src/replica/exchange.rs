@@ -1,9 +1,9 @@
-//! Exchange: what replicas count of the same keys, each for itself, told to the others.
+//! Exchange: replicas share what each of them counts of the same keys, such as rate limits.
 //!
-//! Each quarter of a second a replica adds what it has counted to sums that all share, one commit for all keys, and reads what the
-//! others have added since. So what is let through at all of them is no more than what one would, and what they let through
-//! meanwhile, which counts against what comes. A sum is of a stretch of time, and goes when the next two are over; what was counted before
-//! a replica began is not known to it.
+//! Each quarter of a second, a replica adds its counts to common sums in one commit for all keys, and reads what the
+//! others have added. So all replicas together admit as much as a single one would, plus what they admit between two
+//! exchanges, which is deducted afterwards. A sum covers a period and is deleted after two more periods. A replica does
+//! not know what was counted before it started.
 
 use std::{
     collections::HashMap,
@@ -19,35 +19,35 @@ use super::Replica;
 
 const USED: Counter<(u64, String)> = schema::USED.counting();
 
-/// How often what was counted is told.
+/// How often counts are exchanged.
 const EXCHANGE_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a stretch of time is that has sums of its own, in milliseconds. Clocks of replicas are apart by less.
+/// Length of a period with separate sums, in milliseconds. Replicas' clocks differ by less.
 const STRETCH_MS: u64 = 10_000;
 
-/// Keys of one tally that a replica tells at once.
+/// Maximum number of keys of one tally that a replica reports at once.
 const MOST_TOLD: usize = 1_000;
 
-/// Sums that are heard at once, the newest of them.
+/// Maximum number of sums read at once, newest first.
 const MOST_HEARD: usize = 16_384;
 
-/// What is counted, by its name.
+/// The shared counters, by name.
 pub type Tallies = Vec<(&'static str, Arc<dyn Tally>)>;
 
-/// What one replica tells and hears.
+/// The exchange of one replica.
 struct Exchange {
     store: Arc<dyn Store>,
     clock: Clock,
     tallies: Tallies,
-    /// What is told of each sum, its own part among it.
+    /// The known part of each sum, including this replica's own.
     known: HashMap<(u64, String), i128>,
-    /// The stretch of the turn before.
+    /// The period of the previous exchange.
     before: Option<u64>,
 }
 
 impl Replica {
-    /// Tells others what `tallies` count here, and has those count what others tell, as long as anybody holds the replica. Nothing
-    /// where nobody else can. Must be called inside a tokio runtime.
+    /// Exchanges the counts of `tallies` with other replicas, as long as somebody holds this replica. Does nothing if
+    /// the store is not shared. Call it inside a tokio runtime.
     pub fn exchange(self: &Arc<Self>, clock: Clock, tallies: Tallies) {
         if !self.shared || tallies.is_empty() {
             return;
@@ -80,7 +80,7 @@ impl Exchange {
         self.tell(stretch).await?;
         self.hear(stretch).await?;
         if self.before.replace(stretch) != Some(stretch) {
-            // Others may still be in the one before.
+            // Other replicas may still be in the previous period.
             let (rows, gone) = (USED.rows(), stretch.saturating_sub(2));
             rows.clear(&*self.store, &rows.all().before(&gone), u64::MAX).await?;
             self.known.retain(|(of, _), _| *of >= gone);

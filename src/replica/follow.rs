@@ -1,4 +1,4 @@
-//! Following: what others change of what a replica holds in memory, heard from the log of changes.
+//! Following: keeps a replica's in-memory state up to date with changes by others, read from the change log.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -11,52 +11,53 @@ use tollhouse_store::{Change, Changes, StoreError};
 
 use super::{RENEW_AGAIN, RENEW_EVERY, RENEW_WITHIN, Replica, formats::JoinError};
 
-/// How often the log of changes is asked.
+/// How often the change log is polled.
 const HEAR_EVERY: Duration = Duration::from_millis(100);
 
-/// Changes heard at once.
+/// Maximum number of changes read at once.
 const SOME: usize = 256;
 
-/// How often it is asked whether rows may be of the newest form, until they may: the last host of an earlier version may have left.
+/// How often to check whether rows may be written in the newest format, until they may. The last host of an earlier
+/// version may have left.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Every so many times that it is asked, leases of long ago are taken away.
+/// Old leases are deleted once in this many checks.
 const SWEEP_EVERY: u64 = 120;
 
-/// What is held in memory of the store.
+/// State in memory that is derived from the store.
 #[async_trait]
 pub trait Followed: Send + Sync + 'static {
-    /// Makes what is held agree with what these have changed, some of which may be its own.
+    /// Updates the state for these changes, some of which may be this replica's own.
     ///
     /// # Errors
     ///
-    /// The store's: it is asked again.
+    /// Errors of the store. The call is repeated.
     async fn heed(&self, changes: &[Change]) -> Result<(), StoreError>;
 
-    /// Makes all that is held agree with what is stored.
+    /// Reloads all of the state from the store.
     ///
     /// # Errors
     ///
-    /// The store's: it is asked again.
+    /// Errors of the store. The call is repeated.
     async fn reload(&self) -> Result<(), StoreError>;
 }
 
 impl Replica {
-    /// Takes a lease, and has `followed` heed from now on what others change, until nobody holds either of them. Nothing where nobody
-    /// else can. Must be called inside a tokio runtime.
+    /// Takes a lease, and keeps `followed` up to date until nobody holds it or the replica. Does nothing if the store
+    /// is not shared. Call it inside a tokio runtime.
     ///
     /// # Errors
     ///
-    /// As [`Replica::begin`]'s.
+    /// The same as for [`Replica::begin`].
     pub async fn follow(self: &Arc<Self>, followed: Arc<dyn Followed>) -> Result<(), JoinError> {
         if !self.shared {
             return Ok(());
         }
         self.hear(&*followed).await?;
         self.renew().await?;
-        // Again: another version may have begun since, which did not see the lease.
+        // Check again: another version may have started meanwhile without seeing the lease.
         self.agree_on_formats().await?;
-        // What was changed before others saw the lease, and waited for nobody.
+        // Apply changes made before others saw the lease, which did not wait for this replica.
         self.hear(&*followed).await?;
         let followed = Arc::downgrade(&followed);
         let tasks = [
@@ -68,7 +69,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Hears what has changed since, and heeds it.
+    /// Reads and applies the changes since the last call.
     async fn hear(&self, followed: &dyn Followed) -> Result<(), StoreError> {
         loop {
             let asked = Instant::now();
@@ -96,7 +97,7 @@ impl Replica {
     }
 }
 
-/// Hears what others change, until nobody holds the replica or what it follows for.
+/// Follows changes until nobody holds the replica or the followed state.
 async fn hear_on(replica: Weak<Replica>, followed: Weak<dyn Followed>) {
     let mut tick = interval(HEAR_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -112,8 +113,8 @@ async fn hear_on(replica: Weak<Replica>, followed: Weak<dyn Followed>) {
     }
 }
 
-/// Renews the lease once a second, and at once where changes were heeded, until nobody holds the replica or what it follows for. It waits for
-/// the store alone, and for no commit longer than [`RENEW_WITHIN`].
+/// Renews the lease once a second, and at once when changes were applied, until nobody holds the replica or the
+/// followed state. It waits only for the store, and for no commit longer than [`RENEW_WITHIN`].
 async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn Followed>, has_heeded: Arc<tokio::sync::Notify>) {
     let (mut next, mut away) = (Instant::now() + RENEW_EVERY, false);
     loop {
@@ -125,7 +126,7 @@ async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn Followed>, has_he
         let began = Instant::now();
         let failed = match timeout(RENEW_WITHIN, replica.renew()).await {
             Ok(Ok(())) => None,
-            // It stays fenced where a later version has written rows since.
+            // If a later version has written rows since, the replica stays fenced.
             Ok(Err(error)) => Some(error.to_string()),
             Err(_) => Some(format!("the store did not answer within {} ms", RENEW_WITHIN.as_millis())),
         };
@@ -137,7 +138,7 @@ async fn hold_lease(replica: Weak<Replica>, followed: Weak<dyn Followed>, has_he
     }
 }
 
-/// Does what has time: asks which forms rows may have, and takes the leases of long ago away.
+/// Runs work without urgency: checks which formats rows may have, and deletes old leases.
 async fn keep_house(replica: Weak<Replica>, followed: Weak<dyn Followed>) {
     let mut tick = interval(ASK_EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

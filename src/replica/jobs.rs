@@ -1,10 +1,11 @@
-//! Jobs: what is done every so often for all who share a store, by one of them at a time.
+//! Jobs: periodic work that one replica does at a time for all that share the store.
 //!
-//! The row of a job says when it is due, who has it, and which turn it is. Whoever has it keeps it for as long as its own
-//! [lease](super::lease) lasts: a replica that is gone holds up no job for longer. One that stood still may go on with a turn that another
-//! has taken meanwhile; what must not happen twice goes into a commit that [wants the turn to be its own still](Turn::holds).
+//! A job's row records when it is due, which replica has it, and the number of its turn. A replica keeps a job as long
+//! as its [lease](super::lease) lasts, so that a replica that is gone blocks no job for longer. A replica that was
+//! suspended may continue a turn that another has taken meanwhile. Anything that must not happen twice belongs in a
+//! commit that [requires the turn](Turn::holds).
 //!
-//! Where the store is of one process it has every job all the time, and nothing is written.
+//! If the store is not shared, the process always has every job, and nothing is written.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,29 +15,29 @@ use tollhouse_store::{Batch, Durability, Row, StoreError, Table, postcard_values
 
 use super::Replica;
 
-/// Between one try to give a job back and the next.
+/// Delay between attempts to release a job.
 const AGAIN: Duration = Duration::from_secs(1);
 
 const JOBS: Table<String, Job> = schema::JOBS.holding();
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Job {
-    /// Not to be done before then: milliseconds since 1970, by the store's clock.
+    /// When it is due: milliseconds since 1970, by the store's clock.
     due_ms: u64,
-    /// Who does it.
+    /// The replica that runs it.
     holder: Option<ReplicaId>,
-    /// Which turn it is: no two of them leave the same row.
+    /// The number of the turn. It makes the rows of two turns differ.
     epoch: u64,
 }
 postcard_values!(Job);
 
-/// One time that a job is done.
+/// A replica's turn to run a job.
 #[derive(Debug, Clone)]
 pub struct Turn(Option<Arc<Row<String, Job>>>);
 
 impl Turn {
-    /// Has a commit happen only if nobody else has taken the job since.
+    /// Lets a commit succeed only if no other replica has taken the job since.
     pub fn holds(&self, batch: &mut Batch) {
         if let Some(row) = &self.0 {
             batch.holds(&JOBS, row);
@@ -45,12 +46,12 @@ impl Turn {
 }
 
 impl Replica {
-    /// Does `work` if the job is due and no other replica is at it, and not again for as long as `every`; at once again where it failed.
-    /// `None` where it is not ours to do now.
+    /// Runs `work` if the job is due and no other replica runs it. It is next due after `every`, or at once if it
+    /// failed. Returns `None` if it is not this replica's turn.
     ///
     /// # Errors
     ///
-    /// The store's, and those of the work.
+    /// Errors of the store and of `work`.
     pub async fn alone<T, E, Doing>(self: &Arc<Self>, job: &str, every: Duration, work: impl FnOnce(Turn) -> Doing) -> Result<Option<T>, E>
     where
         E: From<StoreError>,
@@ -66,7 +67,7 @@ impl Replica {
         done.map(Some)
     }
 
-    /// Gives a job back once the store is there again: nobody else has it as long as this replica lives.
+    /// Releases a job once the store is available again. No other replica takes it as long as this one lives.
     fn end_later(self: &Arc<Self>, job: String, turn: Turn, wait: Duration) {
         let replica = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -81,7 +82,7 @@ impl Replica {
         });
     }
 
-    /// Takes a job that is due, unless another has it.
+    /// Takes a job that is due, unless another replica has it.
     pub(super) async fn take_turn(&self, job: &str) -> Result<Option<Turn>, StoreError> {
         if !self.shared {
             return Ok(Some(Turn(None)));
@@ -107,13 +108,14 @@ impl Replica {
         }
     }
 
-    /// Gives a job back, which is due after this time; whoever has taken it meanwhile says that otherwise.
+    /// Releases a job, which is next due after `wait`. Does nothing if another replica has taken it meanwhile.
     pub(super) async fn end_turn(&self, turn: Turn, wait: Duration) -> Result<(), StoreError> {
         let Some(row) = turn.0 else { return Ok(()) };
         let due = self.store.now().await?.plus_millis(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
         let mut batch = Batch::new();
         batch.replace(&JOBS, &row, &Job { due_ms: due.0, holder: None, epoch: row.value.epoch });
-        // What is done once at a start is not taken again by whoever has it: a crash of the store must not bring that back.
+        // A job that is done once at a start is not taken again by its holder, so a crash of the store must not undo
+        // its release.
         let durability = if wait.is_zero() { Durability::Durable } else { Durability::Buffered };
         match batch.commit(&*self.store, durability).await {
             Ok(_) | Err(StoreError::Conflict) => Ok(()),

@@ -1,4 +1,4 @@
-//! Keys: those that all replicas of a store have to have. The store knows them by their ids.
+//! Keys that all replicas of a store share. The store contains only their ids.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::id::ReplicaId;
@@ -8,29 +8,29 @@ use super::Replica;
 
 const KEYS: Table<String, Agreed> = schema::KEYS.holding();
 
-/// What secrets are sealed by.
+/// The key that encrypts secrets.
 pub const MASTER_KEY: &str = "master";
-/// What admins show.
+/// The token of admins.
 pub const ADMIN_TOKEN: &str = "admin";
-/// What receipts are signed by.
+/// The key that signs receipts.
 pub const RECEIPT_KEY: &str = "receipts";
 
-/// The key that all replicas have.
+/// The id of the key that all replicas share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Agreed {
     id: String,
-    /// Who said so as it began, where that is asked.
+    /// The replica that set it at its start, for keys where that matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said_by: Option<ReplicaId>,
 }
 json_values!(Agreed);
 
 impl Replica {
-    /// The id of the key for `what` that all replicas have: `ours`, where none was agreed on before, or nobody else can be.
+    /// Returns the id of the shared key for `what`. That is `ours` if none was set before or the store is not shared.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn agreed(&self, what: &str, ours: &str) -> Result<String, StoreError> {
         if !self.shared {
             return Ok(ours.to_owned());
@@ -43,18 +43,18 @@ impl Replica {
             let mut batch = Batch::new();
             batch.insert(&KEYS, &name, &Agreed { id: ours.to_owned(), said_by: None });
             match batch.commit(&*self.store, Durability::Durable).await {
-                // Another one came first.
+                // On a conflict, another replica came first.
                 Ok(_) | Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Has this be the key for `what` from now on. Who runs already is not asked; who starts must know it.
+    /// Sets the shared key for `what`. Running replicas are not consulted. Replicas that start must have it.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn agree_on(&self, what: &str, ours: &str) -> Result<(), StoreError> {
         if !self.shared {
             return Ok(());
@@ -62,12 +62,12 @@ impl Replica {
         KEYS.put(&what.to_owned(), &Agreed { id: ours.to_owned(), said_by: None }).commit(&*self.store, Durability::Durable).await.map(drop)
     }
 
-    /// Has this be the key for `what`, unless one that lives has said another as it began: that is answered then. Of those that begin at
-    /// one moment the first to say so decides. Called by who holds its lease.
+    /// Sets the shared key for `what`, unless a live replica set another one at its start, which is returned then. Of
+    /// several that start together, the first decides. The caller must hold its lease.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn say(&self, what: &str, ours: &str) -> Result<Option<String>, StoreError> {
         if !self.shared {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Leases: who serves a store that several processes share, until when that is sure, and how much of what changes each has heeded.
+//! Leases: which replicas serve a shared store, how long each is sure to be there, and which changes each has applied.
 
 use std::collections::BTreeSet;
 
@@ -8,22 +8,22 @@ use tollhouse_store::{Table, postcard_values, schema};
 
 pub(super) const REPLICAS: Table<ReplicaId, Lease> = schema::REPLICAS.holding();
 
-/// How long a lease is, by the store's clock. It is renewed once a second.
+/// Duration of a lease by the store's clock. It is renewed once a second.
 pub(super) const LEASE_MS: u64 = 3_000;
 
-/// How long a lease is left where it is after its end, in milliseconds: for those who look what became of a replica.
+/// How long an expired lease is kept, in milliseconds, so that others can see what became of a replica.
 pub(super) const KEPT_MS: u64 = 60 * 60 * 1_000;
 
-/// What a replica says of itself. Nobody else changes it.
+/// A replica's record about itself. Nobody else changes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Lease {
-    /// Of the program.
+    /// Version of the program.
     pub(super) version: String,
-    /// When it began to serve, in milliseconds since 1970, as are all times here.
+    /// When it started to serve. All times here are milliseconds since 1970.
     pub(super) started_ms: u64,
-    /// From then on others take up what it has left, unless it renews it.
+    /// When the lease expires. After that, others take over its work unless it has renewed the lease.
     pub(super) until_ms: u64,
-    /// The number of the newest change that it heeds.
+    /// Number of the newest change that it has applied.
     pub(super) applied: u64,
 }
 postcard_values!(Lease);
@@ -34,12 +34,13 @@ impl Lease {
     }
 }
 
-/// The replicas whose leases are not over.
+/// The replicas with valid leases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Living(pub(super) Option<BTreeSet<ReplicaId>>);
 
 impl Living {
-    /// Whether this replica may be running. One that has no name is of a version before there were any, and is not.
+    /// Returns whether this replica may be running. `None` stands for a version before replicas had ids, which is not
+    /// running.
     #[must_use]
     pub fn has(&self, id: Option<&ReplicaId>) -> bool {
         id.is_some_and(|id| self.0.as_ref().is_none_or(|living| living.contains(id)))

@@ -1,27 +1,30 @@
 //! Replicas: the processes that serve one store, and what each knows of the others.
 //!
-//! Where a store is of one process there is no other replica, and all of this costs nothing: whoever was there before is known to be
-//! gone. Where it is [shared](Store::is_shared), each replica
+//! If the store is not shared, there is only one replica, and all of this costs nothing: any earlier process is known
+//! to be gone. If it is [shared](Store::is_shared), each replica
 //!
-//! - holds a lease, which it renews once a second, and which the store's clock judges: what it left is taken up by others once that is
-//!   over ([`Replica::living`]), by commits that want it to be there still as it was left;
-//! - hears each tenth of a second what others have changed of what it holds in memory ([`Replica::follow`]), and says how far it has
-//!   heeded that, for whose change is answered once all have ([`Replica::told`]);
-//! - tells others what it counts of keys that they count too, and hears theirs ([`Replica::exchange`]);
-//! - does alone what one of them is to do at a time ([`Replica::alone`]);
-//! - reads what each other writes, also of the version before or behind its own ([`formats`]);
-//! - is [fenced](Replica::is_fenced) when it has not heard for two seconds, or holds no lease: what it holds in memory may be of yesterday.
+//! - holds a lease, which it renews once a second and which expires by the store's clock. After that, others take over
+//!   its work ([`Replica::living`]), with commits that require it to be unchanged;
+//! - reads ten times a second what others have changed of its in-memory state ([`Replica::follow`]), and publishes how
+//!   far it has applied changes, because a change is confirmed once all replicas have applied it ([`Replica::told`]);
+//! - exchanges counts of common keys with the others ([`Replica::exchange`]);
+//! - runs jobs that only one replica may run at a time ([`Replica::alone`]);
+//! - reads rows that the others write, including those of the previous or next version ([`formats`]);
+//! - is [fenced](Replica::is_fenced) if it has not read changes for two seconds or holds no lease, because its
+//!   in-memory state may be stale.
 //!
-//! Two clocks decide, and each has a task of its own that waits for nothing else:
+//! There are two time limits, and each has a task of its own that waits for nothing else:
 //!
-//! - *Hearing* says whether memory is up to date. A replica that has not heard for two seconds takes no call, and the ops of its running
-//!   calls fail. It keeps its lease: what it has reserved stays its own, and its payments settle once it hears again. Whoever makes a change
-//!   waits for it for at most 2.5 seconds, by when it is fenced.
-//! - The *lease* says whether the replica lives. While it lasts, nobody takes up the payments, jobs and tasks of the replica. It depends on the
-//!   store alone: a change that takes long to apply, or a lock of the catalogue that somebody holds, ends no lease. Once it is over, others
-//!   wait for the replica no more, so a replica that gets its lease back must hear again before it takes calls.
+//! - *Reading changes* keeps memory up to date. A replica that has read none for two seconds accepts no calls, and the
+//!   ops of its running calls fail. It keeps its lease: its reservations stay its own, and its payments settle once it
+//!   reads changes again. The author of a change waits for it for at most 2.5 seconds, by which time it is fenced.
+//! - The *lease* shows whether the replica lives. While it lasts, nobody takes over the replica's payments, jobs and
+//!   tasks. It depends on the store alone: a change that takes long to apply, or a held lock of the catalog, does not
+//!   end a lease. Once it has expired, others no longer wait for the replica, so a replica that gets its lease back
+//!   must read all changes before it accepts calls.
 //!
-//! A replica's id is of one life of its process, and never taken up again: there is no second number that tells lives apart.
+//! A replica's id belongs to one run of its process and is never reused, so that no other number is needed to tell runs
+//! apart.
 
 #![warn(missing_docs)]
 
@@ -67,72 +70,75 @@ use self::{
     lease::{KEPT_MS, LEASE_MS, Lease, REPLICAS},
 };
 
-/// How long a replica serves by what it has heard. Shorter than a lease: it stops before others take up what it has.
+/// How long a replica serves after it last read changes. It is shorter than a lease, so that the replica stops before
+/// others take over.
 const HEEDED_FOR: Duration = Duration::from_secs(2);
 
 /// How often a lease is renewed.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 
-/// How long one renewal may take before another is tried: two fit into a lease, with the wait before the first.
+/// Timeout of one renewal before another attempt. Two attempts fit into a lease, including the interval before the
+/// first.
 const RENEW_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// Between a renewal that failed and the next.
+/// Delay after a failed renewal.
 const RENEW_AGAIN: Duration = Duration::from_millis(50);
 
-/// How far the clock of a replica may be from its store's, in milliseconds: payments and times of receipts go by its own.
+/// How far a replica's clock may differ from the store's, in milliseconds. Payments and the times of receipts use the
+/// replica's clock.
 pub const CLOCK_APART_MS: u64 = 1_000;
 
-/// Leases that are read at once.
+/// Maximum number of leases read at once.
 const SOME: usize = 1_000;
 
-/// This process among those that serve its store.
+/// This process, as one of the replicas of its store.
 pub struct Replica {
     store: Arc<dyn Store>,
     id: ReplicaId,
     shared: bool,
-    /// This machine's.
+    /// This machine's clock.
     clock: Clock,
-    /// What has that clock as it was, where nobody else is asked for the time.
+    /// Watches that clock for jumps if the store is not shared.
     steadiness: Steadiness,
-    /// The host's, which goes by the store's where that is shared.
+    /// The host's clock. It follows the store's clock if that is shared.
     told: Clock,
     known: Known,
-    /// Up to which form rows may be written, as far as it was asked for.
+    /// The highest format in which rows may be written, as far as it is known.
     written: AtomicU32,
-    /// The number of the newest change that is heeded.
+    /// Number of the newest change that was applied.
     applied: AtomicU64,
     contact: Mutex<Contact>,
-    /// Wakes the task that renews the lease: others wait to read in it how far this replica has heeded changes.
+    /// Wakes the task that renews the lease, in which others read how far this replica has applied changes.
     has_heeded: Arc<Notify>,
-    /// What follows the others, and what renews the lease.
+    /// The tasks that follow changes and renew the lease.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// How this replica and the store stand.
+/// The state of the contact between this replica and the store.
 #[derive(Debug, Clone, Copy, Default)]
 struct Contact {
-    /// When it was asked for what is heeded by now.
+    /// When the request for the changes applied so far was sent.
     heard: Option<Instant>,
     lease: Option<Held>,
-    /// When the first lease was there of those that have followed each other without a gap. What was asked before counts as not heard.
+    /// When the current unbroken series of leases began. Changes requested before that do not count as read.
     unbroken_from: Option<Instant>,
-    /// How far this machine's clock was ahead of the store's when the lease was renewed, in milliseconds, as far as that is sure.
+    /// How far this machine's clock was certainly ahead of the store's at the last renewal, in milliseconds.
     ahead_ms: i64,
 }
 
-/// A lease, as its holder knows it.
+/// A lease, from its holder's point of view.
 #[derive(Debug, Clone, Copy)]
 struct Held {
-    /// When it was asked for.
+    /// When it was requested.
     asked: Instant,
-    /// By the store's clock.
+    /// Its expiry by the store's clock.
     until: Timestamp,
-    /// Since when one followed the other without a gap, by the store's clock.
+    /// Start of the unbroken series of leases, by the store's clock.
     since: Timestamp,
 }
 
 impl Contact {
-    /// Counts as heard what was asked for at this moment, unless others may have gone without this replica since.
+    /// Records that changes requested at `asked` have been read, unless there was a gap in the leases since.
     fn hear(&mut self, asked: Instant) {
         if self.unbroken_from.is_none_or(|from| asked >= from) {
             self.heard = Some(asked);
@@ -147,26 +153,26 @@ impl fmt::Debug for Replica {
 }
 
 impl Replica {
-    /// A replica of this store, which holds no lease yet.
+    /// Creates a replica of this store, without a lease.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Self::knowing(store, Clock::default(), formats::OWN)
     }
 
-    /// A replica of this store which says to `told` what time it is there, from its [beginning](Replica::begin) on: days, ages and whatever
-    /// else hosts have to agree on go by that.
+    /// Creates a replica of this store that sets the clock `told` to the store's time, from [`Replica::begin`] on.
+    /// Days, ages and everything else that hosts must agree on use that clock.
     #[must_use]
     pub fn telling(store: Arc<dyn Store>, told: Clock) -> Arc<Self> {
         Self::on(store, Clock::default(), formats::OWN, told)
     }
 
-    /// One on a machine with this clock.
+    /// Creates a replica on a machine with this clock.
     #[cfg(any(test, feature = "testing"))]
     pub fn with_clock(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
         Self::knowing(store, clock, formats::OWN)
     }
 
-    /// One of a version that reads and writes so, on a machine with this clock.
+    /// Creates a replica of a version with these formats, on a machine with this clock.
     fn knowing(store: Arc<dyn Store>, clock: Clock, known: Known) -> Arc<Self> {
         let told = clock.clone();
         Self::on(store, clock, known, told)
@@ -191,23 +197,24 @@ impl Replica {
         })
     }
 
-    /// What others know it by.
+    /// Returns its id.
     #[must_use]
     pub fn id(&self) -> &ReplicaId {
         &self.id
     }
 
-    /// Whether others may serve the store.
+    /// Returns whether others can serve the store.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// Says what this version writes, and notes how far changes have come. Called before anything else of the store is read.
+    /// Records the formats that this version writes, and notes the newest change. Call it before anything else is read
+    /// from the store.
     ///
     /// # Errors
     ///
-    /// Where the store, or another that serves it, is of a version too far from this one; the store's.
+    /// The version of the store or of another host is too far from this one. Errors of the store.
     pub async fn begin(&self) -> Result<(), JoinError> {
         self.agree_on_formats().await?;
         if self.shared {
@@ -219,7 +226,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether others may have changed what this replica has not heard of: it takes no new call, and does nothing for those that run.
+    /// Returns whether others may have made changes that this replica does not know of. It then accepts no new calls,
+    /// and its running calls fail.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
         if !self.shared {
@@ -230,40 +238,40 @@ impl Replica {
         !holds(heard, HEEDED_FOR) || !holds(lease.map(|lease| lease.asked), Duration::from_millis(LEASE_MS))
     }
 
-    /// How far this machine's clock is ahead of the store's, in milliseconds, where that is too far: payments are judged by this machine's,
-    /// and leases by the store's.
+    /// Returns how far this machine's clock is ahead of the store's, in milliseconds, if that is too far. Payments are
+    /// judged by this machine's clock, leases by the store's.
     #[must_use]
     pub fn clock_apart_ms(&self) -> Option<i64> {
         let ahead = self.contact().ahead_ms;
         is_apart(ahead).then_some(ahead)
     }
 
-    /// Whether what is old may be told: not while this machine's clock is far from the store's, or has just jumped where nobody else is asked
-    /// for the time.
+    /// Returns whether ages can be trusted. They cannot while this machine's clock is far from the store's, or, if the
+    /// store is not shared, has just jumped.
     #[must_use]
     pub fn can_tell_ages(&self) -> bool {
         if self.shared { self.clock_apart_ms().is_none() } else { self.steadiness.is_steady() }
     }
 
-    /// Says at what time something was done here last, before the start: [ages](Replica::can_tell_ages) are not told for an hour by a clock that
-    /// is more than a day on, where nobody else is asked for the time.
+    /// Records when something was last done here before the start. If the store is not shared and the clock is more
+    /// than a day further on, [ages](Replica::can_tell_ages) are not trusted for an hour.
     pub fn was_at(&self, before: Timestamp) {
         self.steadiness.doubt_since(before);
     }
 
-    /// Why this replica takes no calls at the moment, where it is the clock of its machine.
+    /// Returns why this replica accepts no calls at the moment, if the reason is its machine's clock.
     #[must_use]
     pub fn clock_is_wrong(&self) -> Option<String> {
         let (ms, side) = self.clock_apart_ms().map(|ahead| (ahead.unsigned_abs(), if ahead > 0 { "ahead of" } else { "behind" }))?;
         Some(format!("this machine's clock is {ms} ms {side} the database's: have both follow one time server"))
     }
 
-    /// Who may be running now. Whoever was away from the store itself takes nobody for gone as long as a lease lasts: the others may have
-    /// been away with it, and come back.
+    /// Returns the replicas that may be running. If this replica itself has lost contact with the store, nobody counts
+    /// as gone for the duration of a lease, because the others may have lost contact with it too.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn living(&self) -> Result<Living, StoreError> {
         if !self.shared {
             return Ok(Living(Some([self.id.clone()].into())));
@@ -275,13 +283,14 @@ impl Replica {
         Ok(Living(Some(self.holders(now).await?.chain([self.id.clone()]).collect())))
     }
 
-    /// Whether this one has been in touch with the store for as long as a lease lasts: whoever has none by then is gone.
+    /// Returns whether this replica has been in contact with the store for the duration of a lease. By then, replicas
+    /// without a lease are gone.
     fn is_steady(&self, now: Timestamp) -> bool {
         let steady = |held: Held| held.until > now && held.since.plus_millis(LEASE_MS) <= now;
         self.contact().lease.is_some_and(steady)
     }
 
-    /// Gives the lease up: nobody waits for this replica any more. For the end of a process whose calls have ended.
+    /// Gives up the lease, so that nobody waits for this replica. Call it at shutdown, after all calls have ended.
     pub async fn leave(&self) {
         if !self.stop().await {
             return;
@@ -294,7 +303,7 @@ impl Replica {
         }
     }
 
-    /// Ends what follows the others and what renews the lease; whether there was anything to end.
+    /// Stops the tasks that follow changes and renew the lease. Returns whether there were any.
     async fn stop(&self) -> bool {
         let tasks = std::mem::take(&mut *self.tasks());
         for task in &tasks {
@@ -307,14 +316,14 @@ impl Replica {
         any
     }
 
-    /// Takes a lease from now on, in place of the one before. On disk: of one that a crash of the store took back others would see the
-    /// end before its holder does.
+    /// Takes or renews the lease. The commit is durable: if a crash of the store undid it, others would see the lease
+    /// expire before its holder does.
     async fn renew(&self) -> Result<(), JoinError> {
         let renewing = update(&*self.store, Durability::Durable, |mut tx| async move {
             let (asked, here) = (Instant::now(), self.clock.now());
-            // Whoever was away for longer than a lease counted for nothing meanwhile: the rows may be of a later version by now.
+            // After a gap longer than a lease, others ignored this replica, and rows may now be of a later version.
             are_read(tx.get(&WRITTEN, &()).await?.as_ref(), self.known.reads)?;
-            // A commit that was given up and comes late does not put an earlier end in the place of this one.
+            // A renewal that was given up and arrives late must not replace a later expiry by an earlier one.
             _ = tx.found(&REPLICAS, &self.id).await?;
             let (asked_now, now) = (std::time::Instant::now(), self.store.now().await?);
             self.told.follow(now, asked_now);
@@ -333,7 +342,7 @@ impl Replica {
         let (held, ahead_ms) = renewing.await?;
         let mut contact = self.contact();
         if contact.lease.is_none_or(|before| before.asked.elapsed() >= Duration::from_millis(LEASE_MS)) {
-            // Who saw that it was over has waited for nobody here: what was heard before may be of yesterday.
+            // A replica that saw the lease expire has not waited for this one, so what was read before may be stale.
             contact.heard = None;
             contact.unbroken_from = Some(Instant::now());
         }
@@ -350,7 +359,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Takes away the leases that ended long ago.
+    /// Deletes leases that expired long ago.
     async fn sweep(&self) -> Result<(), StoreError> {
         let now = self.store.now().await?;
         let mut batch = Batch::new();
@@ -363,11 +372,11 @@ impl Replica {
         if batch.changes_nothing() { Ok(()) } else { batch.commit(&*self.store, Durability::Buffered).await.map(|_| ()) }
     }
 
-    /// Whether another one serves the store.
+    /// Returns whether another replica serves the store.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn has_others(&self) -> Result<bool, StoreError> {
         if !self.shared {
             return Ok(false);
@@ -376,19 +385,19 @@ impl Replica {
         Ok(self.holders(now).await?.any(|id| id != self.id))
     }
 
-    /// Whether this one holds a lease that is not over, by what the store has of it.
+    /// Returns whether the store has a valid lease of this replica.
     async fn holds_lease(&self, id: Option<&ReplicaId>) -> Result<bool, StoreError> {
         let now = self.store.now().await?;
         Ok(self.holders(now).await?.any(|holder| Some(&holder) == id))
     }
 
-    /// Whose leases are not over. What does not read is of a later version, which knows better.
+    /// Returns the replicas with valid leases. A malformed lease is of a later version and counts as valid.
     async fn holders(&self, now: Timestamp) -> Result<impl Iterator<Item = ReplicaId> + use<>, StoreError> {
         let held = move |lease: &Option<Lease>| lease.as_ref().is_none_or(|lease| !lease.is_over(now));
         Ok(self.leases().await?.into_iter().filter(move |(_, lease)| held(lease)).map(|(id, _)| id))
     }
 
-    /// All leases; `None` stands for one that does not read.
+    /// Returns all leases, with `None` for a malformed one.
     async fn leases(&self) -> Result<Vec<(ReplicaId, Option<Lease>)>, StoreError> {
         let (mut all, mut rest) = (Vec::new(), REPLICAS.all());
         loop {
@@ -412,7 +421,8 @@ fn is_apart(ahead_ms: i64) -> bool {
     ahead_ms.unsigned_abs() > CLOCK_APART_MS
 }
 
-/// How far a clock that said `here` is ahead of one that said `there` within `took` from then on: by so much at least.
+/// Returns how far a clock that showed `here` is certainly ahead of one that showed `there` at some time within `took`
+/// after that.
 fn ahead_for_sure(here: Timestamp, there: Timestamp, took: Duration) -> i64 {
     let apart = |a: u64, b: u64| i64::try_from(a).unwrap_or(i64::MAX).saturating_sub(i64::try_from(b).unwrap_or(i64::MAX));
     let took = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);

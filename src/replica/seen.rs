@@ -1,4 +1,4 @@
-//! Seeing: who serves a store, as operators are told.
+//! Lists the replicas of a store for operators.
 
 use std::sync::atomic::Ordering;
 
@@ -8,34 +8,34 @@ use tollhouse_store::StoreError;
 
 use super::Replica;
 
-/// A replica, as it has last said of itself.
+/// A replica, as it last described itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seen {
-    /// What others know it by.
+    /// Its id.
     pub id: ReplicaId,
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
-    /// The newest forms of rows that it reads: every change of a form has a number.
+    /// The newest format of rows that it reads. Every change of a format has a number.
     pub formats: u32,
-    /// When it began to serve.
+    /// When it started to serve.
     pub started_at: Timestamp,
-    /// Until when it is sure to be there, by the store's clock; `None` where nobody else can be.
+    /// When its lease expires, by the store's clock. `None` if the store is not shared.
     pub lease_until: Option<Timestamp>,
-    /// Whether that is to come.
+    /// Whether its lease is valid.
     pub lives: bool,
-    /// Changes of others that it does not heed yet.
+    /// Number of others' changes that it has not applied yet.
     pub behind: u64,
-    /// Whether it is the one that is asked.
+    /// Whether it is this replica.
     pub own: bool,
 }
 
 impl Replica {
-    /// Every replica, also those whose leases ended within the last hour.
+    /// Returns every replica, including those whose leases expired within the last hour.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn seen(&self) -> Result<Vec<Seen>, StoreError> {
         if !self.shared {
             let (id, version) = (self.id.clone(), env!("CARGO_PKG_VERSION").to_owned());

@@ -16,13 +16,13 @@ use super::*;
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const LEASE: Duration = Duration::from_millis(LEASE_MS);
 
-/// What a replica holds: the numbers of the changes that it heeds.
+/// A replica's state: the numbers of the changes that it has applied.
 #[derive(Debug, Default)]
 struct Holds {
     heeded: Mutex<Vec<u64>>,
     reloads: Mutex<usize>,
     fails: AtomicBool,
-    /// Heeding waits for as long as somebody has this.
+    /// Applying changes waits while a test locks this.
     stands_still: tokio::sync::Mutex<()>,
 }
 
@@ -52,13 +52,13 @@ impl Followed for Holds {
     }
 }
 
-/// A store that several share, and its clock.
+/// Returns a store shared by several replicas, and its clock.
 fn shared() -> (Arc<FaultyStore<MemoryStore>>, Clock) {
     let clock = Clock::fixed(NOW);
     (Arc::new(FaultyStore::new(MemoryStore::shared(clock.clone()))), clock)
 }
 
-/// A replica that follows, and what it holds: it ends with that.
+/// Returns a replica that follows changes, and its state, on which it depends.
 async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<Holds>) {
     let replica = Replica::new(Arc::clone(store) as _);
     replica.begin().await.unwrap();
@@ -67,7 +67,7 @@ async fn replica(store: &Arc<FaultyStore<MemoryStore>>) -> (Arc<Replica>, Arc<Ho
     (replica, holds)
 }
 
-/// Changes something that is followed.
+/// Makes a change to a followed table.
 async fn change(store: &(impl Store + ?Sized)) {
     let mut batch = Batch::new();
     batch.told.push((Space::Meta, b"policy".to_vec()));
@@ -127,7 +127,7 @@ async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
     store.heal();
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
-    // What it hears and does not heed it has not heard.
+    // Changes that were read but not applied do not count as read.
     ours.fails.store(true, Ordering::SeqCst);
     change(&*store).await;
     heals(&one).await;
@@ -137,7 +137,7 @@ async fn a_replica_that_hears_nothing_is_fenced_until_it_does() {
     assert_eq!(ours.heeded(), [1]);
 }
 
-/// Deleting an endpoint with many files ended the lease of its host.
+/// Regression: deleting a tool with many files ended the lease of its host.
 #[tokio::test(start_paused = true)]
 async fn a_replica_whose_heeding_stands_still_is_fenced_and_keeps_its_lease() {
     let (store, clock) = shared();
@@ -162,7 +162,7 @@ async fn a_renewal_that_the_store_does_not_answer_is_tried_again() {
     let memory = Arc::new(MemoryStore::shared(clock.clone()));
     let watched = Replica::new(Arc::clone(&memory) as _);
     watched.begin().await.unwrap();
-    // Its third renewal never comes back.
+    // Its third renewal never returns.
     let store = Meanwhile::before_commit(3, Arc::clone(&memory), std::future::pending());
     let one = Replica::new(store as _);
     one.begin().await.unwrap();
@@ -181,7 +181,7 @@ async fn a_renewal_that_comes_late_does_not_end_the_lease_earlier() {
     let memory = Arc::new(MemoryStore::shared(clock.clone()));
     let one = Replica::new(Arc::clone(&memory) as _);
     let id = one.id().clone();
-    // As the renewal is about to be written, a later one of the same replica has been.
+    // Just before the renewal is written, a later one of the same replica is.
     let (others, time) = (Arc::clone(&memory), clock.clone());
     let later = async move {
         time.set(NOW.plus_millis(1_000));
@@ -218,7 +218,7 @@ async fn a_replica_whose_lease_was_over_is_fenced_until_it_has_heard_what_was_to
     assert!(one.is_fenced());
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!one.is_fenced());
-    // Nobody went without one that is renewed in time.
+    // A lease renewed in time leaves no gap.
     one.renew().await.unwrap();
     assert!(!one.is_fenced());
 }

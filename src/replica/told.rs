@@ -1,4 +1,4 @@
-//! Telling: a change is answered once every replica that lives has heeded it.
+//! Barrier: a change is confirmed once every live replica has applied it.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -6,15 +6,16 @@ use tollhouse_store::StoreError;
 
 use super::Replica;
 
-/// How often others are asked how far they are.
+/// How often the progress of other replicas is read.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long others are waited for. A replica that has not heard of a change by then has been [fenced](super::HEEDED_FOR) for a while: what
-/// it was at before is over.
+/// Maximum wait for other replicas. A replica that has not read a change by then has been [fenced](super::HEEDED_FOR)
+/// for a while, and what it did before is over.
 const WAITS: Duration = Duration::from_millis(2_500);
 
 impl Replica {
-    /// Waits until all replicas heed what was changed by now, or are fenced. Nothing where nobody else can be.
+    /// Waits until all replicas have applied all changes so far or are fenced. Returns at once if the store is not
+    /// shared.
     pub async fn told(&self) {
         if !self.shared {
             return;

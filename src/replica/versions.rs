@@ -1,4 +1,4 @@
-//! Versions of the program that serve one store beside each other: which [forms of rows](super::formats) each reads, and may write.
+//! Versions of the program that serve one store together: which [formats](super::formats) each reads and may write.
 
 use std::sync::atomic::Ordering;
 
@@ -10,18 +10,18 @@ use super::{
     formats::{Formats, JoinError, OWN, READ_BY, UNSAID, WRITTEN, are_read},
 };
 
-/// Whether this version reads all rows of a store that it does not serve.
+/// Checks that this version can read all rows of a store that it does not serve.
 ///
 /// # Errors
 ///
-/// [`JoinError::Later`] where it does not; the store's.
+/// [`JoinError::Later`] if it cannot. Errors of the store.
 pub async fn readable(store: &dyn Store) -> Result<(), JoinError> {
     are_read(WRITTEN.get(store, &()).await?.as_ref(), OWN.reads)
 }
 
 impl Replica {
-    /// Says that this version writes what it writes, unless the store or another replica forbids it. Called before it
-    /// reads, and again once the others see its lease: of two that begin at once one sees the other.
+    /// Records the formats that this version writes, unless the store or another replica rules them out. Called before
+    /// anything is read, and again once others see the lease: of two replicas that start together, one sees the other.
     pub(super) async fn agree_on_formats(&self) -> Result<(), JoinError> {
         let writes = self.known.writes;
         let before = loop {
@@ -43,7 +43,7 @@ impl Replica {
         };
         let Some((id, reads)) = self.who_reads_less(writes).await? else { return Ok(()) };
         if let Some(before) = before {
-            // Nothing is written yet: those who serve may start again.
+            // Nothing has been written yet, so the hosts of the other version can still restart.
             let mut batch = Batch::new();
             match before {
                 Some(row) => batch.put(&WRITTEN, &(), &row.value),
@@ -54,13 +54,13 @@ impl Replica {
         Err(JoinError::Earlier { id, reads, writes })
     }
 
-    /// Whether rows may be written in a form that this version reads, and does not write from its start on: since all who serve the store
-    /// read it, and the store says from now on that it has such rows, so that nobody comes who does not. Not before this one has been in touch
-    /// for as long as a lease lasts: others may have been away from the store until then, and come back.
+    /// Returns whether rows may be written in an optional format. That is so once all replicas read it. From then on the
+    /// store records that it has such rows, so that no replica that cannot read them starts. The answer is no until
+    /// this replica has been in contact for the duration of a lease, because others may have lost contact until then.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn may_write(&self, form: u32) -> Result<bool, StoreError> {
         debug_assert!(form <= self.known.reads, "a form that this version does not read");
         if self.writes(form) {
@@ -85,7 +85,7 @@ impl Replica {
                 Err(error) => return Err(error),
             }
         }
-        // Whoever began meanwhile has read what the store said before, and its lease is there by now.
+        // A replica that started meanwhile has read the old record, and its lease exists by now.
         if self.who_reads_less(form).await?.is_some() {
             return Ok(false);
         }
@@ -93,11 +93,11 @@ impl Replica {
         Ok(true)
     }
 
-    /// Asks [`Replica::may_write`] for one form after the other, up to all that this version knows.
+    /// Calls [`Replica::may_write`] for one format after the other, up to all that this version knows.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn write_what_all_read(&self) -> Result<(), StoreError> {
         while self.written.load(Ordering::Relaxed) < self.known.wants {
             if !self.may_write(self.written.load(Ordering::Relaxed) + 1).await? {
@@ -107,20 +107,20 @@ impl Replica {
         Ok(())
     }
 
-    /// Whether [`Replica::may_write`] has said so: for whoever cannot wait for the store.
+    /// Returns whether [`Replica::may_write`] has already allowed a format, without asking the store.
     #[must_use]
     pub fn writes(&self, form: u32) -> bool {
         self.written.load(Ordering::Relaxed) >= form
     }
 
-    /// Another one that lives and does not read forms up to `number`, and what it reads.
+    /// Returns a live replica that does not read formats up to `number`, with the highest format that it reads.
     async fn who_reads_less(&self, number: u32) -> Result<Option<(ReplicaId, u32)>, StoreError> {
         if !self.shared {
             return Ok(None);
         }
         let now = self.store.now().await?;
         for (id, lease) in self.leases().await? {
-            // A lease that does not read is of a later version.
+            // A malformed lease is of a later version.
             if id == self.id || lease.is_none_or(|lease| lease.is_over(now)) {
                 continue;
             }
@@ -132,17 +132,17 @@ impl Replica {
         Ok(None)
     }
 
-    /// What a replica reads.
+    /// Returns the highest format that a replica reads.
     pub(super) async fn formats_of(&self, id: &ReplicaId) -> Result<u32, StoreError> {
         Ok(READ_BY.get(&*self.store, id).await?.map_or(UNSAID, |formats| formats.up_to))
     }
 
-    /// Has a batch say what this one reads: beside its lease.
+    /// Adds the formats that this replica reads to a batch, next to its lease.
     pub(super) fn say_formats(&self, batch: &mut Batch) {
         batch.put(&READ_BY, &self.id, &Formats { up_to: self.known.reads });
     }
 
-    /// Has a batch forget what a replica reads that is gone.
+    /// Deletes the record of the formats that a replica read, after it is gone.
     pub(super) fn forget_formats(batch: &mut Batch, id: &ReplicaId) {
         batch.delete(&READ_BY, id);
     }

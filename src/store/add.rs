@@ -1,25 +1,25 @@
-//! Additions: sums that the writer decides.
+//! Additions: sums that the commit writer computes.
 //!
-//! Whoever reads a sum, checks it and writes another conflicts with everyone who does the same. An addition says only by how
-//! much, and within what limit: commits that add to one key never conflict, and are refused by the limit alone.
+//! Two commits that read a sum, check it and write a new one conflict. An addition gives only an amount and a limit, so
+//! that commits that add to the same key never conflict. Only the limit can reject them.
 
 use super::{error::StoreError, limit::Limit, space::Space, value, write::Write};
 
-/// One addition of a commit.
+/// An addition in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Add {
-    /// Where the sum lies.
+    /// The space of the sum.
     pub space: Space,
-    /// Its key.
+    /// The key of the sum.
     pub key: Vec<u8>,
-    /// Below zero it takes away.
+    /// The amount. A negative amount subtracts.
     pub by: i128,
-    /// What the sum must not pass.
+    /// The limit that the sum must not exceed.
     pub limit: Limit,
 }
 
-/// Decides `adds` in their order, on what `stored` has and `writes` will have put there; appends the writes that they come
-/// to, and answers the sums.
+/// Applies `adds` in order to the `stored` sums as changed by `writes`. Appends the resulting writes to `writes` and
+/// returns the new sums.
 pub(super) fn decide(
     adds: Vec<Add>,
     writes: &mut Vec<Write>,

@@ -1,4 +1,4 @@
-//! Stores of tests: one around another, to which it hands on what it does not do otherwise itself.
+//! Store wrappers for tests. A wrapper overrides some methods and forwards the rest.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -12,10 +12,10 @@ use tollhouse_base::clock::Timestamp;
 
 use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, memory::MemoryStore};
 
-/// What such a store does itself.
+/// The methods that a wrapper can override.
 #[async_trait]
 pub trait Around: Send + Sync + 'static {
-    /// The store that it wraps.
+    /// Returns the wrapped store.
     fn inner(&self) -> &dyn Store;
 
     /// Replaces [`Store::get`].
@@ -76,22 +76,22 @@ impl<S: Around> Store for S {
     }
 }
 
-/// A store of several hosts, on which another one does something right before one's scan, or one's commit.
+/// A store shared by several hosts, on which another host acts just before one scan or commit.
 pub struct Meanwhile<S> {
     inner: Arc<S>,
-    /// Left to pass before that; as many as there can be where it is not before one.
+    /// Number of calls left before that happens. `usize::MAX` if it never happens at this kind of call.
     scans: AtomicUsize,
     commits: AtomicUsize,
     does: Mutex<Option<BoxFuture<'static, ()>>>,
 }
 
 impl<S: Store> Meanwhile<S> {
-    /// Before the scan with this number, from 1 on.
+    /// Runs `does` before scan number `number`, counted from 1.
     pub fn before_scan(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         Self::before(number, usize::MAX, inner, does)
     }
 
-    /// Before the commit with this number, from 1 on: what it writes was decided by what was there until then.
+    /// Runs `does` before commit number `number`, counted from 1. The commit was decided on what was stored before.
     pub fn before_commit(number: usize, inner: Arc<S>, does: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
         Self::before(usize::MAX, number, inner, does)
     }
@@ -101,7 +101,7 @@ impl<S: Store> Meanwhile<S> {
         Arc::new(Self { inner, scans, commits, does: Mutex::new(Some(Box::pin(does))) })
     }
 
-    /// Has the other one do it, if this is the last to pass before that.
+    /// Counts a call and runs the action if its turn has come.
     async fn pass(&self, left: &AtomicUsize) {
         if left.fetch_sub(1, Ordering::SeqCst) == 1 {
             let does = self.does.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -129,19 +129,19 @@ impl<S: Store> Around for Meanwhile<S> {
     }
 }
 
-/// A store that counts the rows that are read of it, those that are only counted among them.
+/// A store that counts the rows read from it, including rows that are only counted.
 pub struct Reading<S> {
     inner: S,
     rows: AtomicUsize,
 }
 
 impl<S: Store> Reading<S> {
-    /// Counts the rows that are read of `inner`.
+    /// Counts the rows read from `inner`.
     pub fn of(inner: S) -> Arc<Self> {
         Arc::new(Self { inner, rows: AtomicUsize::new(0) })
     }
 
-    /// How many rows were read since this was asked last.
+    /// Returns the number of rows read since the last call.
     pub fn rows(&self) -> usize {
         self.rows.swap(0, Ordering::SeqCst)
     }
@@ -175,8 +175,8 @@ impl<S: Store> Around for Reading<S> {
     }
 }
 
-/// A store in memory that lets others go first before it answers, so that what is read is often
-/// not what is there when a commit checks it.
+/// An in-memory store that yields to other tasks before it answers, so that a row has often changed by the time a
+/// commit checks it.
 #[derive(Default)]
 pub struct Yielding {
     inner: MemoryStore,
@@ -185,12 +185,12 @@ pub struct Yielding {
 }
 
 impl Yielding {
-    /// Bytes of keys and values that scans gave so far.
+    /// Returns the bytes of keys and values that scans have returned so far.
     pub fn scanned(&self) -> usize {
         self.scanned.load(Ordering::Relaxed)
     }
 
-    /// How many scans there were so far.
+    /// Returns the number of scans so far.
     pub fn scans(&self) -> usize {
         self.scans.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Batches: what one commit wants, writes and adds.
+//! Batches: the checks, writes and additions of one commit.
 
 mod commit;
 mod rows;
@@ -12,46 +12,46 @@ use super::{
     write::{Check, Write},
 };
 
-/// All of a commit: it happens whole, or not at all.
+/// The contents of one commit. It is applied completely or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Batch {
-    /// What must hold.
+    /// The conditions that must hold.
     pub checks: Vec<Check>,
-    /// In order: the last write of a key stands.
+    /// The writes, in order. The last write of a key wins.
     pub writes: Vec<Write>,
-    /// In order, behind the writes.
+    /// The additions, in order. They are applied after the writes.
     pub adds: Vec<Add>,
-    /// Keys that the log of changes tells: of tables that are followed.
+    /// Keys to put into the change log, from followed tables.
     pub told: Vec<(Space, Vec<u8>)>,
 }
 
 impl Batch {
-    /// One that does nothing yet.
+    /// Returns an empty batch.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// That these hold, and these are written.
+    /// Returns a batch of checks and writes.
     #[must_use]
     pub fn of(checks: Vec<Check>, writes: Vec<Write>) -> Self {
         Self { checks, writes, ..Self::default() }
     }
 
-    /// Whether nothing would be there that was not before.
+    /// Returns whether the batch writes and adds nothing.
     #[must_use]
     pub fn changes_nothing(&self) -> bool {
         self.writes.is_empty() && self.adds.is_empty()
     }
 
-    /// Bytes of the keys and values that it holds.
+    /// Returns the bytes of its keys and values.
     pub(super) fn bytes(&self) -> usize {
         let checks: usize = self.checks.iter().map(|check| check.key.len() + check.expected.as_ref().map_or(0, Bytes::len)).sum();
         let writes: usize = self.writes.iter().map(|write| write.key.len() + write.value.as_ref().map_or(0, Vec::len)).sum();
         checks + writes + self.adds.iter().map(|add| add.key.len()).sum::<usize>()
     }
 
-    /// Has all of `other` happen too, behind what is there.
+    /// Appends the contents of `other`.
     pub fn append(&mut self, other: Self) -> &mut Self {
         self.checks.extend(other.checks);
         self.writes.extend(other.writes);
@@ -60,14 +60,14 @@ impl Batch {
         self
     }
 
-    /// Both, this one first.
+    /// Returns this batch followed by `other`.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.append(other);
         self
     }
 
-    /// Writes at `at`, and has the log of changes tell it where the table is followed.
+    /// Writes at `at`. If the table is followed, the key goes into the change log.
     pub(super) fn write(&mut self, plan: &Plan, at: Vec<u8>, value: Option<Vec<u8>>) -> &mut Self {
         if plan.followed {
             self.told.push((plan.space, at.clone()));

@@ -1,35 +1,36 @@
-//! The log of changes: which rows of followed tables others have changed.
+//! The change log: which rows of followed tables others have changed.
 //!
-//! It tells keys, not values: whoever reads it reads the rows again. It is kept for the last [`KEPT`] commits that changed a
-//! followed table; whoever asks for more is told that it is gone, reads all rows anew, and goes on from the newest number.
+//! It contains keys, not values, so a reader must read the rows again. It covers the last [`KEPT`] commits that changed
+//! a followed table. A reader that is further behind learns that entries are gone, reloads all rows, and continues from
+//! the newest number.
 
 use super::space::Space;
 
-/// Commits that the log tells of. A reader that asks each tenth of a second is behind by less.
+/// Number of commits in the log. A reader that polls every tenth of a second lags behind by less.
 pub const KEPT: u64 = 8_192;
 
-/// What one commit changed in followed tables.
+/// The keys that one commit changed in followed tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Numbers grow by one, in the order in which commits happened.
+    /// Number of the change. Numbers increase by one in commit order.
     pub number: u64,
-    /// Read them with [`super::Table::changed`].
+    /// The changed keys. Read the rows with [`super::Table::changed`].
     pub keys: Vec<(Space, Vec<u8>)>,
 }
 
-/// What happened since.
+/// The changes since a given number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
-    /// Oldest first, without a gap.
+    /// The changes, oldest first, without gaps.
     pub changes: Vec<Change>,
-    /// The number of the newest change there is, 0 before the first. Read it before the rows it is to be told of.
+    /// Number of the newest change, or 0 if there is none. Read it before the rows whose changes you want to follow.
     pub newest: u64,
-    /// Whether some of what was asked for is no longer known, or the number asked from was never given out here:
-    /// `changes` is empty, and all rows must be read anew.
+    /// Whether the log no longer covers the given number or never reached it. Then `changes` is empty and all rows must
+    /// be reloaded.
     pub gone: bool,
 }
 
-/// The numbers that answer for what came after `after`: from, to. `None` where they are gone.
+/// Returns the first and last number to read for changes after `after`, or `None` if the log does not cover them.
 pub(super) fn numbers(after: u64, newest: u64, limit: usize) -> Option<(u64, u64)> {
     let oldest = newest.saturating_sub(KEPT) + 1;
     let last = after.saturating_add(limit.try_into().unwrap_or(u64::MAX)).min(newest);
@@ -37,7 +38,7 @@ pub(super) fn numbers(after: u64, newest: u64, limit: usize) -> Option<(u64, u64
 }
 
 impl Changes {
-    /// No change, since none is known to be left out or all of them are gone.
+    /// Returns no changes: there are none, or they are gone.
     pub(super) fn none(newest: u64, gone: bool) -> Self {
         Self { changes: vec![], newest, gone }
     }

@@ -1,4 +1,4 @@
-//! Commits, counted.
+//! Metrics of commits.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use tollhouse_telemetry::counted::{COMMIT_SECONDS, COMMITS};
 
 use super::{Durability, StoreError};
 
-/// Commits, and counts how long it took and what became of it.
+/// Awaits a commit and records its duration and outcome.
 pub(super) async fn counted<T>(commit: impl Future<Output = Result<T, StoreError>>, durability: Durability) -> Result<T, StoreError> {
     let begun = Instant::now();
     let committed = commit.await;

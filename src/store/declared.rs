@@ -1,4 +1,4 @@
-//! Tables as the schema declares them, on their way to values with a type.
+//! Tables as declared in the schema, before their values get a type.
 
 use std::{fmt, marker::PhantomData};
 
@@ -10,44 +10,44 @@ use super::{
     write::Write,
 };
 
-/// A table of the schema, whose values have no type yet.
+/// A table of the schema whose values have no type yet.
 pub struct Declared<K> {
     plan: &'static Plan,
     keys: PhantomData<fn(K) -> K>,
 }
 
 impl<K: Key> Declared<K> {
-    /// The table that this plan is of.
+    /// Creates a table from its plan.
     #[must_use]
     pub const fn new(plan: &'static Plan) -> Self {
         Self { plan, keys: PhantomData }
     }
 
-    /// What the schema says of it.
+    /// Returns the table's entry in the schema.
     #[must_use]
     pub const fn plan(self) -> &'static Plan {
         self.plan
     }
 
-    /// The table, with values of type `V`.
+    /// Returns the table with values of type `V`.
     #[must_use]
     pub const fn holding<V: Value>(self) -> Table<K, V> {
         Table { plan: self.plan, indexes: &[], types: PhantomData }
     }
 
-    /// The table, with values of type `V` and its indexes.
+    /// Returns the table with values of type `V` and with its indexes.
     #[must_use]
     pub const fn indexed<V: Value>(self, indexes: &'static [Index<K, V>]) -> Table<K, V> {
         Table { plan: self.plan, indexes, types: PhantomData }
     }
 
-    /// The table as one of sums.
+    /// Returns the table as a table of sums.
     #[must_use]
     pub const fn counting(self) -> Counter<K> {
         Counter { plan: self.plan, keys: PhantomData }
     }
 
-    /// A row of it, where it is an index.
+    /// Builds a row of this table, which is an index.
     #[must_use]
     pub fn entry<V: Value>(self, key: &K, value: &V) -> Entry {
         Entry(Write { space: self.plan.space, key: stored_key(self.plan, key), value: Some(value.to_bytes()) })

@@ -1,16 +1,17 @@
-//! Dumps: all rows of a store as they stood at one moment, in a form that every backend is filled from.
+//! Dumps: all rows of a store at one moment, in a format that every backend can import.
 //!
-//! A dump is a mark, then blocks: a letter, the length of what follows as four bytes, and that. All numbers are big-endian.
+//! A dump is a magic number followed by blocks. A block is a letter, the length of its content in four bytes, and the
+//! content. All numbers are big-endian.
 //!
-//! | block | holds |
+//! | block | content |
 //! |---|---|
-//! | `H` | what whoever wrote it says of it, as JSON; the first, once |
-//! | `R` | the number of a space, then rows of it: length of the key (two bytes), of the value (four), key, value. Spaces in order, keys in order |
-//! | `S` | ends a space: its number, how many rows there were (eight), SHA-256 of what its blocks `R` hold |
-//! | `C` | what commits did while the rows were walked: space, length of the key (two), of the value (four; all ones where the row went), key, value |
-//! | `D` | ends those, where there are any: how many (eight), SHA-256 of what they hold |
-//! | `T` | what the rows come to once these are written over them, by their spaces |
-//! | `E` | ends the dump: SHA-256 of all before this block |
+//! | `H` | the header, JSON from the writer; first, exactly once |
+//! | `R` | the number of a space, then rows of it: key length (two bytes), value length (four), key, value. Spaces and keys are in order |
+//! | `S` | ends a space: its number, the row count (eight bytes), SHA-256 of the content of its `R` blocks |
+//! | `C` | changes committed while the rows were read: space, key length (two bytes), value length (four; all ones if the row was deleted), key, value |
+//! | `D` | ends the changes, if any: their count (eight bytes), SHA-256 of their content |
+//! | `T` | the totals by space once the changes are applied to the rows |
+//! | `E` | ends the dump: SHA-256 of everything before this block |
 
 mod read;
 mod write;
@@ -19,11 +20,11 @@ use std::io;
 
 pub use self::{read::DumpReader, write::DumpWriter};
 
-/// What a dump starts with; the digits are the number of its format.
+/// The magic number of a dump. The digits are the version of its format.
 const MARK: &[u8; 8] = b"thdump01";
-/// Bytes of what a block holds, at most: a row and its lengths.
+/// Maximum content of a block, in bytes: one row with its lengths.
 const MOST: u32 = (super::MAX_VALUE_BYTES + super::MAX_KEY_BYTES + 16) as u32;
-/// The length of a value that is none.
+/// The value length that means a deleted row.
 const NONE: u32 = u32::MAX;
 
 const HEADER: u8 = b'H';
@@ -34,7 +35,7 @@ const CHANGED: u8 = b'D';
 const SUMS: u8 = b'T';
 const END: u8 = b'E';
 
-/// Why a dump is not read, or not written.
+/// Why a dump could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum DumpError {

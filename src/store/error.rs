@@ -1,33 +1,33 @@
-//! Why the store did not do what was asked.
+//! Errors of the store.
 
 use super::limit::Limit;
 
-/// Why the store did not do what was asked. After any error but [`StoreError::Unknown`] nothing was written.
+/// An error of the store. After any error but [`StoreError::Unknown`], nothing was written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// A check failed: read again and decide again.
+    /// A check failed. Read again and decide again.
     #[error("the value at a checked key is another")]
     Conflict,
-    /// An addition would make its sum pass its limit.
+    /// An addition would take its sum beyond its limit.
     #[error("a sum of {sum} may not pass its {limit}")]
     Beyond {
-        /// Which addition of the batch.
+        /// Position of the addition in the batch.
         place: usize,
-        /// What it would pass.
+        /// The limit that it would exceed.
         limit: Limit,
-        /// What the sum is.
+        /// The current sum.
         sum: i128,
     },
-    /// Others wrote the same keys at every try.
+    /// Every attempt conflicted with writes of the same keys.
     #[error("others were faster every time")]
     Contended,
-    /// Another process held a row of the commit for too long. Nothing was written; the row may be as it was read.
+    /// Another process held a lock on a row of the commit for too long. Nothing was written. The row may be unchanged.
     #[error("a row was locked by another process for too long: {0}")]
     LockTimeout(String),
-    /// The backend did not take the request.
+    /// The backend did not accept the request.
     #[error("the store is away: {0}")]
     Away(String),
-    /// The backend took the commit and did not say how it ended.
+    /// The backend accepted the commit but did not report its outcome.
     #[error("the store did not confirm a commit: {0}")]
     Unknown(String),
 }

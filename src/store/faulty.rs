@@ -1,4 +1,4 @@
-//! A store that fails when told to: for tests of what happens then.
+//! A store with planned failures, for tests.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ pub enum Fault {
     Locked,
 }
 
-/// Passes everything on to another store, but for the faults that were planned.
+/// Forwards everything to another store except for planned faults.
 #[derive(Debug)]
 pub struct FaultyStore<S> {
     inner: Arc<S>,
@@ -33,58 +33,59 @@ pub struct FaultyStore<S> {
 
 #[derive(Debug, Default)]
 struct Plan {
-    /// Commits that were asked for so far.
+    /// Number of commits requested so far.
     asked: u64,
-    /// Number of a commit → how it fails.
+    /// Faults by number of the commit.
     faults: BTreeMap<u64, Fault>,
-    /// How every commit fails that has no entry in `faults`.
+    /// The fault of all commits without an entry in `faults`.
     always: Option<Fault>,
     /// Whether reads fail.
     blind: bool,
 }
 
 impl<S> FaultyStore<S> {
-    /// A store that does what `inner` does until told otherwise.
+    /// Wraps `inner`. No fault is planned yet.
     #[must_use]
     pub fn new(inner: S) -> Self {
         Self::beside(Arc::new(inner))
     }
 
-    /// The same of a store that others have as well, and without the faults.
+    /// Wraps a store that others also use directly, without faults.
     #[must_use]
     pub fn beside(inner: Arc<S>) -> Self {
         Self { inner, plan: Mutex::default() }
     }
 
-    /// Makes the `n`-th commit from now fail; 1 is the next.
+    /// Makes the `n`-th commit from now fail. 1 is the next.
     pub fn fail_nth(&self, n: u64, fault: Fault) {
         let mut plan = self.plan();
         let number = plan.asked + n;
         plan.faults.insert(number, fault);
     }
 
-    /// Makes every commit from now on fail, until [`FaultyStore::heal`].
+    /// Makes every commit fail until [`FaultyStore::heal`] is called.
     pub fn fail_all(&self, fault: Fault) {
         self.plan().always = Some(fault);
     }
 
-    /// Makes every read from now on fail with [`StoreError::Away`], until [`FaultyStore::heal`].
+    /// Makes every read fail with [`StoreError::Away`] until [`FaultyStore::heal`] is called.
     pub fn fail_reads(&self) {
         self.plan().blind = true;
     }
 
-    /// Forgets every planned fault.
+    /// Cancels all planned faults.
     pub fn heal(&self) {
         let mut plan = self.plan();
         *plan = Plan { asked: plan.asked, ..Plan::default() };
     }
 
-    /// How many commits were asked for so far, failed ones too: to plan a run that fails at each in turn.
+    /// Returns the number of commits requested so far, including failed ones. With it a test can fail each commit in
+    /// turn.
     pub fn commits(&self) -> u64 {
         self.plan().asked
     }
 
-    /// The store behind the faults.
+    /// Returns the wrapped store.
     pub fn inner(&self) -> &S {
         &self.inner
     }

@@ -1,4 +1,4 @@
-//! Filling: an empty store takes the pages of a copy, and is held against what they are said to come to.
+//! Imports a copy: writes its pages into an empty store and verifies the result against the copy's totals.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -10,20 +10,20 @@ use super::{
     schema::{DEPARTED, FILLED_BY},
 };
 
-/// Rows of one commit, at most.
+/// Maximum number of rows in one commit.
 const SOME: usize = 500;
-/// Bytes of one, about.
+/// Approximate maximum of bytes in one commit.
 const SOME_BYTES: usize = 512 * 1024;
-/// Commits under way at once.
+/// Number of concurrent commits.
 const AT_ONCE: usize = 8;
-/// How often a commit that was not confirmed is sent: to put the same twice is to put it once.
+/// How often a commit that was not confirmed is sent. Putting the same rows twice is harmless.
 const TRIES: u32 = 5;
-/// Pages on their way.
+/// Capacity of the channel of pages.
 const PAGES: usize = 4;
-/// Keys read back at once.
+/// Number of keys read back at the same time.
 const READ_BACK: usize = 32;
 
-/// Why a store does not hold what it was filled with.
+/// Why a store does not contain what was imported.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum FillError {
@@ -33,11 +33,11 @@ pub enum FillError {
     Differs(Vec<Space>),
 }
 
-/// Whether a store has no row, but for what says who fills it.
+/// Returns whether a store has no rows, apart from the row that records who imports into it.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn is_empty(store: &dyn Store) -> Result<bool, StoreError> {
     for space in Space::ALL {
         let first = store.scan(space, KeyRange::all(), 2, Direction::Forward).await?;
@@ -48,11 +48,11 @@ pub async fn is_empty(store: &dyn Store) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Takes every row away, but for what says who fills the store.
+/// Deletes all rows, except the row that records who imports into the store.
 ///
 /// # Errors
 ///
-/// The store's; what was taken away until then stays so.
+/// Errors of the store. Rows deleted before the error stay deleted.
 pub async fn clear(store: &dyn Store) -> Result<(), StoreError> {
     for space in Space::ALL {
         let mut range = KeyRange { bytes: SOME_BYTES, ..KeyRange::all() };
@@ -67,25 +67,25 @@ pub async fn clear(store: &dyn Store) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A store that takes the pages of a copy.
+/// Imports the pages of a copy into a store.
 pub struct Filler {
     store: Arc<dyn Store>,
-    /// What the copy has of rows that are of one store alone.
+    /// Rows of the copy that concern its own store only and are not imported.
     left_out: BTreeMap<(Space, Vec<u8>), Option<Vec<u8>>>,
 }
 
 impl Filler {
-    /// Nobody else writes to `store` until it is settled.
+    /// Imports into `store`. Nobody else may write to it until [`Filler::settle`] returns.
     #[must_use]
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, left_out: BTreeMap::new() }
     }
 
-    /// Writes a page; answers how many rows that were.
+    /// Writes a page. Returns the number of rows written.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn take(&mut self, page: Page) -> Result<u64, StoreError> {
         match page {
             Page::Rows(rows) => {
@@ -104,11 +104,11 @@ impl Filler {
         }
     }
 
-    /// Writes what commits did, and reads back what was written.
+    /// Writes changes that were committed meanwhile, and reads them back.
     ///
     /// # Errors
     ///
-    /// The store's; rows that are not there as they were written.
+    /// Errors of the store, and rows that differ from what was written.
     pub async fn take_and_look(&mut self, changes: Vec<Write>) -> Result<u64, FillError> {
         let changes = self.without_left_out(changes);
         let last: BTreeMap<_, _> = changes.iter().map(|change| ((change.space, change.key.clone()), change.value.clone())).collect();
@@ -126,11 +126,11 @@ impl Filler {
         if differing.is_empty() { Ok(written) } else { Err(FillError::Differs(differing)) }
     }
 
-    /// Has all that was written be on disk, and holds every row against what the copy is said to come to.
+    /// Makes all writes durable and verifies all rows against the copy's totals.
     ///
     /// # Errors
     ///
-    /// The store's; a store that holds something else.
+    /// Errors of the store, and contents that differ from the copy.
     pub async fn settle(&self, said: &Sums) -> Result<(), FillError> {
         self.store.apply(Batch::new(), Durability::Durable).await?;
         let mut said = *said;
@@ -143,7 +143,7 @@ impl Filler {
         if differing.is_empty() { Ok(()) } else { Err(FillError::Differs(differing)) }
     }
 
-    /// The rows that are to be written. The others are remembered as they are.
+    /// Returns the rows to write. Remembers the others.
     fn without_left_out(&mut self, rows: Vec<Write>) -> Vec<Write> {
         let (left_out, rows): (Vec<_>, _) = rows.into_iter().partition(|row| is_left_out(row.space, &row.key));
         self.left_out.extend(left_out.into_iter().map(|row| ((row.space, row.key), row.value)));
@@ -151,10 +151,10 @@ impl Filler {
     }
 }
 
-/// What all rows come to, but for those that are of one store alone. Read one by one.
+/// Computes the totals of all rows except those of one store only, by reading each row.
 async fn sums_of(store: &dyn Store) -> Result<Sums, StoreError> {
     let (to, mut pages) = mpsc::channel(PAGES);
-    // As they are read, not as they are said to be.
+    // Sum up the rows that were read, not the totals that the store reports.
     let adding = async {
         let mut sums = Sums::default();
         let mut ended = false;
@@ -177,12 +177,12 @@ async fn sums_of(store: &dyn Store) -> Result<Sums, StoreError> {
     sums.ok_or_else(|| StoreError::Away("a copy without an end".to_owned()))
 }
 
-/// What says who fills a store, and where one has gone, is of that store alone.
+/// Returns whether a row concerns one store only: who imports into it, or where its contents have moved.
 fn is_left_out(space: Space, key: &[u8]) -> bool {
     [DEPARTED.plan(), FILLED_BY.plan()].iter().any(|plan| plan.space == space && plan.prefix.as_bytes() == key)
 }
 
-/// Rows as they go together.
+/// Groups rows into commits.
 fn batches(rows: Vec<Write>) -> Vec<Vec<Write>> {
     let (mut batches, mut bytes) = (vec![vec![]], 0);
     for row in rows {
@@ -198,7 +198,7 @@ fn batches(rows: Vec<Write>) -> Vec<Vec<Write>> {
     batches
 }
 
-/// Writes rows, whatever is there.
+/// Writes rows, replacing any that exist.
 async fn put(store: &dyn Store, rows: Vec<Write>) -> Result<u64, StoreError> {
     let count = rows.len() as u64;
     let batch = Batch::of(vec![], rows);
@@ -212,7 +212,7 @@ async fn put(store: &dyn Store, rows: Vec<Write>) -> Result<u64, StoreError> {
     store.apply(batch, Durability::Buffered).await.map(|_| count)
 }
 
-/// The rows of a page that are there, or were.
+/// Returns the rows of a page that have a value.
 pub fn written(page: &Page) -> impl Iterator<Item = Written> {
     let rows = match page {
         Page::Rows(rows) | Page::Changes(rows) => &rows[..],

@@ -1,4 +1,4 @@
-//! Inspection: every row of a table, one after the other, by those who look for what does not agree in a store that nobody writes to.
+//! Inspection: reads every row of a table in order, to check a store that nobody writes to for consistency.
 
 use std::{fmt, vec};
 
@@ -6,7 +6,7 @@ use tollhouse_base::flaws::Flaws;
 
 use super::{Range, Row, Store, StoreError, Table, key::Key, value::Value};
 
-/// Rows of a table that are still to be looked at.
+/// The rows of a table that are still to be inspected.
 pub struct Inspection<'s, K: 'static, V: 'static> {
     store: &'s dyn Store,
     table: &'s Table<K, V>,
@@ -16,18 +16,18 @@ pub struct Inspection<'s, K: 'static, V: 'static> {
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// Every row, from the first; so many are read at once.
+    /// Inspects every row from the first, reading `at_once` rows at a time.
     pub fn inspect<'s>(&'s self, store: &'s dyn Store, at_once: usize) -> Inspection<'s, K, V> {
         Inspection { store, table: self, page: Vec::new().into_iter(), rest: self.all(), at_once }
     }
 }
 
 impl<K: Key, V: Value> Inspection<'_, K, V> {
-    /// The next row that reads; one that does not is told as a flaw. `None` behind the last.
+    /// Returns the next readable row, or `None` after the last. Unreadable rows are recorded as flaws.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn next(&mut self, flaws: &mut Flaws) -> Result<Option<Row<K, V>>, StoreError> {
         loop {
             if let Some(row) = self.page.find_map(|row| flaws.sound(row)) {

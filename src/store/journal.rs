@@ -1,18 +1,21 @@
-//! The journal: what was committed, in order, in files that are only ever added to.
+//! The journal: all commits in order, in append-only files.
 //!
-//! The store's tree is an index of it, and can be made again from it. A group of commits is one frame, physical: keys, and what
-//! is there afterwards. Frames lie in sectors, each with a checksum ([`sector`]), in segments that were filled with zeros before
-//! they are used ([`segment`]), so that writing a frame changes no length and no list of blocks, and one `fdatasync` is all it takes.
+//! The store's tree is an index of the journal and can be rebuilt from it. A group of commits forms one frame. A frame
+//! is physical: it contains keys and their values afterwards. Frames are split into sectors, each with a checksum
+//! ([`sector`]). Sectors are in segments that are filled with zeros before use ([`segment`]), so that writing a frame
+//! changes neither a file's length nor its block list, and one `fdatasync` is enough.
 //!
-//! What is read back is one of three things, and never silently another:
+//! Reading back gives one of three results, and never silently a different one:
 //!
-//! - frames as they were written: their sectors' checksums hold, their numbers follow each other, and each carries the hash of
-//!   all before it ([`link`]);
-//! - zeros where a frame would go on, and no later frame that says this one was on disk: the torn end of what nobody was told of;
-//! - [`damage`](Damage): a changed sector, a file that is short or gone, zeros where a later frame knows that something was.
+//! - frames as they were written: their checksums hold, their numbers are consecutive, and each carries the hash of all
+//!   frames before it ([`link`]);
+//! - zeros where a frame would continue, and no later frame that says this one was on disk: the torn end of a write
+//!   that was never confirmed to anybody;
+//! - [`damage`](Damage): a changed sector, a file that is too short or missing, or zeros where a later frame shows that
+//!   there was data.
 //!
-//! A checkpoint ([`checkpoint`]) holds all rows, so that segments before it can go; the money in them goes to the archive first
-//! ([`archive`]).
+//! A checkpoint ([`checkpoint`]) contains all rows, so that segments before it can be removed. The money in them is
+//! first copied to the archive ([`archive`]).
 
 mod archive;
 mod archived;

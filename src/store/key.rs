@@ -1,8 +1,7 @@
-//! How keys are written, so that they sort as what they stand for.
+//! The encoding of keys, which sort as the values that they encode.
 //!
-//! A key is one part, or several, one behind the other. All but the last say themselves where they end: by a length of their
-//! own, by a zero byte behind them, or by their length before them. Numbers and times are big-endian, so that their bytes
-//! sort as they do.
+//! A key has one or more parts. Every part except the last marks its own end: by a fixed length, a zero byte after it,
+//! or its length before it. Numbers and times are big-endian, so that their bytes sort as they do.
 
 use std::str::FromStr;
 
@@ -13,35 +12,35 @@ use tollhouse_base::{
 
 use super::value::Formatted;
 
-/// What a table's rows are found by.
+/// The type of a table's keys.
 pub trait Key: Sized + Send + Sync + 'static {
-    /// Appends the key as it is stored.
+    /// Appends the encoded key.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// The key that is stored as `bytes`, all of them; `None` where they are none.
+    /// Decodes a key from all of `bytes`, or returns `None` if they are malformed.
     fn read(bytes: &[u8]) -> Option<Self>;
 }
 
-/// A part of a key that says itself where it ends.
+/// A part of a key that marks its own end.
 pub trait Part: Sized + Send + Sync + 'static {
-    /// Appends the part.
+    /// Appends the encoded part.
     fn write(&self, out: &mut Vec<u8>);
 
-    /// The part that `bytes` start with, and what follows it.
+    /// Decodes the part that `bytes` start with. Returns it with the bytes that follow.
     fn read(bytes: &[u8]) -> Option<(Self, &[u8])>;
 }
 
-/// A key `K`, or a part of one that others share: what a range begins or ends with.
+/// A key `K`, or the first parts of one: the start or end of a range.
 pub trait StartOf<K>: Sync {
-    /// Appends it as it is stored.
+    /// Appends its encoding.
     fn begin(&self, out: &mut Vec<u8>);
 }
 
-/// A text with a zero byte behind it, which it must not hold itself: no such text is the start of another.
+/// A text followed by a zero byte. It must not contain one itself, so that no such text is a prefix of another.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ended<T>(pub T);
 
-/// A text of at most 255 bytes with its length before it.
+/// A text of at most 255 bytes, preceded by its length.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Counted<T>(pub T);
 
@@ -92,9 +91,9 @@ impl Part for Timestamp {
     }
 }
 
-/// Characters of a ULID.
+/// Number of characters in a ULID.
 const ULID: usize = 26;
-/// Digits of a payment's id.
+/// Number of hex digits in a payment id.
 const PAYMENT: usize = 32;
 
 macro_rules! ids {
@@ -122,7 +121,7 @@ macro_rules! ids {
     )*};
 }
 
-/// Without what every id of a payment starts with: that is in the prefix of the tables.
+/// A payment id is stored without its `pmt_` prefix, which the table's own prefix already contains.
 impl Part for PaymentId {
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.as_str().as_bytes()[Self::PREFIX.len()..]);
@@ -241,7 +240,7 @@ impl<A: Part, B: Part, C, D> StartOf<(A, B, C, D)> for (A, B) {
     }
 }
 
-/// Texts that start with this one.
+/// Matches texts that start with this one.
 #[derive(Debug, Clone, Copy)]
 pub struct Starting<'a>(pub &'a str);
 
@@ -258,7 +257,7 @@ impl<A: Part> StartOf<(A, String)> for (A, Starting<'_>) {
     }
 }
 
-/// No more than its table: the key of a table of one row.
+/// The key of a table with a single row. It has no bytes.
 impl Part for () {
     fn write(&self, _: &mut Vec<u8>) {}
 
@@ -285,7 +284,7 @@ mod tests {
         let key = (Counted(id.clone()), Timestamp(u64::MAX), 3_u64);
         assert_eq!(Key::read(&bytes(&key)), Some(key));
         assert_eq!(EndpointId::parse_key(&bytes(&id)), Some(id.clone()));
-        // Too little, too much, another kind.
+        // Too short, too long, of another kind.
         let long = bytes(&(id.clone(), String::from("x")));
         assert_eq!(EndpointId::parse_key(&long), None);
         assert_eq!(EndpointId::parse_key(&long[..28]), None);
@@ -305,7 +304,7 @@ mod tests {
     fn keys_sort_as_what_they_stand_for() {
         let keys = [(Timestamp(1), 256_u64), (Timestamp(2), 1), (Timestamp(256), 0), (Timestamp(257), u64::MAX)];
         assert!(keys.map(|key| bytes(&key)).is_sorted());
-        // One that is the start of another sorts before it, with all that follows it.
+        // A text that is a prefix of another sorts before it, together with everything that follows it.
         let shares = [(Ended("ab".to_owned()), "z".to_owned()), (Ended("abc".to_owned()), "a".to_owned())];
         assert!(shares.map(|key| bytes(&key)).is_sorted());
     }

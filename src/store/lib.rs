@@ -1,15 +1,15 @@
-//! The store: ordered keys in named spaces, and one way to write.
+//! The store: ordered keys in named spaces, and a single write operation.
 //!
-//! [`Store::apply`] writes all of a [`Batch`] or none, after all of its checks. Everything the host must not lose or do twice
-//! is built from that one verb. [`schema`] declares what lies where; [`Table`] gives keys and values their types;
-//! [`update()`] decides again when others were faster.
+//! [`Store::apply`] writes all of a [`Batch`] or none of it, after all of its checks. Everything that the host must not
+//! lose or do twice is built on that operation. [`schema`] declares the tables; [`Table`] gives keys and values their
+//! types; [`update()`] retries a decision when another commit came first.
 //!
-//! What every backend promises, and `tests/store_contract` asks each of them:
+//! Every backend guarantees the following, and `tests/store_contract` tests it for each of them:
 //!
-//! - Commits happen one after the other. Each sees all those before it.
-//! - `get` and `scan` see a commit whole or not at all. A scan is one moment, not a walk.
+//! - Commits are serial. Each sees all those before it.
+//! - `get` and `scan` see a commit completely or not at all. A scan is a snapshot.
 //! - A reader sees a durable commit once it is on disk, and not before.
-//! - Keys are at most [`MAX_KEY_BYTES`], values at most [`MAX_VALUE_BYTES`].
+//! - Keys have at most [`MAX_KEY_BYTES`], values at most [`MAX_VALUE_BYTES`].
 
 #![warn(missing_docs)]
 
@@ -78,127 +78,131 @@ mod value;
 mod write;
 mod written;
 
-/// Longest key, in bytes.
+/// Maximum length of a key, in bytes.
 pub const MAX_KEY_BYTES: usize = 1_024;
-/// Longest value, in bytes.
+/// Maximum length of a value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024 * 1024;
 
-/// How much there is of something.
+/// A number of entries and their size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Size {
-    /// How many there are.
+    /// Number of entries.
     pub entries: u64,
-    /// Of keys and values. On disk they take more.
+    /// Bytes of keys and values. They take more space on disk.
     pub bytes: u64,
 }
 
-/// What each space holds.
+/// The size of each space, and the state of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sizes {
-    /// Space → size; empty spaces may be absent.
+    /// Sizes by space. Empty spaces may be absent.
     pub spaces: BTreeMap<Space, Size>,
-    /// False while what is there is still being counted.
+    /// Whether counting has finished. False means that entries are still being counted.
     pub complete: bool,
-    /// How many times commits were put on disk since the start, one or many at once.
+    /// Number of syncs of commits since the start. One sync can cover many commits.
     pub syncs: u64,
-    /// What holds it, in one word.
+    /// The name of the backend, in one word.
     pub backend: &'static str,
-    /// Why what rows are read from takes more of the disk than it is to, and no other could take its place yet.
+    /// Why an oversized tree could not be replaced by a new one, if the last attempt failed.
     pub renewal_fails: Option<String>,
-    /// What is wrong with files that the store can do without while nothing else is; `None` once others have taken their place.
+    /// Damage to files that the store does not need while everything else is intact, or `None` once they have been
+    /// replaced.
     pub damage: Option<String>,
 }
 
-/// When a commit may answer.
+/// When a commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
-    /// Once every reader sees it. A crash may lose it within half a second, and with it nothing older.
+    /// Once every reader sees it. A crash can lose the commits of the last half second, but never an older one.
     Buffered,
-    /// Once it is on disk. Neighbours share the fsync. Everything committed before is on disk too.
+    /// Once it is on disk. Concurrent commits share the fsync. Everything committed before is on disk too.
     Durable,
 }
 
 impl Durability {
-    /// Of a commit that its process goes on from without looking again. A store that ends with its process loses nothing that the process
-    /// has built on; one that others share may crash without it, and take back what was buffered.
+    /// Returns the durability of a commit that the process relies on without reading it again. If the store ends with
+    /// its process, buffered is enough. A shared store can crash on its own and lose buffered commits, so it needs
+    /// durable ones.
     #[must_use]
     pub fn built_on(store: &(impl Store + ?Sized)) -> Self {
         if store.is_shared() { Self::Durable } else { Self::Buffered }
     }
 }
 
-/// Which end of a range a scan starts from.
+/// The direction of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From the first key.
+    /// From the first key on.
     Forward,
-    /// From the last.
+    /// From the last key back.
     Backward,
 }
 
-/// Keys and values, in the order that was asked for.
+/// Keys and values, in the order of the scan.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Ordered bytes with conditional, atomic writes.
+/// An ordered key-value store with conditional, atomic writes.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The value at `key`.
+    /// Returns the value at `key`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`].
     async fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// At most `limit` pairs of a range, and of its bytes, in key order from the end that `direction` names.
+    /// Returns up to `limit` pairs of a range, in key order from the end that `direction` names. The range can also
+    /// limit the bytes.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`].
     async fn scan(&self, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError>;
 
-    /// How many keys a range has; no more than `most` are counted. Of more than a thousand it is a walk, not one moment.
+    /// Counts the keys in a range, up to `most`. Above a thousand keys the count is not a snapshot.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`].
     async fn count(&self, space: Space, range: KeyRange, most: usize) -> Result<usize, StoreError>;
 
-    /// Applies all of `batch` if all of its checks hold at that moment and no addition passes its limit; else nothing.
-    /// Answers what the sums of its additions became, in their order.
+    /// Applies all of `batch` if all of its checks hold and no addition exceeds its limit, and nothing otherwise.
+    /// Returns the new sums of its additions, in order.
     ///
-    /// Once polled, a commit may happen even if its future is dropped before it answers.
-    /// Without writes it still checks, and when durable it still waits for all before it to be on disk.
+    /// Once the future has been polled, the commit may happen even if the future is dropped. A batch without writes
+    /// still checks, and if durable it still waits until everything before it is on disk.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Conflict`], [`StoreError::Beyond`], [`StoreError::LockTimeout`] and [`StoreError::Away`]: nothing was written.
-    /// [`StoreError::Unknown`]: it may have been, so ask again before doing anything twice.
+    /// After [`StoreError::Conflict`], [`StoreError::Beyond`], [`StoreError::LockTimeout`] and [`StoreError::Away`],
+    /// nothing was written. After [`StoreError::Unknown`], the batch may have been written, so read before you do
+    /// anything twice.
     async fn apply(&self, batch: Batch, durability: Durability) -> Result<Vec<i128>, StoreError>;
 
-    /// At most `limit` changes of followed tables that came after the one with the number `after`.
+    /// Returns up to `limit` changes of followed tables after number `after`.
     ///
     /// # Errors
     ///
     /// [`StoreError::Away`].
     async fn changes(&self, after: u64, limit: usize) -> Result<Changes, StoreError>;
 
-    /// Hands out all rows as they stand at one moment, which lies between its beginning and its end, page by page. Others read and commit
-    /// meanwhile. The last page says what all of it comes to; without that one it is no copy.
+    /// Sends all rows, page by page, as they are at one moment between the start and the end of the call. Others can
+    /// read and commit meanwhile. The last page contains the totals. Without it, the copy is incomplete.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`]; also where nobody takes the pages any more. Default: such a store hands out none.
+    /// [`StoreError::Away`], also if the receiver has been dropped. Default: the store does not support copies.
     async fn copy(&self, to: mpsc::Sender<Page>) -> Result<(), StoreError> {
         drop(to);
         Err(StoreError::Away("this store hands out no copy of itself".to_owned()))
     }
 
-    /// Whether other processes may use it at the same time. Default: the process that has opened it is the only one.
+    /// Returns whether other processes may use the store at the same time. Default: no.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// The time by the one clock that all who share the store go by. Default: the host's, which is alone with it.
+    /// Returns the time of the clock that all users of the store share. Default: this host's clock.
     ///
     /// # Errors
     ///
@@ -207,14 +211,13 @@ pub trait Store: Send + Sync + 'static {
         Ok(Clock::default().now())
     }
 
-    /// What each space holds, without looking.
-    /// Stores of tests need not know.
+    /// Returns the sizes of all spaces without reading them. Test stores need not implement it.
     fn sizes(&self) -> Sizes {
         Sizes::default()
     }
 }
 
-/// Refuses what no backend takes, so that all of them refuse the same.
+/// Rejects keys and values that are too long, so that all backends accept the same.
 fn check_sizes(writes: &[Write], adds: &[Add]) -> Result<(), StoreError> {
     let keys = writes.iter().map(|write| &write.key).chain(adds.iter().map(|add| &add.key));
     if let Some(key) = keys.into_iter().find(|key| key.len() > MAX_KEY_BYTES) {

@@ -1,18 +1,18 @@
-//! What a sum must not pass.
+//! Limits of sums.
 
 use std::fmt;
 
-/// What a sum must not pass. A key without a sum counts as zero.
+/// The limit of a sum. A key without a sum counts as zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// At least this much is left.
+    /// The sum must stay at or above this.
     Floor(i128),
-    /// At most this much is there.
+    /// The sum must stay at or below this.
     Ceiling(i128),
 }
 
 impl Limit {
-    /// `sum` and `by` together, where they keep to it. Sums end where `i128` does.
+    /// Returns `sum` plus `by` if the result is within the limit and fits in an `i128`.
     pub(super) fn add(self, sum: i128, by: i128) -> Option<i128> {
         sum.checked_add(by).filter(|sum| match self {
             Self::Floor(floor) => *sum >= floor,

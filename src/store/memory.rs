@@ -1,4 +1,4 @@
-//! The store in memory: for tests, and for what is to vanish. Nothing outlives it.
+//! The in-memory store, for tests and for temporary data.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -17,29 +17,29 @@ use super::{
 
 type Spaces = BTreeMap<Space, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// A map per space, behind one lock. Every durability is the same to it.
+/// One map for each space, behind one lock. Durability makes no difference to it.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     held: RwLock<Held>,
-    /// Of a store that several hosts of one process share: the clock that they go by.
+    /// The clock of a store that several hosts in one process share.
     shared: Option<Clock>,
 }
 
 #[derive(Debug, Default)]
 struct Held {
     spaces: Spaces,
-    /// The last of what was told, oldest first.
+    /// The latest changes of followed tables, oldest first.
     told: VecDeque<Change>,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty store that several hosts share, who go by `clock`.
+    /// Returns an empty store that several hosts share. `clock` is their common clock.
     #[must_use]
     pub fn shared(clock: Clock) -> Self {
         Self { shared: Some(clock), ..Self::default() }

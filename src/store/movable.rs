@@ -1,10 +1,11 @@
-//! A store in a folder that may move: the process that has it open goes on with another one, which then holds the same.
+//! A store in a folder that can move: a running process continues with another store that has the same contents.
 //!
-//! Who reads asks no lock where the rows are. Who commits holds one that is shared, and free but for the moment in which the last commits
-//! are on their way: whoever comes then waits, and commits to the other store.
+//! Readers need no lock to find the current store. Commits hold a shared lock, which is free except for the moment in
+//! which the last commits to the folder are completed. Commits that arrive in that moment wait and go to the other
+//! store.
 //!
-//! The process built on having its store to itself, and goes on so: the other store stays its own until it has started again
-//! (`tollhouse_backup`). What a commit of it was answered is durable from then on, for the other store may crash without it.
+//! The process relies on having its store to itself. So the other store stays exclusive to it until it has restarted
+//! (`tollhouse_backup`). From the move on, all its commits are durable, because the other store can crash on its own.
 
 use std::{
     fmt,
@@ -23,29 +24,29 @@ use super::{
     sled::{Feed, SledStore},
 };
 
-/// A store in a folder, or the one that it has moved to.
+/// A store in a folder, or the store that it has moved to.
 pub struct MovableStore {
     folder: SledStore,
     moved: OnceLock<Arc<dyn Store>>,
-    /// Shared by commits under way.
+    /// Held shared by running commits, and exclusively while commits are paused.
     commits: Arc<RwLock<()>>,
-    /// Held by who moves it.
+    /// Held while the store is being moved.
     moving: Mutex<()>,
 }
 
-/// A walk through all rows, and what is committed meanwhile.
+/// A copy of all rows, and of changes committed meanwhile, to another store.
 pub struct Leaving {
-    /// Away while it reads.
+    /// `None` while it is being read on another thread.
     feed: Option<Feed>,
     filler: Filler,
     to: Arc<dyn Store>,
-    /// Rows that were copied so far.
+    /// Number of rows copied so far.
     pub rows: u64,
-    /// Of them those that commits wrote meanwhile.
+    /// Number of those rows that commits wrote meanwhile.
     pub changes: u64,
 }
 
-/// No commit is under way, and none happens: who dropped it lets them go on where they were.
+/// A guard that pauses commits. If it is dropped without a move, commits continue in the folder.
 pub struct Paused(#[expect(dead_code, reason = "it is held")] OwnedRwLockWriteGuard<()>);
 
 impl fmt::Debug for MovableStore {
@@ -55,42 +56,42 @@ impl fmt::Debug for MovableStore {
 }
 
 impl MovableStore {
-    /// A store that is here.
+    /// Wraps a store that has not moved.
     #[must_use]
     pub fn new(folder: SledStore) -> Self {
         Self { folder, moved: OnceLock::new(), commits: Arc::default(), moving: Mutex::default() }
     }
 
-    /// The store in the folder, wherever the rows are.
+    /// Returns the store in the folder, even if the rows have moved.
     pub fn folder(&self) -> &SledStore {
         &self.folder
     }
 
-    /// Leave to move it, which one has at a time; none where it has moved.
+    /// Locks the store for moving. Returns `None` if another move holds the lock or the store has already moved.
     pub fn moving(&self) -> Option<MutexGuard<'_, ()>> {
         self.moving.try_lock().ok().filter(|_| self.moved.get().is_none())
     }
 
-    /// Begins to copy all rows to `to`, which nobody else has.
+    /// Begins to copy all rows to `to`, which nobody else may use.
     pub async fn leave(&self, to: Arc<dyn Store>) -> Leaving {
         Leaving { feed: Some(self.folder.feed().await), filler: Filler::new(Arc::clone(&to)), to, rows: 0, changes: 0 }
     }
 
-    /// Has commits wait, once those are written that were on their way.
+    /// Pauses commits after completing those that have begun.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn pause(&self) -> Result<Paused, StoreError> {
         let alone = Arc::clone(&self.commits).write_owned().await;
-        // Behind those whose askers have gone.
+        // An empty commit waits for commits whose callers have gone.
         self.folder.apply(Batch::new(), Durability::Durable).await?;
         Ok(Paused(alone))
     }
 
-    /// From now on the rows are in `to`, which holds the same.
+    /// Switches to `to`, which must have the same contents.
     pub fn go(&self, to: Arc<dyn Store>, paused: Paused) {
-        // It moves once: there is no way from there.
+        // A store moves only once, because there is no way back.
         _ = self.moved.set(to);
         drop(paused);
     }
@@ -104,22 +105,22 @@ impl MovableStore {
 }
 
 impl Leaving {
-    /// Copies the next rows; false behind the last.
+    /// Copies the next rows. Returns false after the last.
     ///
     /// # Errors
     ///
-    /// Those of both stores.
+    /// Errors of both stores.
     pub async fn copy_some(&mut self) -> Result<bool, StoreError> {
         let Some(rows) = self.ask(Feed::rows).await? else { return Ok(false) };
         self.rows += self.filler.take(Page::Rows(rows)).await?;
         Ok(true)
     }
 
-    /// Copies what was committed by now; answers how many rows that were. Each is read back where `look` says so.
+    /// Copies the changes committed so far and returns the number of rows. If `look` is set, each row is read back.
     ///
     /// # Errors
     ///
-    /// Those of both stores; rows that are not there as they were written.
+    /// Errors of both stores, and rows that differ from what was written.
     pub async fn follow(&mut self, look: bool) -> Result<u64, FillError> {
         let (until, mut followed) = (self.feed()?.newest(), 0);
         while let Some(changes) = self.changes(until).await? {
@@ -129,20 +130,20 @@ impl Leaving {
         Ok(followed)
     }
 
-    /// Reads all rows there, and holds them against what the rows here came to when the last was copied.
+    /// Reads all rows in the other store and compares them with the totals here at the last copied change.
     ///
     /// # Errors
     ///
-    /// Those of both stores; rows that differ.
+    /// Errors of both stores, and rows that differ.
     pub async fn compare(&self) -> Result<(), FillError> {
         self.filler.settle(&self.feed()?.sums()).await
     }
 
-    /// Has all that was copied be on disk there.
+    /// Makes everything copied durable in the other store.
     ///
     /// # Errors
     ///
-    /// The other store's.
+    /// Errors of the other store.
     pub async fn sync(&self) -> Result<(), StoreError> {
         self.to.apply(Batch::new(), Durability::Durable).await.map(drop)
     }
@@ -151,7 +152,7 @@ impl Leaving {
         self.ask(move |feed| feed.changes(until)).await
     }
 
-    /// Asks for what is read on the disk.
+    /// Runs a blocking read of the feed on another thread.
     async fn ask<T: Send + 'static>(
         &mut self,
         what: impl FnOnce(&mut Feed) -> Result<T, StoreError> + Send + 'static,
@@ -205,7 +206,7 @@ impl Store for MovableStore {
     fn sizes(&self) -> Sizes {
         let sizes = self.there().sizes();
         match self.moved.get() {
-            // Of all since the start, wherever they were.
+            // Count all syncs since the start, in both stores.
             Some(_) => Sizes { syncs: sizes.syncs + self.folder.syncs(), ..sizes },
             None => sizes,
         }

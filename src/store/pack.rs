@@ -1,39 +1,40 @@
 //! Packs: many small values under one key.
 //!
-//! What is written by the thousand and read seldom costs the store a fraction of what a key for each would.
-//! A pack is its format, then each item: length of its name, length of its value, name, value. Packs stay below the
-//! size that sled cuts into pieces: its log takes longer to let go of pieces than of anything else.
+//! For values that are written by the thousand and read seldom, a pack costs the store a fraction of what one key for
+//! each would cost. A pack contains its format, then for each item the length of its name, the length of its value, the
+//! name and the value. Packs stay below the size at which sled splits values, because its log is slowest at freeing
+//! split values.
 
 use super::Value;
 
-/// The number of the layout described above.
+/// Version of the layout described above.
 const FORMAT: u8 = 1;
 
-/// Most bytes of a pack of more than one item.
+/// Maximum size of a pack with more than one item, in bytes.
 const FULL: usize = 4_000;
-/// Bytes of an item beside its name and value.
+/// Bytes of an item besides its name and value.
 const HEAD: usize = 5;
 
-/// A value on its way into a pack, and the name by which it is found there.
+/// A value to put into a pack, with its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item<'a> {
-    /// At most 255 bytes.
+    /// The name, at most 255 bytes.
     pub name: &'a [u8],
-    /// Its bytes.
+    /// The value.
     pub value: &'a [u8],
 }
 
-/// A pack, as it is stored. It carries a format of its own.
+/// An encoded pack. It starts with its own format number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pack(Vec<u8>);
 
 impl Pack {
-    /// Its items, in their order. Ends where it does not read.
+    /// Returns its items in order. It stops at the first malformed item.
     pub fn items(&self) -> impl Iterator<Item = Item<'_>> {
         unpack(&self.0)
     }
 
-    /// Its size.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0.len()
@@ -50,7 +51,7 @@ impl Value for Pack {
     }
 }
 
-/// The packs of `items`, in their order, each with how many it holds.
+/// Groups `items` into packs, in order. Each pack comes with the number of its items.
 pub fn packs<'a>(items: &[Item<'a>]) -> impl Iterator<Item = (usize, Pack)> {
     let mut rest = items;
     std::iter::from_fn(move || {

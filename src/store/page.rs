@@ -1,4 +1,4 @@
-//! Pages: what a store is copied in, and what all of it comes to.
+//! Pages and totals of a copy of a store.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,19 +11,19 @@ use super::{
 /// A part of a copy of all rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Page {
-    /// Rows in order of space and key, none twice: each as it was when the walk came by.
+    /// Rows in order of space and key, each once, as it was when the walk reached it.
     Rows(Vec<Write>),
-    /// What commits did since the walk began, in their order: written over the rows it makes them those of one moment.
+    /// Changes committed since the walk began, in commit order. Applied to the rows, they give a snapshot.
     Changes(Vec<Write>),
-    /// The last page: what all rows come to at that moment.
+    /// The last page: the totals of all rows in the snapshot.
     End(Box<Sums>),
 }
 
-/// What rows come to, by their spaces: how many there are, their bytes, and a print of all of them, in whatever order they come.
+/// Totals by space: the number of rows, their bytes, and a fingerprint that does not depend on their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sums(Totals);
 
-/// As it lies in a file.
+/// The encoding of totals.
 #[derive(Serialize, Deserialize)]
 struct Listed(Vec<(u8, Total)>);
 
@@ -32,12 +32,12 @@ impl Sums {
         Self(totals)
     }
 
-    /// Counts a row.
+    /// Adds a row.
     pub(super) fn add(&mut self, space: Space, key: &[u8], value: &[u8]) {
         self.count(space, |weight| (None, Some(weight)), key, value);
     }
 
-    /// Counts a row no more.
+    /// Subtracts a row.
     pub(super) fn take(&mut self, space: Space, key: &[u8], value: &[u8]) {
         self.count(space, |weight| (Some(weight), None), key, value);
     }
@@ -50,19 +50,19 @@ impl Sums {
         }
     }
 
-    /// The spaces in which these are not the same.
+    /// Returns the spaces in which the totals differ.
     #[must_use]
     pub fn differing(&self, other: &Self) -> Vec<Space> {
         self.0.differing(&other.0)
     }
 
-    /// How many rows there are in all spaces.
+    /// Returns the number of rows in all spaces.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.0.spaces().map(|(_, total)| total.entries).sum()
     }
 
-    /// Bytes of all keys and values.
+    /// Returns the bytes of all keys and values.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes()
@@ -76,7 +76,7 @@ impl Sums {
         let (Listed(listed), rest) = postcard::take_from_bytes(bytes).ok()?;
         let mut totals = Totals::default();
         totals.set(&listed);
-        // A space that this version does not know would be lost.
+        // Reject a space that this version does not know: its rows would be lost.
         (rest.is_empty() && totals.listed() == listed).then_some(Self(totals))
     }
 }

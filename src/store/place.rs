@@ -1,17 +1,17 @@
-//! Keys of more than one form: places in lists, and rows of the sales.
+//! Keys with several forms: positions in lists, and rows of the sales table.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
 
 use super::key::{Key, Part, StartOf};
 
-/// The end of a key, as cursors carry it: opaque to all but the store.
+/// The end of a key, as used in cursors. Only the store interprets it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Place(Vec<u8>);
 
 impl Place {
-    /// The place of these parts.
+    /// Encodes `parts` as a place.
     #[must_use]
     pub fn of(parts: &impl Key) -> Self {
         let mut place = Vec::new();
@@ -19,25 +19,25 @@ impl Place {
         Self(place)
     }
 
-    /// The parts, where they are these.
+    /// Decodes the place as a `K`, or returns `None` if it is not one.
     #[must_use]
     pub fn parts<K: Key>(&self) -> Option<K> {
         K::read(&self.0)
     }
 
-    /// What it starts with, and the rest.
+    /// Splits off the first part. Returns it with the rest.
     #[must_use]
     pub fn split<P: Part>(&self) -> Option<(P, Self)> {
         P::read(&self.0).map(|(part, rest)| (part, Self(rest.to_vec())))
     }
 
-    /// As a cursor carries it.
+    /// Returns the bytes for a cursor.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Out of a cursor. What is no place that was given out finds nothing, or others of the same list.
+    /// Restores a place from a cursor. Bytes that were never issued find nothing, or other rows of the same list.
     #[must_use]
     pub fn of_bytes(bytes: Vec<u8>) -> Self {
         Self(bytes)
@@ -54,19 +54,20 @@ impl Key for Place {
     }
 }
 
-/// A row of the sales among its owner's: both kinds lie in one range, so that one scan, which is one moment, sees a call once.
+/// The key of an owner's sale. Both kinds share a range, so that one scan, which is a snapshot, sees each call exactly
+/// once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SaleKey {
-    /// The calls of a day, counted from 1970.
+    /// The calls of a tool on a day, in days since 1970.
     RollUp(u32, EndpointId),
-    /// A call that is not folded yet, and what tells it from others of its time.
+    /// A call that is not rolled up yet: its time, and a text that distinguishes it from others of that time.
     Row(Timestamp, String),
 }
 
 impl SaleKey {
-    /// First byte of roll-ups.
+    /// First byte of the key of a roll-up.
     pub const ROLL_UP: u8 = 0;
-    /// First byte of rows.
+    /// First byte of the key of a single call.
     pub const ROW: u8 = 1;
 }
 

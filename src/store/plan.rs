@@ -1,42 +1,43 @@
-//! Plans: what the schema says of a table, before its values have a type.
+//! Plans: a table's entry in the schema, before its values have a type.
 
 use super::{key::StartOf, space::Space, write::Write};
 
-/// What the schema says of a table.
+/// A table's entry in the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// As the schema names it.
+    /// Its name in the schema.
     pub name: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub what: &'static str,
-    /// Where its rows lie.
+    /// The space of its rows.
     pub space: Space,
-    /// What its keys start with; tells tables of one space apart.
+    /// The prefix of its keys. It distinguishes tables in the same space.
     pub prefix: &'static str,
     /// The type of its keys.
     pub key: &'static str,
     /// The type of its values.
     pub value: &'static str,
-    /// What becomes of its rows.
+    /// How long its rows are kept.
     pub kept: Kept,
-    /// The table whose rows it finds, where it is an index; else empty.
+    /// The table that it is an index of, or an empty string.
     pub index_of: &'static str,
-    /// Whether its changes are in the log of changes.
+    /// Whether its changes are in the change log.
     pub followed: bool,
 }
 
 /// How long rows are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// For good, or until someone deletes them.
+    /// Forever, or until somebody deletes them.
     Forever,
-    /// As long as what is named here.
+    /// Until the named item is deleted.
     With(&'static str),
-    /// Until what is named here.
+    /// Until the named event.
     Until(&'static str),
 }
 
-/// The entry that a row has in an index of its table; `None` for rows that have none. Written with the row.
+/// Returns the entry of a row in an index of its table, or `None` if the row has none. It is written together with the
+/// row.
 pub type Index<K, V> = fn(&K, &V) -> Option<Entry>;
 
 /// A row of an index.
@@ -44,18 +45,18 @@ pub type Index<K, V> = fn(&K, &V) -> Option<Entry>;
 pub struct Entry(pub(super) Write);
 
 impl Entry {
-    /// The write that puts it.
+    /// Returns the write that adds the entry.
     pub(super) fn put(self) -> Write {
         self.0
     }
 
-    /// The write that takes it away.
+    /// Returns the write that removes the entry.
     pub(super) fn delete(self) -> Write {
         Write { value: None, ..self.0 }
     }
 }
 
-/// The key as it is stored: the table's prefix, then the key.
+/// Returns the stored form of a key: the table's prefix followed by the key.
 pub(super) fn stored_key<K>(plan: &Plan, key: &impl StartOf<K>) -> Vec<u8> {
     let mut at = Vec::with_capacity(plan.prefix.len() + 64);
     at.extend_from_slice(plan.prefix.as_bytes());

@@ -1,16 +1,18 @@
-//! The store in a database of PostgreSQL, 15 or newer: several processes may share it.
+//! The store in a PostgreSQL database, version 15 or newer. Several processes can share it.
 //!
-//! One table holds every space, in parts where the database has such (`parts.sql`). A commit is one call of a function in the database (`schema.sql`), which holds every key that the
-//! commit names before it decides: commits are serial by key, whichever process they come from. Those that wait go together
-//! (`pending`): a few connections write (`lane`), each one transaction at a time with as many commits as wait, and one fsync for all of
-//! them. Commits that share a key with one under way wait here, not in the database. Reads go over connections of their own, many
-//! at once over each (`readers`).
+//! One table contains every space, partitioned if the database supports it (`parts.sql`). A commit is one call of a
+//! database function (`schema.sql`), which locks every key that the commit names before it decides. So commits of the
+//! same key are serial, whichever process they come from. Waiting commits are sent together (`pending`): a few
+//! connections write (`lane`), each with one transaction at a time that takes as many waiting commits as it can, with
+//! one fsync for all of them. A commit that shares a key with a running one waits here, not in the database. Reads use
+//! separate connections, each with many queries at once (`readers`).
 //!
-//! Durable and buffered commits have connections of their own, the latter without waiting for the disk; a buffered one is on disk
-//! after a quarter of a second at the latest, since a durable one that writes nothing follows it (`keeper`).
+//! Durable and buffered commits use separate connections. Buffered ones do not wait for the disk. They are on disk
+//! after a quarter of a second at most, because an empty durable commit follows (`keeper`).
 //!
-//! A connection that is lost after a commit was sent leaves it [`StoreError::Unknown`]. As long as there is none, calls wait for one,
-//! some seconds at most, and are [`StoreError::Away`] then. Nothing is remembered of a lost connection: the next one is as the first.
+//! If a connection is lost after a commit was sent, the commit is [`StoreError::Unknown`]. While there is no
+//! connection, calls wait some seconds at most, then fail with [`StoreError::Away`]. A new connection keeps no state
+//! from a lost one.
 
 mod about;
 mod address;
@@ -49,10 +51,10 @@ use self::{
 };
 use super::{Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, room::Room};
 
-/// Keys counted at once.
+/// Number of keys counted in one query.
 const COUNTED: usize = 10_000;
 
-/// A store in a database. Commits that nobody waits for any more are sent still when it is dropped.
+/// A store in a database. When it is dropped, commits that are still queued are sent.
 pub struct PostgresStore {
     shared: Arc<Shared>,
     room: Room,
@@ -65,8 +67,8 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Opens the store in a database; makes it if it is not there, which several hosts may do at once. Must be called inside a
-    /// tokio runtime.
+    /// Opens the store in a database, and creates it if it does not exist. Several hosts may do so at the same time.
+    /// Call it inside a tokio runtime.
     ///
     /// # Errors
     ///
@@ -127,7 +129,7 @@ impl Store for PostgresStore {
         let answered = match timeout(QUEUED, &mut answer).await {
             Ok(answered) => answered.ok(),
             Err(_) if self.shared.pending.withdraw(&ticket) => return Err(self.shared.away()),
-            // It was sent just now, or is about to be.
+            // It has just been sent or is about to be.
             Err(_) => timeout(QUEUED + SENT, answer).await.ok().and_then(Result::ok),
         };
         answered.unwrap_or_else(|| Err(StoreError::Unknown("whoever sent it has ended".to_owned())))
@@ -145,8 +147,8 @@ impl Store for PostgresStore {
         true
     }
 
-    /// Asked of the database each time: it is asked for once a second, and while a change waits to be heard, and nothing has to be known
-    /// of this host's clock, which may be put back, or stand still with its host.
+    /// Asks the database each time. That is cheap: it is needed once a second and while a change is propagated. A
+    /// cached time would depend on this host's clock, which can be set back or stop while the host is suspended.
     async fn now(&self) -> Result<Timestamp, StoreError> {
         self.shared.readers.ask(|reader| async move { reader.now().await }).await
     }

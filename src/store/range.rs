@@ -1,22 +1,22 @@
-//! Ranges: a part of a space, or of a table, by its keys.
+//! Ranges of keys in a space or a table.
 
 use std::{fmt, marker::PhantomData, ops::Bound};
 
 use super::key::{Key, StartOf};
 
-/// A part of a space, by key.
+/// A range of keys in a space.
 #[derive(Debug, Clone)]
 pub struct KeyRange {
-    /// Where it begins.
+    /// The start of the range.
     pub start: Bound<Vec<u8>>,
-    /// Where it ends.
+    /// The end of the range.
     pub end: Bound<Vec<u8>>,
-    /// A scan of it ends with the pair that brings it to so many bytes of keys and values. It counts keys all the same.
+    /// A scan ends with the pair that reaches this many bytes of keys and values. Counting ignores it.
     pub bytes: usize,
 }
 
 impl KeyRange {
-    /// Every key that starts with `prefix`.
+    /// Returns the range of all keys that start with `prefix`.
     #[must_use]
     pub fn prefix(prefix: &[u8]) -> Self {
         let mut end = prefix.to_vec();
@@ -30,25 +30,25 @@ impl KeyRange {
         Self { start: Bound::Included(prefix.to_vec()), ..Self::all() }
     }
 
-    /// Every key of the space.
+    /// Returns the range of all keys in the space.
     #[must_use]
     pub fn all() -> Self {
         Self { start: Bound::Unbounded, end: Bound::Unbounded, bytes: usize::MAX }
     }
 
-    /// The keys of this range that come after `key`: the next page of a forward scan that ended with it.
+    /// Returns the part of this range after `key`: the next page of a forward scan that ended with it.
     #[must_use]
     pub fn after(self, key: &[u8]) -> Self {
         Self { start: Bound::Excluded(key.to_vec()), ..self }
     }
 
-    /// The keys of this range that come before `key`: the next page of a backward scan that ended with it.
+    /// Returns the part of this range before `key`: the next page of a backward scan that ended with it.
     #[must_use]
     pub fn before(self, key: &[u8]) -> Self {
         Self { end: Bound::Excluded(key.to_vec()), ..self }
     }
 
-    /// Whether no key can be in it, because its end lies before its start.
+    /// Returns whether the range contains no key because its end is before its start.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
@@ -59,7 +59,7 @@ impl KeyRange {
     }
 }
 
-/// Some of the rows of a table, by their keys.
+/// A range of rows in a table, by key.
 pub struct Range<K> {
     prefix: &'static str,
     pub(super) bounds: KeyRange,
@@ -67,58 +67,58 @@ pub struct Range<K> {
 }
 
 impl<K: Key> Range<K> {
-    /// The rows of a table whose keys start with `start`, as it is stored.
+    /// Returns the rows of a table whose stored keys start with `start`.
     pub(super) fn of(prefix: &'static str, start: &[u8]) -> Self {
         Self { prefix, bounds: KeyRange::prefix(start), keys: PhantomData }
     }
 
-    /// The rows of it at and behind `start`.
+    /// Starts the range at `start`, inclusive.
     #[must_use]
     pub fn from(mut self, start: &impl StartOf<K>) -> Self {
         self.bounds.start = Bound::Included(self.stored(start));
         self
     }
 
-    /// The rows of it behind the one at `key`.
+    /// Starts the range after the row at `key`.
     #[must_use]
     pub fn after(mut self, key: &K) -> Self {
         self.bounds.start = Bound::Excluded(self.stored(key));
         self
     }
 
-    /// The rows of it behind all that start with `start`.
+    /// Starts the range after all keys that start with `start`.
     #[must_use]
     pub fn behind(mut self, start: &impl StartOf<K>) -> Self {
         self.bounds.start = match KeyRange::prefix(&self.stored(start)).end {
             Bound::Excluded(end) | Bound::Included(end) => Bound::Included(end),
-            // Nothing is behind it: the table's own end.
+            // There is no key after it in the table.
             Bound::Unbounded => Bound::Excluded(self.stored(start)),
         };
         self
     }
 
-    /// The rows of it before the first whose key starts with `end`.
+    /// Ends the range before the first key that starts with `end`.
     #[must_use]
     pub fn before(mut self, end: &impl StartOf<K>) -> Self {
         self.bounds.end = Bound::Excluded(self.stored(end));
         self
     }
 
-    /// The rows of it up to the one at `key`, which belongs to them.
+    /// Ends the range at `key`, inclusive.
     #[must_use]
     pub fn up_to(mut self, key: &K) -> Self {
         self.bounds.end = Bound::Included(self.stored(key));
         self
     }
 
-    /// The same rows, of which a page ends with the one that brings it to so many bytes as they are stored.
+    /// Limits a page: it ends with the row that reaches `bytes` stored bytes.
     #[must_use]
     pub fn within(mut self, bytes: usize) -> Self {
         self.bounds.bytes = bytes;
         self
     }
 
-    /// Whether no row can be in it, because its end lies before its start.
+    /// Returns whether the range contains no row because its end is before its start.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bounds.is_empty()

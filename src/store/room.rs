@@ -1,4 +1,4 @@
-//! Room: how much may wait to be written.
+//! Limits how much may wait to be written.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Batch;
 
-/// Bytes of the commits that wait to be written, before callers wait for room in the queue. One commit may be larger.
+/// Maximum bytes of queued commits before callers wait for room. A single commit may be larger.
 const BYTES: usize = 64 << 20;
 
-/// A unit of it, in bytes.
+/// The unit of that limit, in bytes.
 const UNIT: usize = 1 << 10;
 
-/// The room of the queue.
+/// The room left in the queue.
 #[derive(Debug)]
 pub(super) struct Room(Arc<Semaphore>);
 
@@ -21,7 +21,7 @@ impl Room {
         Self(Arc::new(Semaphore::new(BYTES / UNIT)))
     }
 
-    /// Waits until there is room for `batch`, or for it alone.
+    /// Waits until there is room for `batch`. A batch larger than the limit waits until the queue is empty.
     pub(super) async fn of(&self, batch: &Batch) -> Option<OwnedSemaphorePermit> {
         let units = (batch.bytes() / UNIT + 1).min(BYTES / UNIT);
         Arc::clone(&self.0).acquire_many_owned(u32::try_from(units).unwrap_or(u32::MAX)).await.ok()

@@ -1,9 +1,9 @@
-//! Rounds: the way through all of a table, part by part, so much of it at a turn. A part is the rows whose keys share a start: those of an
-//! owner, of an endpoint.
+//! Rounds: background sweeps through all of a table, part by part, a limited amount in each turn. A part is the rows
+//! whose keys share a prefix, such as those of an owner or a tool.
 //!
-//! What is to be found in some parts, and is in no list of its own, is looked for so: however many parts there are, a turn reads no more than
-//! [`TURN`] rows of those in which there is nothing to do. The store knows how far a round has come, so that the next turn goes on from there,
-//! whichever host it is.
+//! A round finds work that only some parts have and that no index lists. However many parts there are, a turn reads at
+//! most [`TURN`] rows of parts in which there is nothing to do. Its position is in the store, so that the next turn
+//! continues from there, on whichever host it runs.
 
 use std::{fmt, ops::Bound, time::Duration};
 
@@ -18,15 +18,15 @@ use crate::Key;
 
 const ROUNDS: Table<String, Standing> = schema::ROUNDS.holding();
 
-/// Rows that a turn reads to find its way.
+/// Maximum number of rows that a turn reads to find its way.
 pub const TURN: usize = 2_000;
 
-/// How far a round has come.
+/// The stored position of a round.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Standing {
-    /// When it began: milliseconds since 1970.
+    /// When the round began, in milliseconds since 1970.
     begun_ms: u64,
-    /// The end of what it has come by, as it is stored; `None` where it has come by all.
+    /// The stored key that the round has reached, or `None` if it is complete.
     place: Option<Vec<u8>>,
 }
 postcard_values!(Standing);
@@ -38,31 +38,33 @@ pub struct Round<'a, K: 'static, V: 'static> {
     name: String,
     direction: Direction,
     rest: Range<K>,
-    /// Rows that may still be read.
+    /// Number of rows that may still be read.
     left: usize,
     is_over: bool,
     before: Option<Row<String, Standing>>,
     begun_ms: u64,
 }
 
-/// Whether the round with this name is under way, or is to begin: once so long after the last one began.
+/// Returns whether the named round is in progress or due to begin. A round begins once `every` has passed since the
+/// last one began.
 ///
 /// # Errors
 ///
-/// The store's.
+/// Errors of the store.
 pub async fn is_due(store: &(impl Store + ?Sized), name: &str, every: Duration, now: Timestamp) -> Result<bool, StoreError> {
     let Some(standing) = ROUNDS.get(store, &name.to_owned()).await? else { return Ok(true) };
     let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
-    // A clock that was put back does not hold it up.
+    // A clock that was set back does not delay it.
     Ok(standing.place.is_some() || now.0 >= standing.begun_ms.saturating_add(every) || now.0 < standing.begun_ms)
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// The next turn of a round through all rows, from the end that `direction` names: it goes on where the last turn ended, or begins.
+    /// Starts the next turn of a round through all rows, from the end that `direction` names. It continues where the
+    /// last turn ended, or begins a new round.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn round<'a>(
         &'a self,
         store: &'a dyn Store,
@@ -85,17 +87,18 @@ impl<K: Key, V: Value> Table<K, V> {
 }
 
 impl<K: Key, V: Value> Round<'_, K, V> {
-    /// Whether the round has just begun.
+    /// Returns whether the round has just begun.
     #[must_use]
     pub fn begins(&self) -> bool {
         self.before.as_ref().is_none_or(|row| row.value.place.is_none()) && self.left == TURN
     }
 
-    /// The key of the next row, which stands at the edge of the next part; `None` where the turn, or the round, is over.
+    /// Returns the key of the next row, which is the first of the next part. Returns `None` if the turn or the round is
+    /// over.
     ///
     /// # Errors
     ///
-    /// The store's; a key that does not read is [`StoreError::Away`].
+    /// Errors of the store. A malformed key is [`StoreError::Away`].
     pub async fn next(&mut self) -> Result<Option<K>, StoreError> {
         if self.is_over || self.left == 0 {
             return Ok(None);
@@ -106,13 +109,13 @@ impl<K: Key, V: Value> Round<'_, K, V> {
         found.first().map(|found| self.table.key(found)).transpose()
     }
 
-    /// Whether it has come by all, so that the next turn begins another round.
+    /// Returns whether the round is complete, so that the next turn begins a new one.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Leaves the part that starts so behind.
+    /// Skips the rest of the part with this prefix.
     pub fn past(&mut self, part: &impl StartOf<K>) {
         let rest = self.rest.clone();
         self.rest = match self.direction {
@@ -121,12 +124,12 @@ impl<K: Key, V: Value> Round<'_, K, V> {
         };
     }
 
-    /// The next rows of a round that goes forward, of which each is a part, at most `limit`; `None` where the turn, or the round, is over. One
-    /// that does not read is logged and left out.
+    /// Returns up to `limit` next rows of a forward round in which each row is a part. Returns `None` if the turn or
+    /// the round is over. A malformed row is logged and skipped.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn rows(&mut self, limit: usize) -> Result<Option<Vec<Row<K, V>>>, StoreError> {
         debug_assert!(self.direction == Direction::Forward, "rows come forward");
         if self.is_over || self.left == 0 {
@@ -139,18 +142,18 @@ impl<K: Key, V: Value> Round<'_, K, V> {
         Ok(page.map(sound_of))
     }
 
-    /// Ends the turn: the next one goes on from here.
+    /// Ends the turn and stores the position for the next one.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn end(self) -> Result<(), StoreError> {
         let place = match (self.direction, &self.rest.bounds.start, &self.rest.bounds.end) {
             _ if self.is_over => None,
             (Direction::Forward, Bound::Included(place), _) | (Direction::Backward, _, Bound::Excluded(place)) => Some(place.clone()),
-            // The first key behind it.
+            // The first key after the last one read.
             (Direction::Forward, Bound::Excluded(last), _) => Some([&last[..], &[0]].concat()),
-            // Nothing was come by.
+            // Nothing was passed.
             (Direction::Forward | Direction::Backward, _, _) => None,
         };
         let standing = Standing { begun_ms: self.begun_ms, place };
@@ -160,7 +163,7 @@ impl<K: Key, V: Value> Round<'_, K, V> {
             None => batch.insert(&ROUNDS, &self.name, &standing),
         };
         match batch.commit(self.store, Durability::Buffered).await {
-            // Who stood still, and goes on with a turn that another has taken, does not put it back.
+            // A host that was suspended in its turn must not undo the progress of another host.
             Ok(_) | Err(StoreError::Conflict) => Ok(()),
             Err(error) => Err(error),
         }

@@ -1,20 +1,22 @@
-//! The store on one machine's disk: a journal, and sled as the index of it.
+//! The store on one machine's disk: a journal, and sled as its index.
 //!
-//! One tree holds every space. All commits go through one thread: it takes what is queued, and decides each over the tree and
-//! those before it (`group`); then all of them are one frame of the journal, and one `fdatasync` if any is to be durable. Only
-//! then is the tree brought there, in one batch, and they are answered (`disk`). Commits are serial without a lock, neighbours
-//! share the sync, and no reader sees a durable commit that is not on disk. Reads do not pass through the thread. Those of more than a few
-//! rows are done on a thread that may wait for the disk: commits wait for them, and so do other readers then, but no task of the runtime.
+//! One tree contains every space. All commits go through one thread. It takes the queued commits and decides each
+//! against the tree and the commits before it (`group`). Then all of them are written as one frame of the journal, with
+//! one `fdatasync` if any is durable. Only then are they applied to the tree in one batch and confirmed (`disk`).
+//! Commits are serial without a lock, concurrent commits share a sync, and no reader sees a durable commit that is not
+//! on disk. Reads do not use that thread. Reads of more than a few rows run on a blocking thread: commits and other
+//! readers wait for them, but no task of the runtime does.
 //!
-//! The tree is never waited for: sled writes it out when it likes, and says in it which frame it was brought to (`position`). At
-//! the next start it is brought to the journal's end, or, where it is not right, made anew (`open`). A row keeps a checksum, a
-//! space a total (`recount`). Large values are cut into pieces (`values`). Checkpoints are made beside (`keeper`), and so is
-//! another tree, which takes the place of one that has grown far beyond its rows (`renew`). A copy is walked out of it while others write (`feed`).
+//! The tree is never synced explicitly: sled writes it when it likes, and records which frame it includes (`position`).
+//! At the next start it is brought up to the end of the journal, or rebuilt if it is wrong (`open`). Each row has a
+//! checksum and each space a total (`recount`). Large values are split (`values`). Checkpoints are made in the
+//! background (`keeper`), and so is a new tree that replaces one that has grown far beyond its rows (`renew`). A copy
+//! is read from the tree while others write (`feed`).
 //!
-//! When a write or a sync of the journal fails, nobody can tell what the disk has. Those who
-//! waited get [`StoreError::Unknown`], and from then on every commit is refused as [`StoreError::Away`]
-//! until the host is started again and reads what the disk has. Where there is only no room for more, nothing was written:
-//! commits are refused until there is (`standing`). Reads go on.
+//! If a write or a sync of the journal fails, it is unknown what is on disk. The waiting commits get
+//! [`StoreError::Unknown`], and every later commit is refused with [`StoreError::Away`] until the host is restarted and
+//! has read the disk. If the disk is merely full, nothing was written, and commits are refused until there is room
+//! (`standing`). Reads continue.
 
 mod archived;
 mod away;
@@ -82,17 +84,17 @@ use super::{
     Batch, Changes, Direction, Durability, KeyRange, Page, Pairs, Sizes, Space, Store, StoreError, check_sizes, journal::Counts, room::Room,
 };
 
-/// Commits that may wait for the writing thread before callers wait for a place in the queue.
+/// Maximum number of queued commits before callers wait.
 const QUEUE: usize = 1_024;
-/// Commits that share one frame, at most.
+/// Maximum number of commits in one frame.
 const NEIGHBOURS: usize = 256;
-/// Keys counted before commits have their turn.
+/// Number of keys counted before commits get a turn.
 const COUNTED: usize = 1_000;
-/// Rows that are read where they are asked for: as many as a walk takes at once. For more, a thread that may
-/// wait costs less than it spares.
+/// Maximum number of rows that are read inline: as many as a walk takes at once. For more rows, moving to a blocking
+/// thread costs less than it saves.
 const FEW: usize = 100;
 
-/// A store in a folder. Dropping it waits for what was committed to be on disk, then lets go of the folder.
+/// A store in a folder. Dropping it waits until all commits are on disk, then releases the folder.
 pub struct SledStore {
     path: PathBuf,
     config: SledConfig,
@@ -103,9 +105,9 @@ pub struct SledStore {
     room: Room,
     writer: Option<JoinHandle<()>>,
     keeper: Option<Keeper>,
-    /// The journal keeps all frames as long as this is held.
+    /// While this is locked, the journal keeps all frames.
     frames: Arc<Mutex<()>>,
-    /// Held locked.
+    /// The lock file, held locked.
     _lock: File,
 }
 
@@ -116,12 +118,12 @@ impl fmt::Debug for SledStore {
 }
 
 impl SledStore {
-    /// Opens the store in the folder `path`; makes it if it is not there.
+    /// Opens the store in the folder `path`, and creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// Each [`OpenError`] says what to do about it. Nothing is changed in a folder that is damaged, in use
-    /// or of another format.
+    /// Each [`OpenError`] says what to do about it. A folder that is damaged, in use or of another format is left
+    /// unchanged.
     pub fn open(path: impl AsRef<Path>, config: SledConfig) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
         let open::Opened { disk, moment, counts, standing, left, lock } = open::open(&path, &config)?;
@@ -155,30 +157,30 @@ impl SledStore {
         })
     }
 
-    /// Closes the store and opens it again: what a restart would find. For tests.
+    /// Closes the store and opens it again, as a restart does. For tests.
     ///
     /// # Errors
     ///
-    /// As [`SledStore::open`].
+    /// The same as for [`SledStore::open`].
     pub fn reopen(self) -> Result<Self, OpenError> {
         let (path, config) = (self.path.clone(), self.config.clone());
         drop(self);
         Self::open(path, config)
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many times commits were synced since the store was opened.
+    /// Returns the number of syncs of commits since the store was opened.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.counts.syncs.load(Relaxed)
     }
 
-    /// Bytes of the tree on disk.
+    /// Returns the size of the tree on disk, in bytes.
     ///
     /// # Errors
     ///
@@ -187,12 +189,12 @@ impl SledStore {
         self.moment.tree().size_on_disk().map_err(away)
     }
 
-    /// Has another tree take the place of the one there is, as is done by itself once that is much larger than its rows; answers once
-    /// it has. For tests.
+    /// Replaces the tree by a new one and waits for it. That happens automatically once the tree is much larger than
+    /// its rows. For tests.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`] says why it could not be made; the one there is goes on.
+    /// [`StoreError::Away`] says why the new tree could not be built. The current one stays in use.
     pub async fn renew(&self) -> Result<(), StoreError> {
         let (ask, answer) = oneshot::channel();
         if let Some(keeper) = &self.keeper {
@@ -203,12 +205,12 @@ impl SledStore {
 }
 
 impl SledStore {
-    /// Has another checkpoint take the place of the journal up to now, and another tree that of the tree; answers once they have. Killed at
-    /// any moment, the store is as it was, or as it is to be.
+    /// Replaces the journal so far by a new checkpoint, and the tree by a new one, and waits for both. If the process
+    /// is killed, the store is in its old or its new state.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`] says why not; what there is goes on.
+    /// [`StoreError::Away`] says why it failed. The current files stay in use.
     pub async fn compact(&self) -> Result<(), StoreError> {
         let (ask, answer) = oneshot::channel();
         if let Some(keeper) = &self.keeper {
@@ -217,24 +219,24 @@ impl SledStore {
         answer.await.unwrap_or_else(|_| Err(StoreError::Away("the store is closed".to_owned())))
     }
 
-    /// A walk through all rows, and what is written meanwhile. Another one waits for its end.
+    /// Starts a walk through all rows and the changes written meanwhile. Only one walk runs at a time; others wait.
     pub(super) async fn feed(&self) -> Feed {
         let frames = Arc::clone(&self.frames).lock_owned().await;
         Feed::begin(self.path.clone(), Arc::clone(&self.moment), frames)
     }
 
-    /// Nothing is applied while it is held.
+    /// Locks the position. Nothing is applied while the guard is held.
     fn still(&self) -> RwLockReadGuard<'_, Position> {
         self.moment.still()
     }
 }
 
-/// Does `read` on a thread that may wait for the disk.
+/// Runs `read` on a blocking thread.
 async fn aside<T: Send + 'static>(read: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, StoreError> {
     spawn_blocking(read).await.unwrap_or_else(|_| Err(StoreError::Away("the tree stopped while it was read".to_owned())))
 }
 
-/// At most `limit` rows of a range, as they are at one moment.
+/// Returns up to `limit` rows of a range, as a snapshot.
 fn scan(moment: &Moment, space: Space, range: KeyRange, limit: usize, direction: Direction) -> Result<Pairs, StoreError> {
     let _still = moment.still();
     let most = range.bytes;
@@ -258,7 +260,7 @@ fn scan(moment: &Moment, space: Space, range: KeyRange, limit: usize, direction:
     }
 }
 
-/// The number of keys of a range, at most `some`, and the last of them.
+/// Counts the keys of a range, up to `some`. Returns the last key counted too.
 fn count_some(moment: &Moment, range: (Bound<Vec<u8>>, Bound<Vec<u8>>), some: usize) -> ::sled::Result<(usize, Option<Vec<u8>>)> {
     let _still = moment.still();
     let mut last = None;
@@ -275,7 +277,7 @@ impl Drop for SledStore {
         drop(self.queue.take());
         drop(self.keeper.take());
         if let Some(writer) = self.writer.take() {
-            // A panic in it was reported when it happened; its commits answered `Unknown`.
+            // A panic of that thread was reported when it happened, and its commits got `Unknown`.
             let _ = writer.join();
         }
     }
@@ -364,7 +366,7 @@ impl Store for SledStore {
     }
 }
 
-/// The writing thread: until the store is dropped, takes what is queued and answers it.
+/// The writing thread: takes queued commits and completes them until the store is dropped.
 fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
     let mut queued = Vec::with_capacity(NEIGHBOURS);
     while jobs.blocking_recv_many(&mut queued, NEIGHBOURS) > 0 {
@@ -378,8 +380,8 @@ fn write_all(mut jobs: mpsc::Receiver<Job>, mut disk: Disk) {
     }
 }
 
-/// Commits as many as go together, and answers them. Who is refused is answered with the others, since it may be for what
-/// these write.
+/// Writes as many commits as fit in one group and reports their outcomes. Rejected commits are answered together with
+/// the others, because the reason may be a write in the same group.
 fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
     let (mut group, mut durability) = (Group::default(), Durability::Buffered);
     let mut decided = Vec::new();
@@ -398,12 +400,12 @@ fn write_group(jobs: &mut impl Iterator<Item = Job>, disk: &mut Disk) {
     disk.write_out();
 }
 
-/// Whoever asked may have gone; the commit stands.
+/// Reports an outcome. The caller may have gone. The commit stands.
 fn answer(to: Answer, outcome: Result<Vec<i128>, StoreError>) {
     let _ = to.send(outcome);
 }
 
-/// A range of a space as the tree has it.
+/// Converts a range of a space to a range of the tree.
 fn bounds(space: Space, range: KeyRange) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let start = match range.start {
         Bound::Included(key) => Bound::Included(values::head_key(space, &key)),

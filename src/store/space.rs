@@ -1,18 +1,19 @@
-//! Spaces: where tables lie, each apart from the others.
+//! Spaces: separate parts of the store, each with some tables.
 
 macro_rules! spaces {
     ($($name:ident = $number:literal $($kind:literal)?,)+) => {
-        /// Where tables lie. The number is the place on disk and never changes.
+        /// A part of the store. Its number identifies it on disk and never changes.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         #[expect(missing_docs, reason = "the tables say what is in them")]
         pub enum Space { $($name = $number,)+ }
 
         impl Space {
-            /// Every space, each at the place of its number.
+            /// Every space, in order of number.
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name),+];
 
-            /// What operators are told its size under. `None` where that is told otherwise, or is always small.
+            /// Returns the name under which operators see its size. `None` if its size is reported otherwise or is
+            /// always small.
             #[must_use]
             pub const fn kind(self) -> Option<&'static str> {
                 match self {
@@ -25,7 +26,7 @@ macro_rules! spaces {
     (@kind $kind:literal) => { Some($kind) };
 }
 
-// A row is the space, its number, and the kind of what is in it, as operators know it.
+// Each row is a space, its number, and the name of its contents for operators.
 spaces! {
     Meta = 0,
     Endpoints = 1 "endpoints",
@@ -70,19 +71,19 @@ spaces! {
     Sellers = 40 "sales",
 }
 
-/// What is at stake in a space.
+/// The importance of a space's data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stake {
-    /// Who paid, who is owed, and what proves it: stays in the archive of the journal.
+    /// Payments, debts and their proof. It stays in the journal's archive.
     Money,
-    /// What the host cannot do without. As the money, it is counted again before a host starts.
+    /// Data that the host cannot do without. Like money, it is verified before a host starts.
     Host,
-    /// What calls leave, as much as there may be: counted again while the host runs.
+    /// Data that calls leave, of any amount. It is verified while the host runs.
     Bulk,
 }
 
 impl Space {
-    /// What is at stake in it.
+    /// Returns how much depends on the space.
     #[must_use]
     pub fn stake(self) -> Stake {
         match self {
@@ -95,7 +96,7 @@ impl Space {
             Self::Meta | Self::Endpoints | Self::Versions | Self::VersionOwners | Self::RetiredSlugs | Self::KvUsage => Stake::Host,
             Self::Catalogue => Stake::Host,
             Self::FilesUsage | Self::Secrets | Self::Builders | Self::Events | Self::Audit | Self::Tasks => Stake::Host,
-            // Sums of what receipts and postings tell, and of free calls, which would fill an archive.
+            // These are sums derived from receipts and postings, and from free calls, which would fill an archive.
             Self::Sales | Self::Sellers => Stake::Host,
             Self::Kv
             | Self::Files
@@ -108,7 +109,7 @@ impl Space {
         }
     }
 
-    /// The space with this number.
+    /// Returns the space with this number.
     #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()

@@ -1,7 +1,7 @@
-//! Tables: the rows of one kind, with keys and values that have types.
+//! Tables: rows of one kind, with typed keys and values.
 //!
-//! [`super::schema`] declares each table; the module whose rows they are says once what type its values have
-//! ([`super::Declared::holding`]). Nothing above the store sees the bytes of a key.
+//! [`super::schema`] declares each table. The module that owns the rows gives values their type once
+//! ([`super::Declared::holding`]). Code above the store never sees the bytes of a key.
 
 use std::{fmt, marker::PhantomData, ops::Bound};
 
@@ -16,7 +16,7 @@ use super::{
     value::{self, Sum, Value},
 };
 
-/// Rows taken away in one commit.
+/// Number of rows deleted in one commit.
 const CLEARED: usize = 500;
 
 /// A table.
@@ -26,7 +26,7 @@ pub struct Table<K: 'static, V: 'static> {
     pub(super) types: PhantomData<fn(K, V) -> V>,
 }
 
-/// A table of sums, changed by additions that the writer decides: no check, no conflict.
+/// A table of sums. The commit writer applies additions to them, so that they need no check and never conflict.
 pub struct Counter<K> {
     pub(super) plan: &'static Plan,
     pub(super) keys: PhantomData<fn(K) -> K>,
@@ -35,17 +35,17 @@ pub struct Counter<K> {
 /// A row as it was read.
 #[derive(Debug, Clone)]
 pub struct Row<K, V> {
-    /// What it is found by.
+    /// The key.
     pub key: K,
-    /// What it holds.
+    /// The value.
     pub value: V,
-    /// The key as it is stored.
+    /// The stored key.
     pub(super) at: Vec<u8>,
-    /// The value as it is stored: what a commit that builds on it wants to be there still.
+    /// The stored value. A commit that depends on the row checks that it is unchanged.
     pub(super) bytes: Bytes,
 }
 
-/// A row that was found and not read yet.
+/// A stored row that is not decoded yet.
 #[derive(Debug, Clone)]
 pub struct Unread {
     at: Vec<u8>,
@@ -57,7 +57,7 @@ impl Unread {
         Self { at, bytes }
     }
 
-    /// How many bytes key and value are stored as.
+    /// Returns the stored size of key and value, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.at.len() + self.bytes.len()
@@ -65,22 +65,22 @@ impl Unread {
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// The value at `key`.
+    /// Returns the value at `key`.
     ///
     /// # Errors
     ///
-    /// The store's; a value that does not read is [`StoreError::Away`].
+    /// Errors of the store. A malformed value is [`StoreError::Away`].
     pub async fn get(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<V>, StoreError> {
         let at = stored_key(self.plan, key);
         let bytes = store.get(self.plan.space, &at).await?;
         bytes.map(|bytes| self.value(&at, &bytes)).transpose()
     }
 
-    /// The row at `key`.
+    /// Returns the row at `key`.
     ///
     /// # Errors
     ///
-    /// As [`Table::get`].
+    /// The same as for [`Table::get`].
     pub async fn row(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<Row<K, V>>, StoreError>
     where
         K: Clone,
@@ -91,11 +91,12 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(Some(Row { key: key.clone(), value, at, bytes: bytes.into() }))
     }
 
-    /// At most `limit` rows of a range, and of [its bytes](Range::within), from the end that `direction` names. One moment, not a walk.
+    /// Returns a snapshot of up to `limit` rows of a range, from the end that `direction` names. The range can also
+    /// [limit the bytes](Range::within).
     ///
     /// # Errors
     ///
-    /// The store's; a row that does not read is [`StoreError::Away`].
+    /// Errors of the store. A malformed row is [`StoreError::Away`].
     pub async fn page(
         &self,
         store: &(impl Store + ?Sized),
@@ -107,11 +108,11 @@ impl<K: Key, V: Value> Table<K, V> {
         pairs.into_iter().map(|(at, bytes)| self.read(Unread { at, bytes })).collect()
     }
 
-    /// As [`Table::page`], for readers who pass over values that do not read: `None` stands for those.
+    /// Like [`Table::page`], but returns `None` in place of a malformed value.
     ///
     /// # Errors
     ///
-    /// The store's; a key that does not read is [`StoreError::Away`].
+    /// Errors of the store. A malformed key is [`StoreError::Away`].
     pub async fn readable(
         &self,
         store: &(impl Store + ?Sized),
@@ -123,11 +124,11 @@ impl<K: Key, V: Value> Table<K, V> {
         pairs.into_iter().map(|(at, bytes)| Ok((self.read_key(&at)?, V::of_bytes(&bytes)))).collect()
     }
 
-    /// As [`Table::page`], for readers of so much that it is to be read elsewhere: by [`Table::read`].
+    /// Like [`Table::page`], but leaves decoding to [`Table::read`], which can run on another thread.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn unread(
         &self,
         store: &(impl Store + ?Sized),
@@ -139,12 +140,12 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(pairs.into_iter().map(|(at, bytes)| Unread { at, bytes }).collect())
     }
 
-    /// As [`Table::page`] from the start on, for those who go through all rows and whom one that does not read is not to stop: it is
-    /// logged and left out. With the rest of the range; `None` at its end.
+    /// Returns a page from the start of the range, with the rest of the range, or `None` at its end. For code that goes
+    /// through all rows: a malformed row is logged and skipped.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn sound(
         &self,
         store: &(impl Store + ?Sized),
@@ -156,12 +157,12 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(Some((sound_of(page), rest)))
     }
 
-    /// At most `limit` rows from the start of a range, each by itself whether or not it reads, and leaves of the range what is behind
-    /// them; `None` at its end.
+    /// Returns up to `limit` rows from the start of the range, each decoded or an error, and moves the start of the
+    /// range after them. Returns `None` at its end.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn next(
         &self,
         store: &(impl Store + ?Sized),
@@ -174,58 +175,60 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(Some(found.into_iter().map(|found| self.read(found)).collect()))
     }
 
-    /// The row at `key`, not read yet.
+    /// Returns the row at `key` without decoding it.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn found(&self, store: &(impl Store + ?Sized), key: &K) -> Result<Option<Unread>, StoreError> {
         let at = stored_key(self.plan, key);
         Ok(store.get(self.plan.space, &at).await?.map(|bytes| Unread { at, bytes }))
     }
 
-    /// The row that was found.
+    /// Decodes a row.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`] where it does not read.
+    /// [`StoreError::Away`] if it is malformed.
     pub fn read(&self, Unread { at, bytes }: Unread) -> Result<Row<K, V>, StoreError> {
         let key = self.read_key(&at)?;
         let value = self.value(&at, &bytes)?;
         Ok(Row { key, value, at, bytes: bytes.into() })
     }
 
-    /// The row that a commit of this process put there: what it left is what the next one builds on.
+    /// Returns the row that a commit of this process wrote, so that the next commit can depend on it without reading
+    /// it.
     #[must_use]
     pub fn own(&self, key: K, value: V) -> Row<K, V> {
         let (at, bytes) = (stored_key(self.plan, &key), value.to_bytes().into());
         Row { key, value, at, bytes }
     }
 
-    /// How many rows of a range there are; no more than `most` are counted.
+    /// Counts the rows of a range, up to `most`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn count(&self, store: &(impl Store + ?Sized), range: &Range<K>, most: usize) -> Result<usize, StoreError> {
         store.count(self.plan.space, range.bounds.clone(), most).await
     }
 
-    /// The key of the first row of a range.
+    /// Returns the key of the first row in a range.
     ///
     /// # Errors
     ///
-    /// The store's; a key that does not read is [`StoreError::Away`].
+    /// Errors of the store. A malformed key is [`StoreError::Away`].
     pub async fn first(&self, store: &(impl Store + ?Sized), range: &Range<K>) -> Result<Option<K>, StoreError> {
         let first = store.scan(self.plan.space, range.bounds.clone(), 1, Direction::Forward).await?;
         first.into_iter().next().map(|(at, _)| self.read_key(&at)).transpose()
     }
 
-    /// Takes away the first rows of a range, at most `most`; answers how many. For rows without indexes that nobody changes.
+    /// Deletes up to `most` first rows of a range. Returns how many were deleted. For rows without indexes that nobody
+    /// changes.
     ///
     /// # Errors
     ///
-    /// The store's; what was taken away until then stays so.
+    /// Errors of the store. Rows deleted before the error stay deleted.
     pub async fn clear(&self, store: &(impl Store + ?Sized), range: &Range<K>, most: u64) -> Result<u64, StoreError> {
         debug_assert!(self.indexes.is_empty(), "{self:?} has indexes: they need the rows");
         let mut cleared = 0;
@@ -243,25 +246,25 @@ impl<K: Key, V: Value> Table<K, V> {
         Ok(cleared)
     }
 
-    /// [Clears](Self::clear) a range whose rows are too old or too many, and counts them as such.
+    /// [Clears](Self::clear) a range of rows that are too old or too many, and counts them in the metrics.
     ///
     /// # Errors
     ///
-    /// The store's; what was taken away until then stays so.
+    /// Errors of the store. Rows deleted before the error stay deleted.
     pub async fn expire(&self, store: &(impl Store + ?Sized), range: &Range<K>) -> Result<(), StoreError> {
         let removed = self.clear(store, range, u64::MAX).await?;
         self.expired(removed);
         Ok(())
     }
 
-    /// Counts so many rows as removed because they were too old or too many.
+    /// Counts `rows` rows in the metrics as removed because they were too old or too many.
     pub fn expired(&self, rows: u64) {
-        // Of receipts of free calls operators are told the size by another count, and of both under the same name.
+        // The size of free calls' receipts is reported by another count, under the same name.
         let kind = self.plan.space.kind().unwrap_or("freeReceipts");
         REMOVED.add([kind], rows);
     }
 
-    /// Puts `value` at `key`, by itself.
+    /// Returns a batch that puts `value` at `key`.
     #[must_use]
     pub fn put(&self, key: &K, value: &V) -> Batch {
         let mut batch = Batch::new();
@@ -269,36 +272,36 @@ impl<K: Key, V: Value> Table<K, V> {
         batch
     }
 
-    /// How many bytes a key is stored as.
+    /// Returns the stored size of a key, in bytes.
     #[must_use]
     pub fn bytes_of(&self, key: &K) -> usize {
         stored_key(self.plan, key).len()
     }
 
-    /// Every row.
+    /// Returns the range of all rows.
     #[must_use]
     pub fn all(&self) -> Range<K> {
         Range::of(self.plan.prefix, self.plan.prefix.as_bytes())
     }
 
-    /// Every row whose key starts with `start`.
+    /// Returns the range of all rows whose keys start with `start`.
     #[must_use]
     pub fn under(&self, start: &impl StartOf<K>) -> Range<K> {
         Range::of(self.plan.prefix, &stored_key(self.plan, start))
     }
 
-    /// The keys of this table among those that a change touched. Only those of tables that are followed are told.
+    /// Returns the keys of this table among those of a change. Only followed tables have any.
     pub fn changed<'a>(&self, change: &'a Change) -> impl Iterator<Item = K> + use<'a, K, V> {
         let Plan { space, prefix, .. } = *self.plan;
         let own = change.keys.iter().filter(move |(of, _)| *of == space);
         own.filter_map(move |(_, at)| K::read(at.strip_prefix(prefix.as_bytes())?))
     }
 
-    /// The key of a row that was found.
+    /// Decodes the key of a row.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Away`] where it does not read.
+    /// [`StoreError::Away`] if it is malformed.
     pub fn key(&self, found: &Unread) -> Result<K, StoreError> {
         self.read_key(&found.at)
     }
@@ -317,7 +320,7 @@ impl<K: Key, V: Value> Table<K, V> {
 }
 
 impl<K: Key, V> Table<K, V> {
-    /// The sums that lie among its rows.
+    /// Returns the sums that are stored among this table's rows.
     #[must_use]
     pub const fn counting(&self) -> Counter<K> {
         Counter { plan: self.plan, keys: PhantomData }
@@ -325,17 +328,17 @@ impl<K: Key, V> Table<K, V> {
 }
 
 impl<K: Key> Counter<K> {
-    /// The sums as rows, to be read.
+    /// Returns the sums as a table of rows, for reading.
     #[must_use]
     pub const fn rows(&self) -> Table<K, Sum> {
         Table { plan: self.plan, indexes: &[], types: PhantomData }
     }
 
-    /// The sum at `key`; nothing was added where there is none.
+    /// Returns the sum at `key`, or zero if there is none.
     ///
     /// # Errors
     ///
-    /// The store's; a value that is no sum is [`StoreError::Away`].
+    /// Errors of the store. A malformed sum is [`StoreError::Away`].
     pub async fn get(&self, store: &(impl Store + ?Sized), key: &K) -> Result<i128, StoreError> {
         let at = stored_key(self.plan, key);
         match store.get(self.plan.space, &at).await? {
@@ -357,7 +360,7 @@ impl<K> fmt::Debug for Counter<K> {
     }
 }
 
-/// Those that read; one that does not is logged and left out.
+/// Returns the rows that could be decoded. Malformed rows are logged and skipped.
 pub(super) fn sound_of<K, V>(page: Vec<Result<Row<K, V>, StoreError>>) -> Vec<Row<K, V>> {
     let logged = |error| tracing::error!(%error, "a row is passed over; it stays as it is");
     page.into_iter().filter_map(|row| row.map_err(logged).ok()).collect()

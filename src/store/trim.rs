@@ -1,26 +1,27 @@
-//! Trimming: the first rows of a range go until so many are left as are kept, however many do that at once.
+//! Trims a range: deletes its first rows until a given number is left. Several hosts can do so at once.
 
 use super::{Batch, Direction, Durability, Store, StoreError, key::Key, range::Range, table::Table, value::Value, write::Check};
 
-/// Rows taken away in one commit.
+/// Number of rows deleted in one commit.
 const SOME: usize = 500;
 
-/// How many rows there were, and how many of them went.
+/// The result of trimming.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trimmed {
-    /// Before.
+    /// Number of rows before.
     pub stored: u64,
-    /// The first.
+    /// Number of rows deleted from the start.
     pub removed: u64,
 }
 
 impl<K: Key, V: Value> Table<K, V> {
-    /// Takes away the first rows of a range, but for the last `keep`. They are counted where it is not `known` how many there are. `None`
-    /// when somebody else takes some away: what is too much is found the next time. For rows without indexes that nobody changes.
+    /// Deletes the first rows of a range until `keep` are left. The rows are counted unless their number is `known`.
+    /// Returns `None` if somebody else deletes rows at the same time; the next call finds any excess. For rows without
+    /// indexes that nobody changes.
     ///
     /// # Errors
     ///
-    /// The store's; what was taken away until then stays so.
+    /// Errors of the store. Rows deleted before the error stay deleted.
     pub async fn trim(
         &self,
         store: &(impl Store + ?Sized),
@@ -30,7 +31,8 @@ impl<K: Key, V: Value> Table<K, V> {
     ) -> Result<Option<Trimmed>, StoreError> {
         debug_assert!(self.indexes.is_empty(), "{self:?} has indexes: they need the rows");
         let scan = async |some| store.scan(self.plan.space, range.bounds.clone(), some, Direction::Forward).await;
-        // Read before they are counted: who takes any away meanwhile takes this one, and then the first of what is left.
+        // Read the first row before counting: anyone who deletes rows meanwhile deletes this one first, which shows in
+        // the check.
         let mut first = scan(1).await?.pop();
         let stored = match known {
             Some(known) => known,
@@ -68,7 +70,7 @@ mod tests {
 
     const ROWS: Table<String, String> = schema::RETIRED_SLUGS.holding();
 
-    /// All but the last three.
+    /// Keeps the last three rows.
     async fn trim(store: &(impl Store + ?Sized)) -> Option<Trimmed> {
         ROWS.trim(store, &ROWS.all(), 3, None).await.unwrap()
     }

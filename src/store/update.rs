@@ -1,8 +1,8 @@
-//! Updates: read, decide, commit; and once more when others were faster.
+//! Updates: read, decide, commit, and retry if another commit came first.
 //!
-//! This is the only place that tries a commit again. What is read inside becomes a condition of the commit, so a decision is
-//! made on what is still there when it takes effect. A range that was read is held row by row: rows that others put between
-//! them are not noticed.
+//! This is the only code that retries commits. Every row that is read inside becomes a condition of the commit, so that
+//! a decision takes effect only if what it was based on is unchanged. A range is checked row by row: rows inserted
+//! between them go unnoticed.
 
 use std::{
     ops::{Deref, DerefMut},
@@ -22,18 +22,19 @@ use super::{
     value::Value,
 };
 
-/// Tries before an update gives up: each that fails means that another succeeded, or that another process holds a row.
+/// Maximum number of attempts. Each failed attempt means that another commit succeeded or that another process holds a
+/// row lock.
 const TRIES: u32 = 64;
-/// Time after which no further try begins.
+/// Time after which no further attempt begins.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Longest wait before a try, in microseconds.
+/// Longest wait before an attempt, in microseconds.
 const MAX_WAIT_US: u32 = 64_000;
 
-/// An update under way: what it has read, and what it will write.
+/// A running update: what it has read, and what it will write.
 pub struct Tx<'a> {
     store: &'a dyn Store,
     batch: Batch,
-    /// Whether it is committed without writes too.
+    /// Whether it is committed even without writes.
     confirms: bool,
 }
 
@@ -43,20 +44,20 @@ impl std::fmt::Debug for Tx<'_> {
     }
 }
 
-/// What an update came to: what it will write, and what it answers once that is written.
+/// The result of an update: its writes, and the value to return once they are committed.
 #[derive(Debug)]
 pub struct Decided<'a, T> {
     batch: Tx<'a>,
     answer: T,
 }
 
-/// Has `decide` read and write, and commits what it decided; decides again when something that it read is another by then.
-/// What it decides must have no effect but its writes. Without writes nothing is committed, unless it [`Tx::confirms`].
+/// Runs `decide` and commits its writes. Runs it again if something that it read has changed by then. `decide` must
+/// have no other effects than its writes. Without writes nothing is committed unless it calls [`Tx::confirms`].
 ///
 /// # Errors
 ///
-/// What `decide` answers, at once; [`StoreError::Contended`] when others were faster every time, and [`StoreError::LockTimeout`] when
-/// another process held a row, until the deadline; the store's.
+/// An error of `decide` is returned at once. When attempts or time run out: [`StoreError::Contended`] if other commits
+/// always came first, or [`StoreError::LockTimeout`] if another process held a row lock. Other errors of the store.
 pub async fn update<'a, T, E, F>(store: &'a dyn Store, durability: Durability, mut decide: impl FnMut(Tx<'a>) -> F) -> Result<T, E>
 where
     E: From<StoreError>,
@@ -84,7 +85,7 @@ where
     Err(last.into())
 }
 
-/// Waits before a try, longer each time and by chance, so that those who met get out of step.
+/// Waits before an attempt, randomly and longer each time, so that conflicting updates get out of step.
 async fn back_off(attempt: u32) {
     if attempt > 1 {
         let most = (250_u32 << attempt.min(16)).min(MAX_WAIT_US);
@@ -94,20 +95,20 @@ async fn back_off(attempt: u32) {
 }
 
 impl<'a> Tx<'a> {
-    /// Ends the decision: commits what was written, then answers this.
+    /// Ends the decision. `answer` is returned once the writes are committed.
     ///
     /// # Errors
     ///
-    /// None: the type is that of [`update()`]'s decisions.
+    /// None. The type is the one that [`update()`] expects.
     pub fn answer<T, E>(self, answer: T) -> Result<Decided<'a, T>, E> {
         Ok(Decided { batch: self, answer })
     }
 
-    /// The row at `key`, which the commit wants to be so still.
+    /// Reads the row at `key`. The commit fails if it changes.
     ///
     /// # Errors
     ///
-    /// The store's; a value that does not read is [`StoreError::Away`].
+    /// Errors of the store. A malformed value is [`StoreError::Away`].
     pub async fn row<K: Key + Clone, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Row<K, V>>, StoreError> {
         let at = stored_key(table.plan, key);
         let expected = self.store.get(table.plan.space, &at).await?.map(Bytes::from);
@@ -117,11 +118,11 @@ impl<'a> Tx<'a> {
         Ok(Some(Row { key: key.clone(), value, at, bytes }))
     }
 
-    /// The row at `key`, not read yet, which the commit wants to be so still: for rows that may not read.
+    /// Reads the row at `key` without decoding it, for rows that may be malformed. The commit fails if it changes.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn found<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<Unread>, StoreError> {
         let at = stored_key(table.plan, key);
         let found = self.store.get(table.plan.space, &at).await?;
@@ -129,20 +130,20 @@ impl<'a> Tx<'a> {
         Ok(found.map(|bytes| Unread::new(at, bytes)))
     }
 
-    /// The value at `key`, which the commit wants to be so still.
+    /// Reads the value at `key`. The commit fails if it changes.
     ///
     /// # Errors
     ///
-    /// As [`Tx::row`].
+    /// The same as for [`Tx::row`].
     pub async fn get<K: Key + Clone, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> Result<Option<V>, StoreError> {
         Ok(self.row(table, key).await?.map(|row| row.value))
     }
 
-    /// At most `limit` rows of a range, each of which the commit wants to be so still.
+    /// Reads up to `limit` rows of a range. The commit fails if one of them changes.
     ///
     /// # Errors
     ///
-    /// As [`Table::page`].
+    /// The same as for [`Table::page`].
     pub async fn page<K: Key, V: Value>(
         &mut self,
         table: &Table<K, V>,
@@ -151,18 +152,18 @@ impl<'a> Tx<'a> {
         direction: Direction,
     ) -> Result<Vec<Row<K, V>>, StoreError> {
         let rows = table.page(self.store, range, limit, direction).await?;
-        // Of one page none is there twice.
+        // A page never contains a row twice.
         let held = rows.iter().map(|row| Check { space: table.plan.space, key: row.at.clone(), expected: Some(row.bytes.clone()) });
         self.batch.checks.extend(held);
         Ok(rows)
     }
 
-    /// Wants what was read to be there still at one moment, also where nothing is written.
+    /// Checks everything that was read even if nothing is written.
     pub fn confirms(&mut self) {
         self.confirms = true;
     }
 
-    /// The store, for what the commit does not depend on.
+    /// Returns the store, for reads that the commit does not depend on.
     #[must_use]
     pub fn store(&self) -> &'a dyn Store {
         self.store

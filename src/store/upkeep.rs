@@ -1,12 +1,12 @@
-//! Upkeep: what is done every so often to what the store holds, as long as somebody has it.
+//! Periodic upkeep of the store's contents, as long as its owner exists.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 use super::StoreError;
 
-/// Starts the task that does `turn` at once, and again every `period`: each is told its number, from 0 on. What a turn did not do since the
-/// store was not there is logged as being for `what`, and left to the next one. The task ends when nobody else holds `of`. Must be called
-/// inside a tokio runtime.
+/// Starts a task that runs `turn` at once and then every `period`. Each turn gets its number, from 0 on. If the store
+/// is unavailable, the failed turn is logged as `what` and left to the next one. The task ends when nobody else holds
+/// `of`. Call it inside a tokio runtime.
 pub fn keep_up<T, Turn>(of: &Arc<T>, period: Duration, what: &'static str, turn: impl Fn(Arc<T>, u64) -> Turn + Send + 'static)
 where
     T: Send + Sync + 'static,

@@ -1,8 +1,8 @@
-//! How values are written: a mark, the number of their format, and what the format says.
+//! The encoding of values: a mark, the number of their format, and the content in that format.
 //!
-//! Versions before this one wrote values without mark and number, which read as format 0. No UTF-8 text holds the mark, so
-//! JSON and other texts of format 0 are told apart by their first byte. What postcard wrote may start with it: such a value
-//! is of format 0 where it does not read, to its last byte, as what it says to be.
+//! Versions before this one wrote values without mark and number, which are read as format 0. No UTF-8 text contains
+//! the mark, so that JSON and other texts of format 0 are recognized by their first byte. Postcard output can start
+//! with the mark. If such a value cannot be decoded completely in the format that it seems to have, it is format 0.
 
 use std::{borrow::Cow, iter};
 
@@ -10,34 +10,34 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::error::StoreError;
 
-/// What every value with a format starts with.
+/// The first byte of every value with a format.
 pub(super) const MARK: u8 = 0xf5;
 
-/// Format of a value that has none.
+/// The format of a value without a mark.
 pub(super) const UNMARKED: u8 = 0;
 
-/// What a table's rows hold.
+/// The type of a table's values.
 pub trait Value: Sized + Send + 'static {
-    /// The value as it is stored, its format included.
+    /// Encodes the value, including its format.
     fn to_bytes(&self) -> Vec<u8>;
 
-    /// The value that is stored as `bytes`; `None` where they are none.
+    /// Decodes a value, or returns `None` if the bytes are malformed.
     fn of_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
-/// A value that knows the formats it was ever written in; [`Value`] follows.
+/// A value that knows every format it was ever written in. It implements [`Value`].
 pub trait Formatted: Sized + Send + 'static {
-    /// Number of the format that is written now. From 1 on.
+    /// Number of the format for writing, from 1 on.
     const FORMAT: u8 = 1;
 
     /// Appends the value in [`Formatted::FORMAT`].
     fn write(&self, out: &mut Vec<u8>);
 
-    /// The value of `bytes` in a format that was written at some time; `None` where they are none.
+    /// Decodes a value of any format that was ever written, or returns `None` if the bytes are malformed.
     fn read(format: u8, bytes: &[u8]) -> Option<Self>;
 }
 
-/// Implements [`Formatted`] for values whose every format so far is the same JSON.
+/// Implements [`Formatted`] for types whose formats so far are all the same JSON.
 #[macro_export]
 macro_rules! json_values {
     ($($value:ty),+ $(,)?) => {$(
@@ -53,7 +53,7 @@ macro_rules! json_values {
     )+};
 }
 
-/// Implements [`Formatted`] for values whose every format so far is the same postcard.
+/// Implements [`Formatted`] for types whose formats so far are all the same postcard encoding.
 #[macro_export]
 macro_rules! postcard_values {
     ($($value:ty),+ $(,)?) => {$(
@@ -83,7 +83,7 @@ impl<F: Formatted> Value for F {
     }
 }
 
-/// Nothing: the key says all.
+/// An empty value, for tables in which the key says everything.
 impl Value for () {
     fn to_bytes(&self) -> Vec<u8> {
         Vec::new()
@@ -104,7 +104,7 @@ impl Formatted for String {
     }
 }
 
-/// A sum, as rows of sums are read. Written by additions alone.
+/// A sum, read as a row. Only additions write sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum(pub i128);
 
@@ -123,23 +123,23 @@ pub fn write_json(value: &impl Serialize, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("what is stored has text keys, and memory takes it");
 }
 
-/// Appends `value` as postcard.
+/// Appends `value` in postcard encoding.
 pub fn write_postcard(value: &impl Serialize, out: &mut Vec<u8>) {
     *out = postcard::to_extend(value, std::mem::take(out)).expect("what is stored is plain data, and memory takes it");
 }
 
-/// Reads a value of JSON; `None` where the bytes hold none.
+/// Decodes a value from JSON, or returns `None` if it is malformed.
 #[must_use]
 pub fn read_json<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes).ok()
 }
 
-/// The value that postcard wrote as `bytes`, all of them.
+/// Decodes a value from postcard. It must use all of `bytes`.
 pub fn read_postcard<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     postcard::take_from_bytes(bytes).ok().filter(|(_, rest)| rest.is_empty()).map(|(value, _)| value)
 }
 
-/// The number that a sum is stored as: in eight bytes where it fits, for most do, else in sixteen.
+/// Encodes a sum: in eight bytes if it fits, as most do, otherwise in sixteen.
 pub(super) fn sum_bytes(sum: i128) -> Vec<u8> {
     let mut out = vec![MARK];
     match i64::try_from(sum) {
@@ -149,7 +149,7 @@ pub(super) fn sum_bytes(sum: i128) -> Vec<u8> {
     out
 }
 
-/// The number that is stored as `bytes`. Format 0 had eight bytes and no sign.
+/// Decodes a sum. Format 0 had eight bytes and no sign.
 pub(super) fn sum_of(bytes: &[u8]) -> Option<i128> {
     let marked = bytes.strip_prefix(&[MARK]).and_then(<[u8]>::split_first);
     match marked {
@@ -159,12 +159,12 @@ pub(super) fn sum_of(bytes: &[u8]) -> Option<i128> {
     }
 }
 
-/// The value at a key of sums is none.
+/// Returns the error that the value at a key is not a sum.
 pub(super) fn no_sum(at: &[u8]) -> StoreError {
     StoreError::Away(format!("the value at `{}` is no sum", shown(at)))
 }
 
-/// `bytes` in a message, cut to what tells them apart.
+/// Formats `bytes` for a message, shortened to what is needed to recognize them.
 pub(super) fn shown(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(&bytes[..bytes.len().min(64)])
 }
@@ -204,7 +204,7 @@ mod tests {
     fn values_without_a_format_are_read() {
         assert_eq!(Named::of_bytes(b"{\"name\":\"x\"}"), Some(Named { name: "x".to_owned() }));
         assert_eq!(String::of_bytes(b"slug"), Some("slug".to_owned()));
-        // Among them those of postcard that start as if they had one.
+        // Including postcard values that start as if they had a mark.
         for first in [0, 1, 0x75, 245, 300, 0xf5, 0x3af5, u64::MAX] {
             for second in [0, 1, 245, 1_700_000_000_000, u64::MAX] {
                 let two = Two { first, second };

@@ -1,39 +1,39 @@
-//! What a commit checks, and what it writes, in bytes.
+//! The checks and writes of a commit, in bytes.
 
 use bytes::Bytes;
 
 use super::space::Space;
 
-/// What must hold for a commit to happen.
+/// A condition for a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Where the key is.
+    /// The space of the key.
     pub space: Space,
     /// The key.
     pub key: Vec<u8>,
-    /// The value that must be there, byte for byte; `None` wants the key absent.
+    /// The value that must be stored, byte for byte. `None` requires that the key is absent.
     pub expected: Option<Bytes>,
 }
 
-/// One change of a commit.
+/// A change by a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
-    /// Where the key is.
+    /// The space of the key.
     pub space: Space,
     /// The key.
     pub key: Vec<u8>,
-    /// `None` deletes.
+    /// The new value. `None` deletes the key.
     pub value: Option<Vec<u8>>,
 }
 
 impl Check {
-    /// Wants `key` to hold exactly `value`.
+    /// Requires that `key` has exactly this value.
     #[must_use]
     pub fn holds(space: Space, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Self {
         Self { space, key: key.into(), expected: Some(Bytes::from(value.into())) }
     }
 
-    /// Wants `key` to be absent.
+    /// Requires that `key` is absent.
     #[must_use]
     pub fn absent(space: Space, key: impl Into<Vec<u8>>) -> Self {
         Self { space, key: key.into(), expected: None }
@@ -47,7 +47,7 @@ impl Write {
         Self { space, key: key.into(), value: Some(value.into()) }
     }
 
-    /// Takes `key` away, if it is there.
+    /// Deletes `key` if it exists.
     #[must_use]
     pub fn delete(space: Space, key: impl Into<Vec<u8>>) -> Self {
         Self { space, key: key.into(), value: None }

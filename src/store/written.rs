@@ -1,4 +1,4 @@
-//! Rows as they were written at some time, held against what is there now.
+//! Rows as they were written at some time, for comparison with the current ones.
 
 use super::{
     Store, StoreError,
@@ -8,7 +8,7 @@ use super::{
     value::Value,
 };
 
-/// A row as it was written at some time, of whatever table.
+/// A row of any table as it was written at some time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     space: Space,
@@ -16,36 +16,36 @@ pub struct Written {
     value: Vec<u8>,
 }
 
-/// What became of a row.
+/// The state of a row since it was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Became {
-    /// It is there, as it was written.
+    /// It is unchanged.
     Same,
-    /// It is there, and another.
+    /// It has changed.
     Other,
-    /// Nothing is there.
+    /// It was deleted.
     Gone,
 }
 
 impl Written {
-    /// What was written there.
+    /// Creates a row from what was written.
     #[must_use]
     pub fn new(space: Space, key: Vec<u8>, value: Vec<u8>) -> Self {
         Self { space, key, value }
     }
 
-    /// The row, if it is one of this table.
+    /// Returns the row if it belongs to `table`.
     #[must_use]
     pub fn of<K: Key, V: Value>(&self, table: &Table<K, V>) -> Option<Unread> {
         (self.space == table.plan.space && self.key.starts_with(table.plan.prefix.as_bytes()))
             .then(|| Unread::new(self.key.clone(), self.value.clone()))
     }
 
-    /// What became of it.
+    /// Compares it with the store.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn became(&self, store: &dyn Store) -> Result<Became, StoreError> {
         Ok(match store.get(self.space, &self.key).await? {
             Some(there) if there == self.value => Became::Same,

@@ -1,25 +1,26 @@
-//! The context of a trace, as W3C's Trace Context writes it: read from strangers, and given on.
+//! W3C Trace Context: reads trace headers from untrusted clients and passes them on.
 
-/// Longest `tracestate` that is kept, in bytes, and most members of it: as long as everybody has to pass on.
+/// Maximum length of a `tracestate` that is passed on, in bytes, and maximum number of its members. The specification
+/// requires everybody to pass on as much.
 const STATE_BYTES: usize = 512;
 const STATE_MEMBERS: usize = 32;
 
-/// Which trace something belongs to, and which span of it.
+/// A trace and a span in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Context {
     pub(super) trace: [u8; 16],
     pub(super) span: [u8; 8],
-    /// Whether whoever was before records it.
+    /// Whether the caller records the trace.
     pub(super) sampled: bool,
 }
 
 impl Context {
-    /// That of a header `traceparent`; `None` of anything that does not read, which is as if it were not there.
+    /// Parses a `traceparent` header. Returns `None` if it is malformed, which counts as absent.
     pub(super) fn read(header: &str) -> Option<Self> {
         let mut parts = header.trim().split('-');
         let [version, trace, span, flags] = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
         let version = byte(version)?;
-        // Of a version to come the first four are as they are; of ours there are no more.
+        // Future versions start with the same four fields and may add more. Version 0 has no more.
         if version == 0xff || version == 0 && parts.next().is_some() {
             return None;
         }
@@ -29,13 +30,13 @@ impl Context {
         known.then_some(Self { trace, span, sampled })
     }
 
-    /// A trace that begins here.
+    /// Begins a new trace.
     pub(super) fn begin() -> Self {
         let trace = (fastrand::u128(..) | 1).to_be_bytes();
         Self { trace, span: span_id(), sampled: true }
     }
 
-    /// Another span of the same trace, which is recorded.
+    /// Returns a new, recorded span in the same trace.
     pub(super) fn below(self) -> Self {
         Self { span: span_id(), sampled: true, ..self }
     }
@@ -45,12 +46,12 @@ impl Context {
     }
 }
 
-/// An id of a span, which is never zero.
+/// Generates a span id, which is never zero.
 pub(super) fn span_id() -> [u8; 8] {
     (fastrand::u64(..) | 1).to_be_bytes()
 }
 
-/// A header `tracestate` that may be passed on; `None` of one that does not read, or is longer than anybody has to pass on.
+/// Validates a `tracestate` header. Returns `None` if it is malformed or longer than everybody has to pass on.
 pub(super) fn state(header: &str) -> Option<&str> {
     let header = header.trim();
     let reads = |member: &str| {
@@ -65,7 +66,7 @@ pub(super) fn state(header: &str) -> Option<&str> {
     (fits && !header.is_empty() && members.clone().all(reads)).then_some(header)
 }
 
-/// Two lower-case digits.
+/// Parses two lower-case hex digits.
 fn byte(text: &str) -> Option<u8> {
     bytes::<1>(text).map(|[byte]| byte)
 }

@@ -1,5 +1,5 @@
-//! What is counted where it happens: atomics of the process, which nobody waits for. What there is now is looked at when it is asked for,
-//! and stands in no place here.
+//! Metrics that are counted where events happen, with atomics, so that nobody waits for them. Gauges are read on
+//! request and are not kept here.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ use super::{
     table::{self, Metric},
 };
 
-/// Counts by labels whose values are known.
+/// Counters by labels from a fixed list of values.
 #[derive(Debug)]
 pub struct Counts<const L: usize, const N: usize> {
     metric: &'static Metric,
@@ -31,12 +31,12 @@ impl<const L: usize, const N: usize> Counts<L, N> {
         Self { metric, values, counts: [const { AtomicU64::new(0) }; N] }
     }
 
-    /// Counts one with these values of its labels; nothing where that is none of the list.
+    /// Adds one to the counter with these labels. Ignores labels that are not in the list.
     pub fn count(&self, labels: [&str; L]) {
         self.add(labels, 1);
     }
 
-    /// Counts so many.
+    /// Adds `more` to the counter with these labels.
     pub fn add(&self, labels: [&str; L], more: u64) {
         let place = self.values.iter().position(|known| *known == labels);
         debug_assert!(place.is_some(), "{} has no {labels:?}", self.metric.name);
@@ -52,17 +52,17 @@ impl<const L: usize, const N: usize> Counts<L, N> {
     }
 }
 
-/// Counts by how something ended: well, or with a code of the table of faults, and whose fault that is.
+/// Counters by outcome: success, or a code from the table of errors with whose fault it is.
 #[derive(Debug)]
 pub struct ByOutcome {
     metric: &'static Metric,
-    /// Beside the codes.
+    /// Outcomes in addition to the codes.
     own: &'static [(&'static str, &'static str)],
-    /// In order.
+    /// Sorted by outcome.
     counts: OnceLock<Box<[OfOutcome]>>,
 }
 
-/// How something ended, whose fault that is, and how often it was so.
+/// An outcome, whose fault it is, and its count.
 type OfOutcome = (&'static str, &'static str, AtomicU64);
 
 impl ByOutcome {
@@ -70,7 +70,7 @@ impl ByOutcome {
         Self { metric, own, counts: OnceLock::new() }
     }
 
-    /// Counts one that ended so. Before the codes are [known](know_codes) nothing is counted, nor is what is none.
+    /// Counts an outcome. Nothing is counted before the codes are [known](know_codes), nor for an unknown outcome.
     pub fn count(&self, outcome: &str) {
         let counts = self.counts.get().map(|counts| &**counts).unwrap_or_default();
         if let Ok(place) = counts.binary_search_by(|(known, ..)| (*known).cmp(outcome)) {
@@ -78,7 +78,7 @@ impl ByOutcome {
         }
     }
 
-    /// Whose fault this outcome is: `caller`, `tool`, `host`, or `none`.
+    /// Returns whose fault an outcome is: `caller`, `tool`, `host`, or `none`.
     pub(super) fn fault_of(&self, outcome: &str) -> &'static str {
         let counts = self.counts.get().map(|counts| &**counts).unwrap_or_default();
         counts.binary_search_by(|(known, ..)| (*known).cmp(outcome)).map_or("none", |place| counts[place].1)
@@ -100,7 +100,7 @@ impl ByOutcome {
     }
 }
 
-/// Histograms by one label whose values are known.
+/// Histograms by one label from a fixed list of values.
 #[derive(Debug)]
 pub struct Times<const N: usize> {
     metric: &'static Metric,
@@ -113,7 +113,7 @@ impl<const N: usize> Times<N> {
         Self { metric, values, histograms: [const { Histogram::new() }; N] }
     }
 
-    /// That something with this value of its label took so long; nothing where that is none of the list.
+    /// Records a duration under this label. Ignores a label that is not in the list.
     pub fn observe(&self, value: &str, took: Duration) {
         let place = self.values.iter().position(|known| *known == value);
         debug_assert!(place.is_some(), "{} has no {value}", self.metric.name);
@@ -129,13 +129,13 @@ impl<const N: usize> Times<N> {
     }
 }
 
-/// What is done every so often: how often it went well, and when it last did.
+/// Periodic jobs: how often each succeeded and failed, and when it last succeeded.
 #[derive(Debug)]
 pub struct Jobs<const N: usize> {
     names: [&'static str; N],
     ok: [AtomicU64; N],
     failed: [AtomicU64; N],
-    /// In milliseconds since 1970.
+    /// Time of the last success, in milliseconds since 1970.
     done: [AtomicU64; N],
 }
 
@@ -149,7 +149,7 @@ impl<const N: usize> Jobs<N> {
         }
     }
 
-    /// A turn of this job ended: well, at this time, or not.
+    /// Records the end of a job's run: the time if it succeeded, or `None` if it failed.
     pub fn ended(&self, job: &str, well: Option<Timestamp>) {
         let place = self.names.iter().position(|known| *known == job);
         debug_assert!(place.is_some(), "no job {job}");
@@ -177,17 +177,17 @@ fn seconds(millis: u64) -> f64 {
     millis as f64 / 1_000.0
 }
 
-/// A count without labels.
+/// A counter without labels.
 #[derive(Debug)]
 pub struct Count(&'static Metric, AtomicU64);
 
 impl Count {
-    /// One more.
+    /// Adds one.
     pub fn count(&self) {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds `more`.
     pub fn add(&self, more: u64) {
         self.1.fetch_add(more, Relaxed);
     }
@@ -197,23 +197,23 @@ impl Count {
     }
 }
 
-/// Calls that ended.
+/// Completed calls.
 pub static CALLS: ByOutcome = ByOutcome::new(&table::CALLS, &[("ok", "none"), ("error_status", "tool")]);
-/// What HTTP refused.
+/// Requests that HTTP refused.
 pub static REFUSALS: ByOutcome = ByOutcome::new(&table::REFUSALS, &[]);
 /// Calls over MCP.
 pub static MCP_CALLS: ByOutcome =
     ByOutcome::new(&table::MCP_CALLS, &[("ok", "none"), ("tool_error", "tool"), ("task", "none"), ("cancelled", "caller")]);
-/// Answers over HTTP.
+/// HTTP responses.
 pub static RESPONSES: Counts<1, 5> = Counts::new(&table::RESPONSES, [["1xx"], ["2xx"], ["3xx"], ["4xx"], ["5xx"]]);
-/// Connections that were let in.
+/// Accepted connections.
 pub static CONNECTIONS_ACCEPTED: Count = Count(&table::CONNECTIONS_ACCEPTED, AtomicU64::new(0));
-/// Connections that there was no room for.
+/// Connections refused because a limit was reached.
 pub static CONNECTIONS_REFUSED: Counts<1, 2> = Counts::new(&table::CONNECTIONS_REFUSED, [["all"], ["address"]]);
 /// Connections that the host closed.
 pub static CONNECTIONS_CLOSED: Counts<1, 6> =
     Counts::new(&table::CONNECTIONS_CLOSED, [["head"], ["idle"], ["unread"], ["reset"], ["frames"], ["held"]]);
-/// Requests of MCP.
+/// MCP requests.
 pub static MCP_REQUESTS: Counts<1, 9> = Counts::new(
     &table::MCP_REQUESTS,
     [
@@ -228,16 +228,16 @@ pub static MCP_REQUESTS: Counts<1, 9> = Counts::new(
         ["other"],
     ],
 );
-/// Payments that came to a state.
+/// Payments that reached a state.
 pub static PAYMENTS: Counts<1, 5> = Counts::new(&table::PAYMENTS, [["reserved"], ["settled"], ["refused"], ["released"], ["unknown"]]);
 /// Runs that nobody paid for.
 pub static UNPAID_RUNS: Counts<1, 3> = Counts::new(&table::UNPAID_RUNS, [["failed"], ["refused"], ["unknown"]]);
-/// Runs that did not begin because of a limit on unpaid runs.
+/// Runs refused because of a limit on unpaid runs.
 pub static SLOWED_RUNS: Counts<1, 6> =
     Counts::new(&table::SLOWED_RUNS, [["payer"], ["address"], ["tool"], ["unproven"], ["balance"], ["gas"]]);
-/// Gas of settlements that were reverted.
+/// Gas spent on settlements that were reverted.
 pub static BURNED_GAS: Count = Count(&table::BURNED_GAS, AtomicU64::new(0));
-/// Questions to facilitators.
+/// Requests to facilitators.
 pub static FACILITATOR: Counts<2, 15> = Counts::new(
     &table::FACILITATOR_REQUESTS,
     [
@@ -258,7 +258,7 @@ pub static FACILITATOR: Counts<2, 15> = Counts::new(
         ["look_up", "unknown"],
     ],
 );
-/// How long these took.
+/// Duration of requests to facilitators.
 pub static FACILITATOR_SECONDS: Times<4> = Times::new(&table::FACILITATOR_SECONDS, ["verify", "settle", "resolve", "look_up"]);
 /// Commits to the store.
 pub static COMMITS: Counts<2, 12> = Counts::new(
@@ -278,9 +278,9 @@ pub static COMMITS: Counts<2, 12> = Counts::new(
         ["buffered", "unknown"],
     ],
 );
-/// How long they took.
+/// Duration of commits.
 pub static COMMIT_SECONDS: Times<2> = Times::new(&table::COMMIT_SECONDS, ["durable", "buffered"]);
-/// Rows of the store that were too old or too many.
+/// Rows removed from the store because they were too old or too many.
 pub static REMOVED: Counts<1, 10> = Counts::new(
     &table::REMOVED,
     [
@@ -296,7 +296,7 @@ pub static REMOVED: Counts<1, 10> = Counts::new(
         ["simulatedLedger"],
     ],
 );
-/// Turns of jobs.
+/// Runs of periodic jobs.
 pub static JOBS: Jobs<15> = Jobs::new([
     "audit",
     "call-metrics",
@@ -314,9 +314,9 @@ pub static JOBS: Jobs<15> = Jobs::new([
     "sessions",
     "versions",
 ]);
-/// Calls that were traced.
+/// Traced calls.
 pub(super) static TRACES: Counts<1, 2> = Counts::new(&table::TRACES, [["caller"], ["host"]]);
-/// Calls that were one too many for that.
+/// Calls that were not traced because of the limit.
 pub(super) static TRACES_LEFT_OUT: Counts<1, 2> = Counts::new(&table::TRACES_LEFT_OUT, [["caller"], ["host"]]);
 /// Spans of traced calls.
 pub(super) static SPANS: Counts<1, 4> = Counts::new(&table::SPANS, [["sent"], ["full"], ["failed"], ["refused"]]);
@@ -324,17 +324,17 @@ pub(super) static SPANS: Counts<1, 4> = Counts::new(&table::SPANS, [["sent"], ["
 pub(super) static EXPORTS: Counts<2, 4> =
     Counts::new(&table::EXPORTS, [["traces", "ok"], ["traces", "failed"], ["metrics", "ok"], ["metrics", "failed"]]);
 
-/// How long calls took, and were in each of their stages.
+/// Duration of calls, and of each of their stages.
 static CALL: Histogram = Histogram::new();
 static STAGES: [Histogram; Stage::ALL.len()] = [const { Histogram::new() }; Stage::ALL.len()];
 
-/// Says by which codes things may end, and whose fault each is: once, before anything is counted.
+/// Sets the error codes that can be outcomes, and whose fault each is. Call it once, before anything is counted.
 pub fn know_codes(codes: impl IntoIterator<Item = (&'static str, &'static str)>) {
     let codes: Vec<_> = codes.into_iter().collect();
     [&CALLS, &REFUSALS, &MCP_CALLS].into_iter().for_each(|counts| counts.know(&codes));
 }
 
-/// That a call ended, having been in its stages for so long each; `None` is one that it did not come to.
+/// Records the duration of a call and of its stages. `None` is a stage that it did not reach.
 pub(super) fn ended(took: Duration, stages: &[Option<Duration>; Stage::ALL.len()]) {
     CALL.observe(took);
     for (histogram, took) in STAGES.iter().zip(stages) {
@@ -345,7 +345,7 @@ pub(super) fn ended(took: Duration, stages: &[Option<Duration>; Stage::ALL.len()
 }
 
 impl Samples {
-    /// All that is counted where it happens.
+    /// Returns samples of all these metrics.
     #[must_use]
     pub fn counted() -> Self {
         let mut samples = Self::default();

@@ -1,7 +1,7 @@
-//! The course of one call: which stage it is at, and since when.
+//! The progress of one call: its current stage, and since when.
 //!
-//! It is kept with the call's task, and reached from wherever the call has come to without being handed down. Stages follow each other
-//! without a gap: what they took adds up to what the call took. Outside a call nothing is kept.
+//! It is task-local, so that any code that the call reaches can use it without a parameter. Stages follow each other
+//! without gaps: their durations add up to that of the call. Outside a call nothing is recorded.
 
 use std::{
     cell::{Cell, RefCell},
@@ -20,11 +20,11 @@ use super::{
 
 tokio::task_local! {
     static COURSE: Course;
-    /// The span of the call that was begun for the request being answered.
+    /// The span of the call that was begun for the current request.
     static ANSWERED: Cell<Option<Context>>;
 }
 
-/// A call that is to be followed.
+/// A call to be followed.
 #[derive(Debug)]
 pub struct Followed(Course);
 
@@ -45,7 +45,7 @@ struct State {
 /// The trace that a call belongs to.
 #[derive(Debug)]
 struct Trace {
-    /// Of the call itself where that is recorded, else of its caller.
+    /// The span of the call itself if it is recorded, otherwise that of its caller.
     context: Context,
     recorded: Option<Recorded>,
 }
@@ -55,13 +55,14 @@ struct Recorded {
     parent: Option<[u8; 8]>,
     state: Option<String>,
     begun: u64,
-    /// Of the stage that it is at.
+    /// The span of the current stage.
     span: [u8; 8],
     passed: Vec<Passed>,
     told: Vec<(&'static str, String)>,
 }
 
-/// Follows a call from now on, whose caller sent these headers of W3C's Trace Context: in its caller's trace, or in one that begins here.
+/// Starts to follow a call whose caller sent these W3C Trace Context headers. It continues the caller's trace or begins
+/// a new one.
 #[must_use]
 pub fn follow(parent: Option<&str>, state: Option<&str>) -> Followed {
     let now = Instant::now();
@@ -90,7 +91,7 @@ fn traced(parent: Option<&str>, state: Option<&str>) -> Option<Box<Trace>> {
 }
 
 impl Followed {
-    /// Performs the call. `outcome` says how it ended: `ok`, or a code.
+    /// Runs the call. `outcome` returns how it ended: `ok`, or an error code.
     pub async fn during<T>(self, work: impl Future<Output = T>, outcome: impl FnOnce(&T) -> &'static str) -> T {
         let followed = async {
             let ended = work.await;
@@ -101,12 +102,12 @@ impl Followed {
     }
 }
 
-/// The call is at `stage` from now on.
+/// Moves the current call to `stage`.
 pub fn enter(stage: Stage) {
     _ = COURSE.try_with(|course| course.state.borrow_mut().enter(stage, course.begun, Instant::now()));
 }
 
-/// Says something of the call in its span, where it has one: an id of the host's own, or the name of what is in its catalogue.
+/// Adds an attribute to the call's span, if it has one: one of the host's own ids, or a name from its catalog.
 pub fn note(name: &'static str, value: impl FnOnce() -> String) {
     _ = COURSE.try_with(|course| {
         if let Some(Recorded { told, .. }) = course.state.borrow_mut().recorded() {
@@ -115,7 +116,8 @@ pub fn note(name: &'static str, value: impl FnOnce() -> String) {
     });
 }
 
-/// What is sent with a request to others that is made for the call: `traceparent`, then `tracestate`. `None` where nothing is traced.
+/// Returns the headers for outgoing requests made for the call: `traceparent` and `tracestate`. `None` if it is not
+/// traced.
 #[must_use]
 pub fn onward() -> Option<(String, Option<String>)> {
     if !tracer::is_on() {
@@ -132,7 +134,7 @@ pub fn onward() -> Option<(String, Option<String>)> {
     COURSE.try_with(header).ok().flatten()
 }
 
-/// The ids of the trace and of the span that what is done now belongs to.
+/// Returns the ids of the current trace and span.
 pub(super) fn current() -> Option<(String, String)> {
     let ids = |course: &Course| {
         let state = course.state.try_borrow().ok()?;
@@ -143,7 +145,7 @@ pub(super) fn current() -> Option<(String, String)> {
     COURSE.try_with(ids).ok().flatten()
 }
 
-/// Answers a request. Beside the answer: what a header `traceresponse` says of the call that was traced for it.
+/// Handles a request. Returns the result, and the `traceresponse` header if a call was traced for it.
 pub async fn answering<T>(work: impl Future<Output = T>) -> (T, Option<String>) {
     let answered = async {
         let answer = work.await;

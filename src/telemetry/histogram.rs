@@ -1,30 +1,30 @@
-//! How often something took how long.
+//! Histograms of durations.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
-/// The bounds of the buckets, in microseconds: what took as long as a bound is within it. One more bucket is without a bound.
+/// Upper bounds of the buckets, inclusive, in microseconds. There is one more bucket without a bound.
 pub(super) const BOUNDS_US: [u64; 19] = [
     50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000,
     30_000_000, 60_000_000,
 ];
 
-/// A histogram that grows: two atomic additions for each length.
+/// A histogram. Each observation costs two atomic additions.
 #[derive(Debug)]
 pub(super) struct Histogram {
-    /// Not added up.
+    /// Count of each bucket, not cumulative.
     buckets: [AtomicU64; BOUNDS_US.len() + 1],
     nanos: AtomicU64,
 }
 
-/// A moment of a histogram.
+/// A snapshot of a histogram.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shape {
-    /// How many fell in each bucket, not added up; the last is without a bound.
+    /// Count of each bucket, not cumulative. The last has no bound.
     pub(super) buckets: Vec<u64>,
-    /// Of all of them.
+    /// Sum of all durations, in seconds.
     pub(super) seconds: f64,
 }
 
@@ -46,7 +46,7 @@ impl Histogram {
 }
 
 impl Shape {
-    /// How many there were.
+    /// Returns the number of observations.
     pub(super) fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -1,15 +1,15 @@
-//! What the host counts and measures of itself, and how a call is followed through it.
+//! Metrics of the host, and tracing of calls.
 //!
 //! ```text
-//! rooms ──▶ counted (atomics) ──┐
-//! app ────▶ what there is now ──┴▶ samples ─┬▶ text: `/metrics`
+//! crates ─▶ counted (atomics) ──┐
+//! app ────▶ current values ─────┴▶ samples ─┬▶ text: `/metrics`
 //! a call ─▶ course: stages ─┬▶ histograms ──┘└▶ otlp ──▶ a collector
-//!                           └▶ spans, where it is traced ──▶ otlp
+//!                           └▶ spans, if it is traced ──▶ otlp
 //! ```
 //!
-//! Every metric is a row of [`table`], and its labels have values of closed lists: no name that a stranger chose, no text of a body. A
-//! call is measured by atomics and its own task's memory; it allocates for this only where it is traced. What is handed out waits in
-//! bounded room, is dropped and counted where there is none, and holds up no call.
+//! Every metric is a row of [`table`]. Its labels have values from fixed lists, never a name chosen by a stranger or
+//! text from a body. A call is measured with atomics and its own task's memory, and allocates for this only if it is
+//! traced. Data to be sent waits in bounded queues. If a queue is full, data is dropped and counted, and no call waits.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! The host's log: as lines for people, or as JSON with the ids of the trace that a line belongs to.
+//! The host's log: text lines for people, or JSON with trace ids.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use tracing_subscriber::{
 
 use super::course::current;
 
-/// How the log is written.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
@@ -28,11 +28,11 @@ pub enum LogFormat {
     Json,
 }
 
-/// Writes each event as an object on a line of its own.
+/// Formats each event as a JSON object on one line.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonLines;
 
-/// In the order in which they are written.
+/// The fields of a line, in output order.
 #[derive(Serialize)]
 struct Line<'a> {
     timestamp: Timestamp,
@@ -66,7 +66,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>, N: for<'a> FormatFields<'a> + 'stat
     }
 }
 
-/// What an event says.
+/// The fields of an event.
 #[derive(Default)]
 struct Fields(Map<String, Value>);
 

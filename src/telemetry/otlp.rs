@@ -1,8 +1,8 @@
-//! OTLP over HTTP, in its JSON form, to the collector that the settings name: traces as calls end, metrics every so often.
+//! OTLP over HTTP in JSON, to the collector in the settings: traces as calls end, metrics periodically.
 //!
-//! It is written here because the stock exporter brings eight crates, two of which make code for protobuf, an allocation for each span of
-//! each call, and no count of what it drops; and because its metrics would be a second table. What it takes is what stands below: the
-//! collector of OpenTelemetry reads JSON at the same addresses as protobuf.
+//! It is implemented here because the stock exporter adds eight dependencies, two of which generate code for protobuf,
+//! allocates for each span of each call, does not count what it drops, and would need a second table of metrics. The
+//! OpenTelemetry collector accepts JSON at the same addresses as protobuf.
 
 mod attributes;
 mod metrics;
@@ -30,36 +30,36 @@ use super::{
     tracer::{self, TraceSettings},
 };
 
-/// Traced calls in one request, at most.
+/// Maximum number of traced calls in one request.
 const TOGETHER: usize = 256;
-/// How long calls that end are gathered.
+/// How long completed calls are collected before a request is sent.
 const GATHERED: Duration = Duration::from_millis(500);
-/// How long the end of the host waits for what is left to be taken.
+/// How long shutdown waits for pending data to be sent.
 const FLUSHED: Duration = Duration::from_secs(3);
 
-/// Where telemetry is sent.
+/// The destination of telemetry.
 #[derive(Clone)]
 pub struct OtlpSettings {
-    /// Where traces go, if they go anywhere.
+    /// Destination of traces, if any.
     pub traces: Option<Destination>,
-    /// Where metrics go, if they go anywhere.
+    /// Destination of metrics, if any.
     pub metrics: Option<Destination>,
-    /// Between two requests with metrics; `None` sends none.
+    /// Interval between two requests with metrics. `None` sends none.
     pub every: Option<Duration>,
     /// How many calls are traced.
     pub sampling: TraceSettings,
-    /// `service.name`.
+    /// The `service.name` attribute.
     pub service: String,
 }
 
-/// Without what may be secret in its address and headers.
+/// Omits the address and headers, which can contain secrets.
 impl fmt::Debug for OtlpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OtlpSettings").field("every", &self.every).field("sampling", &self.sampling).finish_non_exhaustive()
     }
 }
 
-/// Sends what is handed to it, on a task of its own.
+/// Sends telemetry on a separate task.
 #[derive(Debug)]
 pub struct Exporter {
     flushes: mpsc::Sender<oneshot::Sender<()>>,
@@ -68,19 +68,19 @@ pub struct Exporter {
 struct Task {
     collector: Collector,
     gather: Gather,
-    /// What all that is sent is about.
+    /// The OTLP resource that all data belongs to.
     resource: Value,
     begun: u64,
-    /// Whether the last request failed: told once, until one does not.
+    /// Whether the last request failed. A failure is logged once, until a request succeeds.
     failing: bool,
 }
 
 impl Exporter {
-    /// Starts it, and traces calls from now on. Must be called inside a tokio runtime.
+    /// Starts the exporter and begins to trace calls. Call it inside a tokio runtime.
     ///
     /// # Errors
     ///
-    /// Headers that cannot be sent, and that there is one in this process.
+    /// Headers that cannot be sent, or an exporter that already runs in this process.
     pub fn start(settings: OtlpSettings, instance: &str, gather: Gather) -> Result<Self, String> {
         let collector = Collector::new(settings.traces.as_ref(), settings.metrics.as_ref())?;
         let traces = tracer::start(settings.sampling).ok_or("this process exports already")?;
@@ -95,7 +95,7 @@ impl Exporter {
         Ok(Self { flushes })
     }
 
-    /// Sends what waits, and the metrics as they are; waits for that some seconds at most.
+    /// Sends pending data and the current metrics. Waits a few seconds at most.
     pub async fn flush(&self) {
         let (done, flushed) = oneshot::channel();
         let sent = async {
@@ -162,7 +162,7 @@ impl Task {
         self.sent("metrics", &body).await;
     }
 
-    /// How many of what was sent were refused; `None` where the collector took none.
+    /// Sends a request. Returns how many items the collector rejected, or `None` if the request failed.
     async fn sent(&mut self, signal: &str, body: &Value) -> Option<u64> {
         match self.collector.send(signal, body).await {
             Sent::Nowhere => Some(0),
@@ -190,7 +190,7 @@ fn fill(batch: &mut Vec<Traced>, traces: &mut mpsc::Receiver<Traced>) {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the time in nanoseconds since 1970.
 fn now() -> u64 {
     Clock::default().now().0.saturating_mul(1_000_000)
 }

@@ -6,17 +6,17 @@ use futures_util::future::BoxFuture;
 
 use super::{histogram::Shape, table::Metric};
 
-/// Looks at all that is measured.
+/// A function that collects all samples.
 pub type Gather = Arc<dyn Fn() -> BoxFuture<'static, Samples> + Send + Sync>;
 
-/// Values of metrics, those of one metric together.
+/// Values of metrics, grouped by metric.
 #[derive(Debug, Default)]
 pub struct Samples(pub(super) Vec<(&'static Metric, Vec<Sample>)>);
 
 /// One value of a metric.
 #[derive(Debug)]
 pub(super) struct Sample {
-    /// Of its labels, in their order.
+    /// Values of its labels, in order.
     pub(super) labels: Vec<&'static str>,
     pub(super) value: Value,
 }
@@ -28,7 +28,7 @@ pub(super) enum Value {
 }
 
 impl Samples {
-    /// Adds a value with these values of its labels. All of them are of closed lists, which is why they live as long as the process.
+    /// Adds a value with these labels. They come from fixed lists, which is why they are `'static`.
     pub fn put<const L: usize>(&mut self, metric: &'static Metric, labels: [&'static str; L], value: impl Into<Measured>) {
         self.add(metric, labels.to_vec(), Value::Number(value.into().0));
     }
@@ -47,7 +47,7 @@ impl Samples {
     }
 }
 
-/// A number as metrics have it.
+/// A number as metrics represent it.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured(f64);
 

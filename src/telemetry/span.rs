@@ -1,4 +1,4 @@
-//! Spans: what of a trace was done here, and for how long.
+//! Spans: the part of a trace that this host performed, with durations.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use super::{context::Context, stage::Stage};
 /// A traced call that has ended.
 #[derive(Debug)]
 pub(super) struct Traced {
-    /// Its own span.
+    /// The call's own span.
     pub(super) context: Context,
-    /// The span of its caller, where it gave one.
+    /// The caller's span, if there is one.
     pub(super) parent: Option<[u8; 8]>,
-    /// As its caller gave it.
+    /// The caller's `tracestate`.
     pub(super) state: Option<String>,
     /// When it began, in nanoseconds since 1970.
     pub(super) begun: u64,
     pub(super) took: Duration,
-    /// The stages that it went through, one after the other.
+    /// The stages that it went through, in order.
     pub(super) stages: Vec<Passed>,
-    /// How it ended: `ok`, or a code.
+    /// How it ended: `ok`, or an error code.
     pub(super) outcome: &'static str,
-    /// What is told beside: names of a closed list, and their values.
+    /// Further attributes, with names from a fixed list.
     pub(super) told: Vec<(&'static str, String)>,
 }
 
@@ -29,13 +29,13 @@ pub(super) struct Traced {
 pub(super) struct Passed {
     pub(super) stage: Stage,
     pub(super) span: [u8; 8],
-    /// From the call's beginning on.
+    /// Start of the stage, relative to the start of the call.
     pub(super) from: Duration,
     pub(super) to: Duration,
 }
 
 impl Traced {
-    /// How many spans it is told in.
+    /// Returns the number of spans that represent the call.
     pub(super) fn spans(&self) -> u64 {
         self.stages.len() as u64 + 1
     }

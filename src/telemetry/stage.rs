@@ -1,29 +1,29 @@
 //! The stages of a call.
 
-/// What a call is at, from its beginning to its end: it is always in one of them.
+/// A stage of a call. From start to end, a call is always in exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// Its input is read, its caller waits for a turn, and what it is paid with is verified and reserved.
+    /// The input is read, the caller waits for its turn, and the payment is verified and reserved.
     Admit,
-    /// It waits for a worker, with its handler loaded.
+    /// The call waits for a worker with its handler loaded.
     Queue,
-    /// Its handler runs, and what it takes and gives is held against its schemas.
+    /// The handler runs, and input and output are validated against the schemas.
     Run,
-    /// What the handler gave is read.
+    /// The handler's output is read.
     Check,
-    /// The facilitator moves the money.
+    /// The facilitator settles the payment.
     Settle,
-    /// What the call leaves is stored.
+    /// The call's results are stored.
     Commit,
-    /// It waits for the run that its payment has bought already.
+    /// The call waits for a run that the same payment already bought.
     Join,
 }
 
 impl Stage {
-    /// All of them, each at its own number.
+    /// All stages, in order of their number.
     pub const ALL: [Self; 7] = [Self::Admit, Self::Queue, Self::Run, Self::Check, Self::Settle, Self::Commit, Self::Join];
 
-    /// As metrics and spans name it.
+    /// Returns the name used in metrics and spans.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

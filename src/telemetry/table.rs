@@ -1,18 +1,18 @@
-//! The one table of metrics: `/metrics`, what a collector is sent, `docs/metrics.md` and the tests are made of it.
+//! The table of all metrics. `/metrics`, the collector's data, `docs/metrics.md` and the tests are made from it.
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows, from the start of the process on.
+    /// A count that only grows, from the start of the process.
     Counter,
-    /// What there is now.
+    /// A current value.
     Gauge,
-    /// How often something took how long.
+    /// A histogram of durations.
     Histogram,
 }
 
 impl Kind {
-    /// As the formats of metrics say it.
+    /// Returns the name used in metrics formats.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -26,18 +26,18 @@ impl Kind {
 /// A metric.
 #[derive(Debug)]
 pub struct Metric {
-    /// With the unit, and `_total` of a counter, at its end.
+    /// Its name, which ends with the unit, and with `_total` for a counter.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The names of its labels.
     pub labels: &'static [&'static str],
-    /// What it tells, as a sentence without its end.
+    /// A description: a sentence without a period.
     pub what: &'static str,
 }
 
 impl Metric {
-    /// Of one value; empty where it is a number of things.
+    /// Returns the unit of its values, or an empty string for a number of things.
     #[must_use]
     pub fn unit(&self) -> &'static str {
         let name = self.name.trim_end_matches("_total");
@@ -49,7 +49,7 @@ macro_rules! table {
     ($($place:ident $kind:ident $name:literal [$($label:literal)*] $what:literal;)*) => {
         $(#[doc = $what] pub static $place: Metric = Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], what: $what };)*
 
-        /// All metrics, in the order of the table.
+        /// All metrics, in table order.
         pub static ALL: &[&Metric] = &[$(&$place),*];
     };
 }

@@ -1,4 +1,4 @@
-//! Metrics as text: in Prometheus' own format, or in that of OpenMetrics.
+//! Metrics as text, in the format of Prometheus or of OpenMetrics.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use super::{
     table::{Kind, Metric},
 };
 
-/// How metrics are written.
+/// A text format of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus' text format.
+    /// Prometheus's text format.
     Text,
     /// OpenMetrics 1.0.
     OpenMetrics,
 }
 
 impl Format {
-    /// The one that the header `Accept` asks for: OpenMetrics where it is named, the older one of everybody else.
+    /// Chooses the format for an `Accept` header: OpenMetrics if it is named, otherwise the older one.
     #[must_use]
     pub fn asked_by(accept: &str) -> Self {
         let named = |part: &str| {
@@ -30,7 +30,7 @@ impl Format {
         if accept.split(',').any(named) { Self::OpenMetrics } else { Self::Text }
     }
 
-    /// The media type.
+    /// Returns the media type.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -41,7 +41,7 @@ impl Format {
 }
 
 impl Samples {
-    /// All values, in `format`.
+    /// Formats all values.
     #[must_use]
     pub fn written(&self, format: Format) -> String {
         let mut out = String::with_capacity(32 << 10);
@@ -56,13 +56,13 @@ impl Samples {
     }
 }
 
-/// Writing to memory does not fail.
+/// Formats into a string, which cannot fail.
 macro_rules! put {
     ($out:expr, $($what:tt)*) => { _ = write!($out, $($what)*) };
 }
 
 fn head(out: &mut String, metric: &Metric, format: Format) {
-    // In OpenMetrics a counter is named without its `_total`, which its values have.
+    // In OpenMetrics only a counter's values have the suffix `_total`, not its name.
     let name = if format == Format::OpenMetrics { metric.name.trim_end_matches("_total") } else { metric.name };
     put!(out, "# HELP {name} ");
     escaped(out, metric.what, false);
@@ -92,7 +92,7 @@ fn histogram(out: &mut String, metric: &Metric, sample: &Sample, shape: &Shape, 
         let bound = match (bound, format) {
             (None, _) => "+Inf".to_owned(),
             (Some(bound), Format::Text) => bound.to_string(),
-            // Canonical: whole seconds with their fraction.
+            // OpenMetrics requires canonical numbers: whole seconds have a fraction too.
             (Some(bound), Format::OpenMetrics) => format!("{bound:?}"),
         };
         one(out, metric, "_bucket", sample, Some(&bound));
@@ -104,7 +104,7 @@ fn histogram(out: &mut String, metric: &Metric, sample: &Sample, shape: &Shape, 
     put!(out, " {below}\n");
 }
 
-/// Name and labels of a line.
+/// Writes the name and labels of a line.
 fn one(out: &mut String, metric: &Metric, suffix: &str, sample: &Sample, bound: Option<&str>) {
     put!(out, "{}{suffix}", metric.name);
     let labels = metric.labels.iter().copied().zip(sample.labels.iter().copied()).chain(bound.map(|bound| ("le", bound)));

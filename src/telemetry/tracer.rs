@@ -1,4 +1,4 @@
-//! Which calls are traced, and where they wait to be sent.
+//! Decides which calls are traced, and queues them for sending.
 
 use std::{
     sync::{
@@ -12,19 +12,19 @@ use tokio::sync::mpsc;
 
 use super::{context::Context, counted, span::Traced};
 
-/// Traced calls that wait to be sent; what is beyond them is dropped.
+/// Maximum number of traced calls in the queue. More are dropped.
 const WAITING: usize = 2_048;
 
-/// How many calls are traced in a second.
+/// Limits on the number of calls traced per second.
 #[derive(Debug, Clone, Copy)]
 pub struct TraceSettings {
-    /// Of those whose callers have sampled them.
+    /// Limit for calls whose callers have sampled them.
     pub of_callers: u32,
-    /// Of those whose callers say nothing of it.
+    /// Limit for calls whose callers send no trace context.
     pub of_own: u32,
 }
 
-/// Set where there is a collector.
+/// Set if there is a collector.
 static TRACER: OnceLock<Tracer> = OnceLock::new();
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Tracer {
     waiting: mpsc::Sender<Traced>,
 }
 
-/// Traces calls from now on; what answers hands out those that have ended. `None` where that was done before.
+/// Starts to trace calls. Returns the queue of completed calls, or `None` if tracing has already been started.
 pub(super) fn start(settings: TraceSettings) -> Option<mpsc::Receiver<Traced>> {
     let (waiting, ended) = mpsc::channel(WAITING);
     let tracer = Tracer { of_callers: PerSecond::new(settings.of_callers), of_own: PerSecond::new(settings.of_own), waiting };
@@ -45,8 +45,9 @@ pub(super) fn is_on() -> bool {
     TRACER.get().is_some()
 }
 
-/// The span of a call that is recorded, below the one that its caller gave: whoever has sampled it asks for that, whoever has not asks
-/// for none, and neither can have more recorded in a second than the settings say.
+/// Decides whether a call is recorded, and returns its span below the caller's. A caller that samples its trace
+/// requests recording; a caller that does not, declines it. No more calls per second are recorded than the settings
+/// allow.
 pub(super) fn decide(given: Option<Context>) -> Option<Context> {
     let tracer = TRACER.get()?;
     let (rate, asked) = match given {
@@ -62,7 +63,7 @@ pub(super) fn decide(given: Option<Context>) -> Option<Context> {
     Some(given.map_or_else(Context::begin, Context::below))
 }
 
-/// Has a call sent that has ended. Never waits.
+/// Queues a completed call for sending. Never waits.
 pub(super) fn hand_over(traced: Traced) {
     let Some(tracer) = TRACER.get() else { return };
     if let Err(mpsc::error::TrySendError::Full(traced) | mpsc::error::TrySendError::Closed(traced)) = tracer.waiting.try_send(traced) {
@@ -70,13 +71,13 @@ pub(super) fn hand_over(traced: Traced) {
     }
 }
 
-/// Seconds of this process.
+/// Returns the number of the current second of this process.
 fn second() -> u64 {
     static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
     BEGUN.elapsed().as_secs() + 1
 }
 
-/// So many in each second, without a lock: the second in the upper half, how many it had in the lower.
+/// A lock-free limit per second: the upper half has the second, the lower half the number used in it.
 #[derive(Debug)]
 struct PerSecond {
     most: u32,

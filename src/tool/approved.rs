@@ -1,14 +1,15 @@
-//! What an admin has approved, beside what an endpoint is now: of each field that has changed since, what it was then.
+//! The state of a tool that an admin has approved: for each field that has changed since, its approved value.
 //!
-//! Kept is a field's value from the first change behind an approval on: an endpoint that stays as it was approved keeps nothing.
+//! A field's value is kept from its first change after the approval. A tool that is unchanged since its approval keeps
+//! nothing.
 
 use serde_json::{Map, Value, json};
 
 use super::{Endpoint, record::changed};
 
-/// A field that admins look at.
+/// A field that admins review.
 struct Field {
-    /// As records say it.
+    /// Its name in records.
     name: &'static str,
     differs: fn(&Endpoint, &Endpoint) -> bool,
     told: fn(&Endpoint) -> Value,
@@ -40,13 +41,13 @@ fn differing(one: &Endpoint, other: &Endpoint) -> Vec<&'static Field> {
 }
 
 impl Endpoint {
-    /// It is approved as it is.
+    /// Marks the current state as approved.
     pub fn approve(&mut self) {
         self.review.approved_version = Some(self.version.clone());
         self.review.approved_fields.clear();
     }
 
-    /// Keeps of `before` what was approved and is no longer so.
+    /// Keeps the values in `before` that were approved and have changed.
     pub fn keep_approved(&mut self, before: &Self) {
         if self.review.approved_version.is_none() {
             return;
@@ -56,14 +57,15 @@ impl Endpoint {
         }
     }
 
-    /// An admin made of `before` what it is now: what differs is as an admin wants it.
+    /// Marks changes since `before` as approved, because an admin made them.
     pub fn approve_changes(&mut self, before: &Self) {
         for field in differing(before, self) {
             self.review.approved_fields.remove(field.name);
         }
     }
 
-    /// The last approval, of `version`, is undone, behind which `fields` had changed: these count again, beside what has changed since.
+    /// Undoes the last approval, which replaced an approval of `version`. `fields` had changed since that earlier
+    /// approval and count again, in addition to what has changed since.
     pub fn reopen_approved(&mut self, version: Option<String>, fields: Map<String, Value>) {
         self.review.approved_version = version;
         self.review.approved_fields.extend(fields);
@@ -72,7 +74,7 @@ impl Endpoint {
         }
     }
 
-    /// Of each field that is not as it was approved, what it was then. The version is told apart.
+    /// Returns the approved value of each field that has changed. The version is reported separately.
     #[must_use]
     pub fn approved_fields(&self) -> Map<String, Value> {
         let then = |field: &Field| self.review.approved_fields.get(field.name).filter(|then| **then != (field.told)(self));

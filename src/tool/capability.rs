@@ -1,12 +1,12 @@
-//! The capabilities: what of `ctx` a handler has by a grant alone, each said once.
+//! The table of capabilities: the members of `ctx` that a handler can use only with a grant.
 
 use serde::{Deserialize, Serialize};
 
-/// Hands the table of capabilities to the macro `$then`: here it declares [`Capability`] and [`Capabilities`], in the host's half of
-/// the ops the gates before them.
+/// Passes the table of capabilities to the macro `$then`. Here it declares [`Capability`] and [`Capabilities`]; in the
+/// host's part of the ops it declares their gates.
 ///
-/// A row is the name that ops go by, the capability, its name in records, the member of `ctx` that it opens, what it touches, what
-/// becomes of the member where it is not granted, what a tool that has it does, and what granting it allows.
+/// A row consists of the name used by ops, the capability, its name in records, the member of `ctx`, what it touches,
+/// what happens to the member without a grant, what a tool with it does, and what granting it allows.
 #[macro_export]
 macro_rules! capabilities {
     ($then:ident) => {
@@ -24,45 +24,45 @@ macro_rules! capabilities {
     };
 }
 
-/// What a capability reaches.
+/// The objects that a capability affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touches {
-    /// What the endpoint keeps from call to call.
+    /// The data that a tool stores between calls.
     Keeps,
-    /// Servers of others: those among the endpoint's allowed hosts.
+    /// Servers of others, among the tool's allowed hosts.
     Others,
-    /// Nothing that another call sees.
+    /// Nothing that another call can see.
     Nothing,
 }
 
-/// What is known of a capability.
+/// The description of a capability.
 #[derive(Debug)]
 pub struct CapabilityRow {
-    /// As records and policies say it.
+    /// Its name in records and policies.
     pub name: &'static str,
     /// The member of `ctx` that it opens.
     pub member: &'static str,
-    /// What it reaches.
+    /// The objects that it affects.
     pub touches: Touches,
-    /// What becomes of the member without it.
+    /// The behavior of the member without a grant.
     pub without: &'static str,
-    /// What a tool that has it does, told to who builds or calls it.
+    /// A description for builders and callers of what a tool with it does.
     pub does: &'static str,
-    /// What granting it allows, told to who decides.
+    /// A description for admins of what granting it allows.
     pub allows: &'static str,
 }
 
 macro_rules! declare {
     ($($field:ident $capability:ident $name:literal $member:literal $touches:ident $without:literal $does:literal $allows:literal;)*) => {
-        /// One of what a handler may touch.
+        /// A capability of a handler.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Capability { $(#[doc = concat!("`ctx.", $member, "`.")] $capability,)* }
 
         impl Capability {
-            /// All of them.
+            /// All capabilities.
             pub const ALL: &[Self] = &[$(Self::$capability,)*];
 
-            /// What stands in the table.
+            /// Returns its row of the table.
             #[must_use]
             pub const fn row(self) -> &'static CapabilityRow {
                 match self {
@@ -80,7 +80,7 @@ macro_rules! declare {
             }
         }
 
-        /// What a handler may touch.
+        /// A set of capabilities.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Capabilities {
@@ -88,10 +88,10 @@ macro_rules! declare {
         }
 
         impl Capabilities {
-            /// Every one.
+            /// The set of all capabilities.
             pub const ALL: Self = Self { $($field: true,)* };
 
-            /// Whether this one is there.
+            /// Returns whether the set contains this capability.
             #[must_use]
             pub const fn has(self, capability: Capability) -> bool {
                 match capability {
@@ -99,13 +99,13 @@ macro_rules! declare {
                 }
             }
 
-            /// What `self` has and `other` has not.
+            /// Returns the capabilities in `self` but not in `other`.
             #[must_use]
             pub fn without(self, other: Self) -> Self {
                 Self { $($field: self.$field && !other.$field,)* }
             }
 
-            /// What either has.
+            /// Returns the capabilities in either set.
             #[must_use]
             pub fn union(self, other: Self) -> Self {
                 Self { $($field: self.$field || other.$field,)* }
@@ -117,29 +117,29 @@ macro_rules! declare {
 capabilities!(declare);
 
 impl Capabilities {
-    /// What both have.
+    /// Returns the capabilities in both sets.
     #[must_use]
     pub fn intersection(self, other: Self) -> Self {
         self.without(self.without(other))
     }
 
-    /// Whether there is one at all.
+    /// Returns whether the set is not empty.
     #[must_use]
     pub fn any(self) -> bool {
         self != Self::default()
     }
 
-    /// Those that are there.
+    /// Returns the capabilities in the set.
     pub fn each(self) -> impl Iterator<Item = Capability> {
         Capability::ALL.iter().copied().filter(move |capability| self.has(*capability))
     }
 
-    /// The names of those that are there.
+    /// Returns the names of the capabilities in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
         self.each().map(|capability| capability.row().name)
     }
 
-    /// Whether one that is there touches this.
+    /// Returns whether a capability in the set affects `what`.
     #[must_use]
     pub fn touch(self, what: Touches) -> bool {
         self.each().any(|capability| capability.row().touches == what)
@@ -147,7 +147,7 @@ impl Capabilities {
 }
 
 impl Capability {
-    /// The line of a manifest that asks for it.
+    /// Returns the lines of a manifest that request it.
     #[must_use]
     pub fn asked_by(self) -> String {
         let CapabilityRow { name, touches, .. } = self.row();

@@ -1,4 +1,4 @@
-//! The hosted endpoint record: what a tool is, who owns it, what it may touch.
+//! The record of a hosted tool (endpoint): what it is, who owns it, what it may do.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,98 +18,99 @@ use crate::finding::ScanOutcome;
 
 tollhouse_store::json_values!(Endpoint);
 
-/// A hosted endpoint as it is stored. [`Endpoint::public`] is what everyone may see.
+/// A hosted tool as it is stored. [`Endpoint::public`] returns the part that everybody may see.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Endpoint {
-    /// What it is called by.
+    /// Its unique name.
     pub slug: Slug,
-    /// Never given twice, unlike the slug.
+    /// Its id, never reused, unlike the slug.
     pub id: EndpointId,
-    /// For people.
+    /// Title for people.
     pub title: String,
-    /// For people and for models that choose a tool.
+    /// Description, for people and for models that choose a tool.
     pub description: String,
-    /// What its owner wants. Whether it takes calls: [`Endpoint::availability`].
+    /// The owner's setting. [`Endpoint::availability`] returns whether it accepts calls.
     pub status: Status,
-    /// What one call costs.
+    /// Price of one call.
     pub price_usd: MicroUsd,
-    /// What one call costs at most, where the handler says what it does; nothing where the price is fixed.
+    /// Maximum price of one call, if the handler sets the charge. Zero if the price is fixed.
     #[serde(default, skip_serializing_if = "MicroUsd::is_nothing")]
     pub max_price_usd: MicroUsd,
-    /// What kind of code answers.
+    /// The kind of handler.
     pub handler_type: HandlerType,
-    /// For who searches.
+    /// Tags for search.
     pub tags: Vec<String>,
-    /// What an input must fit.
+    /// JSON Schema of the input.
     pub input_schema: Arc<Value>,
-    /// What an answer must fit.
+    /// JSON Schema of the output.
     pub output_schema: Arc<Value>,
-    /// What calls may use now.
+    /// Granted capabilities.
     pub capabilities: Capabilities,
-    /// What the owner asked for and an admin has not granted yet.
+    /// Capabilities that the owner requested and an admin has not granted yet.
     #[serde(default)]
     pub requested_capabilities: Capabilities,
-    /// What an admin took away: its owner gets it back by an admin's grant only, whatever the policy says.
+    /// Capabilities that an admin revoked. Only an admin can grant them again, whatever the policy says.
     #[serde(default)]
     pub withheld_capabilities: Capabilities,
     /// Hosts that `httpGetJson` may reach: exact names, or `*.example.com`.
     #[serde(default)]
     pub allowed_hosts: Vec<String>,
-    /// Hosts that the owner asked for and an admin has not granted yet.
+    /// Hosts that the owner requested and an admin has not granted yet.
     #[serde(default)]
     pub requested_hosts: Vec<String>,
-    /// Hosts that an admin took away.
+    /// Hosts that an admin revoked.
     #[serde(default)]
     pub withheld_hosts: Vec<String>,
-    /// The limits in force: the lowest of the owner's, the policy's ceilings and [`Endpoint::limit_caps`].
-    /// Made when the endpoint is shown, never stored.
+    /// The effective limits: the lowest of the owner's, the policy's and [`Endpoint::limit_caps`]. Computed when the
+    /// tool is displayed, never stored.
     #[serde(skip)]
     pub limits: Limits,
-    /// The limits that the owner asked for.
+    /// Limits that the owner requested.
     #[serde(default, rename = "limits")]
     pub own_limits: Limits,
-    /// Limits that an admin set for this endpoint, by name.
+    /// Limits that an admin set for this tool, by name.
     #[serde(default)]
     pub limit_caps: BTreeMap<String, u64>,
-    /// How its code runs: the strictest of what the host, the policy, its owner's record and [`Endpoint::tier_cap`] say.
-    /// Made when the endpoint is shown, never stored.
+    /// The effective tier: the strictest of the host's, the policy's, the owner's and [`Endpoint::tier_cap`]. Computed
+    /// when the tool is displayed, never stored.
     #[serde(skip)]
     pub tier: Tier,
-    /// The tier that an admin set for this endpoint; the first of them sets nothing.
+    /// The tier that an admin set for this tool. The first tier imposes nothing.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tier_cap: Tier,
-    /// Whether a process may serve more than one call.
+    /// Whether a worker process may serve more than one call.
     #[serde(default)]
     pub isolation: Isolation,
-    /// What it is paid in, of what the host takes: networks, or tokens on them. All if empty.
+    /// Accepted networks, or tokens on them, among those of the host. Empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepts: Vec<String>,
-    /// What the scan of its content found; `None` where nothing was scanned.
+    /// Result of the content scan. `None` if nothing was scanned.
     pub content_safety: Option<ContentSafety>,
-    /// What waits for an admin, and what one decided.
+    /// Pending reviews and past decisions of admins.
     #[serde(default)]
     pub review: Review,
-    /// What the last decision about its content and requests was made on, until either changes: to undo it.
+    /// The state on which the last decision about content and requests was based, until either changes. Needed to undo
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_on: Option<DecidedOn>,
-    /// Whose it is.
+    /// The owner.
     pub owner: Owner,
-    /// Whether an admin suspended its owner. Made when the endpoint is shown, never stored.
+    /// Whether an admin has suspended the owner. Computed when the tool is displayed, never stored.
     #[serde(skip)]
     pub owner_suspended: bool,
-    /// What answers a call.
+    /// The handler.
     pub handler: Handler,
     /// SHA-256 of what runs, in hex: handler source and language, or the static response.
     pub version: String,
-    /// The versions that can be rolled back to, newest first, the one that runs among them.
+    /// Versions that can be rolled back to, newest first, including the current one.
     #[serde(default)]
     pub versions: Vec<Version>,
-    /// Counts changes; the `ETag` of the record.
+    /// Number of the change; the `ETag` of the record.
     pub revision: u64,
-    /// When its slug was published.
+    /// When the slug was published.
     pub created_at: Timestamp,
-    /// When its revision was made.
+    /// When this revision was made.
     pub updated_at: Timestamp,
 }
 
@@ -117,87 +118,87 @@ fn is_default(tier: &Tier) -> bool {
     *tier == Tier::default()
 }
 
-/// Versions that an endpoint keeps; older ones leave its record.
+/// Maximum number of versions in a record. Older ones are dropped.
 const MAX_VERSIONS: usize = 50;
 
-/// Content and requests as an admin found them who decided about them.
+/// The state of content and requests on which an admin based a decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DecidedOn {
-    /// What was asked for then.
+    /// Capabilities requested at that time.
     pub requested_capabilities: Capabilities,
-    /// Hosts that were asked for then.
+    /// Hosts requested at that time.
     pub requested_hosts: Vec<String>,
-    /// How its content was held back.
+    /// How the content was held.
     pub hold: Option<Hold>,
-    /// Whether its content had been rejected.
+    /// Whether the content had been rejected.
     pub refused: bool,
-    /// `None` where nothing was scanned.
+    /// Outcome of the scan. `None` if nothing was scanned.
     pub outcome: Option<ScanOutcome>,
     /// The version that had been approved before.
     pub approved_version: Option<String>,
-    /// And what had changed behind that approval, as it was then.
+    /// Approved values of the fields that had changed since that approval.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub approved_fields: Map<String, Value>,
 }
 
-/// Whether an endpoint takes calls, and why not.
+/// Whether a tool accepts calls, and why not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Availability {
-    /// It takes calls.
+    /// It accepts calls.
     Active,
-    /// By its owner.
+    /// Its owner paused it.
     Paused,
     /// An admin suspended its owner.
     OwnerSuspended,
-    /// Its content waits for an admin's decision, or was refused.
+    /// Its content waits for an admin's decision or was rejected.
     UnderReview,
-    /// By an admin.
+    /// An admin took it down.
     TakenDown,
 }
 
-/// Where an endpoint stands, as lists are narrowed to it: the gravest of what holds.
+/// The state of a tool, for filtering lists. If several apply, it is the most severe one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndpointState {
-    /// It takes calls.
+    /// It accepts calls.
     Active,
-    /// By its owner.
+    /// Its owner paused it.
     Paused,
-    /// With its owner, by an admin.
+    /// An admin suspended its owner.
     Suspended,
-    /// Until an admin decides.
+    /// It is held until an admin decides.
     Held,
-    /// By an admin, until it is reopened.
+    /// An admin rejected it, until it is reopened.
     Rejected,
-    /// By an admin, until it is restored.
+    /// An admin took it down, until it is restored.
     TakenDown,
 }
 
-/// Whether an endpoint takes calls, as far as its owner says.
+/// The owner's setting of whether a tool accepts calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It takes calls.
+    /// It accepts calls.
     Active,
-    /// It does not.
+    /// It accepts no calls.
     Paused,
 }
 
-/// How a call is priced. Follows from the price, and from the most that one may cost.
+/// How a call is priced. It follows from the price and the maximum price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PricingMode {
-    /// Nothing.
+    /// Free.
     FreePublicUtility,
-    /// A fixed price, and a receipt of each success.
+    /// A fixed price, with a receipt for each success.
     FixedPriceSuccessReceipt,
-    /// What the handler says, up to a most that is asked for before; and a receipt of each success.
+    /// A price set by the handler, up to a maximum that is agreed before, with a receipt for each success.
     MeteredPriceSuccessReceipt,
 }
 
 impl Availability {
-    /// What of all that keeps an endpoint from taking calls is the gravest.
+    /// Returns the most severe of all reasons why a tool accepts no calls.
     #[must_use]
     pub fn of(taken_down: bool, held: bool, owner_suspended: bool, status: Status) -> Self {
         match (taken_down, held, owner_suspended, status) {
@@ -209,7 +210,7 @@ impl Availability {
         }
     }
 
-    /// Whether an admin holds the endpoint back.
+    /// Returns whether an admin's action prevents calls.
     #[must_use]
     pub fn held_back(self) -> bool {
         matches!(self, Self::OwnerSuspended | Self::UnderReview | Self::TakenDown)
@@ -217,7 +218,7 @@ impl Availability {
 }
 
 impl EndpointState {
-    /// Where an endpoint stands whose content an admin has refused, or has not.
+    /// Returns the state of a tool. `rejected` says whether an admin rejected its content.
     #[must_use]
     pub fn of(availability: Availability, rejected: bool) -> Self {
         match availability {
@@ -232,25 +233,25 @@ impl EndpointState {
 }
 
 impl PricingMode {
-    /// The mode of a price.
+    /// Returns the pricing mode of a fixed price.
     #[must_use]
     pub fn of(price: MicroUsd) -> Self {
         if price.is_zero() { Self::FreePublicUtility } else { Self::FixedPriceSuccessReceipt }
     }
 }
 
-/// Whose endpoint it is.
+/// The owner of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// Shipped with the host, or created with the admin token.
+    /// The host: the tool was shipped with it or created with the admin token.
     Platform,
-    /// Whoever registered under this id.
+    /// The builder with this id.
     Builder(BuilderId),
 }
 
 impl Owner {
-    /// The name under which the sandbox shares its slots.
+    /// Returns the name under which the sandbox counts the owner's share.
     #[must_use]
     pub fn share(&self) -> &str {
         match self {
@@ -261,68 +262,69 @@ impl Owner {
 }
 
 impl Endpoint {
-    /// How a call is priced.
+    /// Returns how a call is priced.
     #[must_use]
     pub fn pricing_mode(&self) -> PricingMode {
         if self.metered() { PricingMode::MeteredPriceSuccessReceipt } else { PricingMode::of(self.price_usd) }
     }
 
-    /// Whether the handler says what a call costs.
+    /// Returns whether the handler sets the charge of a call.
     #[must_use]
     pub fn metered(&self) -> bool {
         !self.max_price_usd.is_zero()
     }
 
-    /// What one call costs at most.
+    /// Returns the maximum price of one call.
     #[must_use]
     pub fn most_usd(&self) -> MicroUsd {
         self.price_usd.max(self.max_price_usd)
     }
 
-    /// True when its wall limit is above `threshold_ms`, so that `/ai/invoke` wants streaming.
+    /// Returns whether its wall limit exceeds `threshold_ms`, so that `/ai/invoke` requires streaming.
     #[must_use]
     pub fn long_running(&self, threshold_ms: u64) -> bool {
         self.limits.wall_ms > threshold_ms
     }
 
-    /// Whether it takes calls.
+    /// Returns whether it accepts calls, and why not.
     #[must_use]
     pub fn availability(&self) -> Availability {
         Availability::of(self.review.taken_down.is_some(), self.review.hold.is_some(), self.owner_suspended, self.status)
     }
 
-    /// Where it stands.
+    /// Returns its state.
     #[must_use]
     pub fn state(&self) -> EndpointState {
         EndpointState::of(self.availability(), self.rejected())
     }
 
-    /// Whether an admin has refused the content that it has now.
+    /// Returns whether an admin has rejected its current content.
     #[must_use]
     pub fn rejected(&self) -> bool {
         self.review.refused && self.review.hold.as_ref().is_some_and(|hold| hold.kind == HoldKind::ContentBlocked)
     }
 
-    /// Whether an admin holds it back: then nothing that it does reaches anything.
+    /// Returns whether an admin's action prevents calls. It then has no effect on anything.
     #[must_use]
     pub fn held_back(&self) -> bool {
         self.availability().held_back()
     }
 
-    /// Whether everyone may see it: not while an admin holds it back.
+    /// Returns whether everybody may see it. An admin's action that prevents calls also hides it.
     #[must_use]
     pub fn listed(&self) -> bool {
         !self.held_back()
     }
 
-    /// Whether an admin has something to decide about what it may touch.
+    /// Returns whether requests of the owner wait for an admin.
     #[must_use]
     pub fn asks(&self) -> bool {
         let reaches_out = self.capabilities.union(self.requested_capabilities).http_get_json;
         self.requested_capabilities.any() || (reaches_out && !self.requested_hosts.is_empty())
     }
 
-    /// Makes `version` the one that runs; one that is kept stays as it was made. The oldest go when there are more than are kept.
+    /// Makes `version` the current one and adds it to the versions, if it is new. If there are too many, the oldest are
+    /// dropped.
     pub fn run_version(&mut self, version: Version) {
         self.version.clone_from(&version.version);
         if self.versions.iter().all(|kept| kept.version != version.version) {
@@ -331,24 +333,24 @@ impl Endpoint {
         }
     }
 
-    /// Has the version that runs among those that are kept, where a record was written without it.
+    /// Adds the current version to the versions, for records that were written without it.
     pub fn list_running(&mut self) {
         self.run_version(Version::new(self.version.clone(), self.updated_at));
     }
 
-    /// What is said of the version that runs; nothing, where that is empty.
+    /// Sets the note of the current version, or removes it if `note` is empty.
     pub fn note(&mut self, note: &str) {
         let running = self.versions.iter_mut().find(|kept| kept.version == self.version);
         running.into_iter().for_each(|kept| kept.note = Some(note.to_owned()).filter(|note| !note.is_empty()));
     }
 
-    /// Whether `version` can be rolled back to: also the one that was approved last, however old.
+    /// Returns whether `version` can be rolled back to. The last approved version always can, however old it is.
     #[must_use]
     pub fn keeps(&self, version: &str) -> bool {
         self.review.approved_version.as_deref() == Some(version) || self.versions.iter().any(|kept| kept.version == version)
     }
 
-    /// The versions whose handlers have to be there: those that can be rolled back to, and the one that runs.
+    /// Returns the versions whose handlers must exist: those that can be rolled back to, and the current one.
     pub fn needs(&self) -> impl Iterator<Item = &str> {
         let kept = self.versions.iter().map(|kept| kept.version.as_str());
         kept.chain(self.review.approved_version.as_deref()).chain([self.version.as_str()])

@@ -1,4 +1,4 @@
-//! What answers a call: code of the host's own, a response that is always the same, or a builder's code.
+//! Handlers of calls: code of the host, a static response, or a builder's code.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tollhouse_protocol::Language;
 
 macro_rules! builtins {
     ($($builtin:ident $name:literal $reach:ident $what:literal;)*) => {
-        /// A handler of the host's own.
+        /// A handler that is part of the host.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Builtin { $(#[doc = $what] $builtin,)* }
 
@@ -25,7 +25,8 @@ macro_rules! builtins {
     };
 }
 
-// A row is its name in records, where it reaches, and what `supportedHandlerTypes` of the catalogue says of it.
+// Each row contains its name in records, whether it reaches out, and its description in `supportedHandlerTypes` of the
+// catalog.
 builtins! {
     ReceiptEcho "receipt_echo" Inside "Echoes a public-safe request summary and the receipt";
     X402ReadinessCheck "x402_readiness_check" Outside
@@ -35,40 +36,40 @@ builtins! {
 const STATIC: &str = "static_json";
 const JS: &str = "js_request_response";
 
-/// What is known of a handler type.
+/// The description of a handler type.
 struct Row {
     name: &'static str,
     reach: Reach,
     what: &'static str,
 }
 
-/// What the host's own code touches.
+/// Resources that the host's own code uses.
 #[derive(PartialEq, Eq)]
 enum Reach {
-    /// What the request brought.
+    /// Only the request.
     Inside,
-    /// What somebody else serves.
+    /// Servers of others.
     Outside,
 }
 
-/// What kind of code answers.
+/// The kind of a handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HandlerType {
-    /// The host's own.
+    /// Code of the host.
     Builtin(Builtin),
-    /// Always the same JSON.
+    /// A static JSON response.
     StaticJson,
     /// A builder's code.
     JsRequestResponse,
 }
 
 impl HandlerType {
-    /// Every type.
+    /// Returns all handler types.
     pub fn all() -> impl Iterator<Item = Self> {
         Builtin::ALL.iter().map(|builtin| Self::Builtin(*builtin)).chain([Self::StaticJson, Self::JsRequestResponse])
     }
 
-    /// Where such code runs.
+    /// Returns where such code runs.
     #[must_use]
     pub fn runtime(self) -> Runtime {
         match self {
@@ -77,19 +78,19 @@ impl HandlerType {
         }
     }
 
-    /// The name on the wire.
+    /// Returns the name in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         self.row().name
     }
 
-    /// What it does, as the catalogue says it.
+    /// Returns its description for the catalog.
     #[must_use]
     pub fn what(self) -> &'static str {
         self.row().what
     }
 
-    /// Whether the host's own code asks others.
+    /// Returns whether the host's own code sends requests to others.
     #[must_use]
     pub fn reaches_out(self) -> bool {
         self.row().reach == Reach::Outside
@@ -120,28 +121,28 @@ impl<'de> Deserialize<'de> for HandlerType {
     }
 }
 
-/// Where a handler runs.
+/// The place where a handler runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Runtime {
-    /// In this process, for it is the host's own.
+    /// In this process, because it is the host's own code.
     #[serde(rename = "managed_builtin_handler")]
     ManagedBuiltin,
-    /// In the sandbox, touching what an admin or the policy allows.
+    /// In the sandbox, with what an admin or the policy allows.
     #[serde(rename = "admin_gated_js_request_response_v1")]
     AdminGatedJs,
 }
 
-/// What answers a call.
+/// The handler of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Handler {
-    /// Code of the host's own, chosen by the handler type.
+    /// Code of the host, selected by the handler type.
     Builtin,
-    /// `static_json`: always this.
+    /// `static_json`: this response.
     Static(Arc<Value>),
-    /// Source in the store under the endpoint's version.
+    /// Source code, in the store under the tool's version.
     Js {
-        /// What it is written in.
+        /// The language of the source.
         language: Language,
     },
 }

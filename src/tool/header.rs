@@ -1,6 +1,7 @@
-//! `x-mcp-header`: properties of an input that MCP clients repeat in a header of the request (MCP 2026-07-28, server/tools).
+//! `x-mcp-header`: input properties that MCP clients repeat in a request header (MCP 2026-07-28, server/tools).
 //!
-//! Clients leave a tool out of its list when one of these annotations is wrong, so it is refused where the builder sees it.
+//! Clients omit a tool with an invalid annotation from their list. So an invalid one is refused here, where the builder
+//! sees the error.
 
 use std::collections::HashSet;
 
@@ -8,29 +9,29 @@ use serde_json::{Map, Value};
 
 use super::SchemaError;
 
-/// The keyword, and what a client makes a header's name from: `Mcp-Param-{value}`.
+/// The keyword. Clients name the header `Mcp-Param-{value}`.
 const KEYWORD: &str = "x-mcp-header";
 
 /// The types that a header can hold.
 const TYPES: [&str; 3] = ["string", "integer", "boolean"];
 
-/// Where in an input schema a part of it stands.
+/// The position of a schema within an input schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
     Root,
-    /// Reached from the root by `properties` alone.
+    /// Reached from the root only through `properties`.
     Property,
     Elsewhere,
 }
 
-/// Names of headers in lower case, as they compare.
+/// Header names in lower case, for comparison.
 type Named = HashSet<String>;
 
 /// Checks the annotations of an input schema.
 ///
 /// # Errors
 ///
-/// The first that is no header's name, names another's header, or stands where a client cannot read it.
+/// The first annotation that is not a valid header name, repeats another's name, or is where a client cannot read it.
 pub fn check_headers(schema: &Value) -> Result<(), SchemaError> {
     walk(schema, Position::Root, &mut Named::new())
 }
@@ -42,7 +43,7 @@ fn walk(schema: &Value, place: Position, named: &mut Named) -> Result<(), Schema
                 KEYWORD => check(members, value, place, named),
                 "properties" => walk_each(value, if place == Position::Elsewhere { place } else { Position::Property }, named),
                 "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => walk_each(value, Position::Elsewhere, named),
-                // Values, not schemas.
+                // These contain values, not schemas.
                 "default" | "const" | "enum" | "examples" => Ok(()),
                 _ => walk(value, Position::Elsewhere, named),
             };
@@ -56,7 +57,7 @@ fn walk(schema: &Value, place: Position, named: &mut Named) -> Result<(), Schema
     }
 }
 
-/// The schemas of a map by name.
+/// Checks the schemas in a map.
 fn walk_each(schemas: &Value, place: Position, named: &mut Named) -> Result<(), SchemaError> {
     let mut schemas = schemas.as_object().into_iter().flatten();
     schemas.try_for_each(|(name, schema)| walk(schema, place, named).map_err(|error| under(name, error)))
@@ -79,12 +80,13 @@ fn check(property: &Map<String, Value>, name: &Value, place: Position, named: &m
     refuse(format!("`{KEYWORD}` names a header that another property has; case does not tell them apart"))
 }
 
-/// An error of what stands under `key`. Its pointer is made on the way back, so that a schema without one costs no texts.
+/// Adds `key` to the front of an error's pointer. The pointer is built on the way back, so that a valid schema costs no
+/// allocations.
 fn under(key: &str, error: SchemaError) -> SchemaError {
     SchemaError { pointer: format!("/{}{}", key.replace('~', "~0").replace('/', "~1"), error.pointer), ..error }
 }
 
-/// A `token` of RFC 9110, section 5.6.2.
+/// Returns whether a text is a `token` (RFC 9110, section 5.6.2).
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
@@ -95,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// Where a schema with these properties is wrong, or `""`.
+    /// Returns the pointer to the error in a schema with these properties, or `""`.
     fn wrong_at(properties: Value) -> String {
         check_headers(&json!({ "properties": properties })).map_or_else(|error| error.pointer, |()| String::new())
     }

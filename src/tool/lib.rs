@@ -1,4 +1,4 @@
-//! The nouns: what a tool is. No IO, no imports of ours but `clock`, `id` and what a scan finds.
+//! The data model of tools. It does no I/O, and imports nothing of ours except `clock`, `id` and the findings of scans.
 
 #![warn(missing_docs)]
 

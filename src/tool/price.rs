@@ -1,4 +1,4 @@
-//! Money: an integer of micro-USD inside, a JSON number of USD at the edge.
+//! Money: an integer in micro-USD internally, and a JSON number in USD in the API.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MicroUsd(pub u64);
 
-/// A number that is no amount of money: a price, a credit, the least of a payout.
+/// An invalid amount: of a price, a credit, or a minimum payout.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum PriceError {
@@ -23,16 +23,16 @@ pub enum PriceError {
 }
 
 impl MicroUsd {
-    /// Free.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// The largest price: 1,000,000 USD. Every smaller amount is exact as a JSON number.
+    /// The maximum price: 1,000,000 USD. Every smaller amount is exact as a JSON number.
     pub const MAX: Self = Self(1_000_000_000_000);
 
-    /// Reads a JSON number of dollars.
+    /// Converts a JSON number in dollars.
     ///
     /// # Errors
     ///
-    /// Negative, not finite, above [`MicroUsd::MAX`], or finer than a micro-dollar.
+    /// It is negative, not finite, above [`MicroUsd::MAX`], or finer than a micro-dollar.
     pub fn from_usd(usd: f64) -> Result<Self, PriceError> {
         if !usd.is_finite() || usd < 0.0 {
             return Err(PriceError::NotAPrice);
@@ -41,7 +41,7 @@ impl MicroUsd {
             return Err(PriceError::TooLarge);
         }
         let micros = (usd * 1e6).round();
-        // The nearest f64 of the rounded amount must be the number given: else it had more decimals.
+        // If the rounded amount does not convert back to the given number, that number had more decimals.
         if micros / 1e6 != usd {
             return Err(PriceError::TooFine);
         }
@@ -49,11 +49,11 @@ impl MicroUsd {
         Ok(Self(micros as u64))
     }
 
-    /// Reads dollars written as decimal text, exactly: digits, and a point with 1 to 6 of them behind it.
+    /// Parses dollars in exact decimal notation: digits, optionally a point followed by 1 to 6 digits.
     ///
     /// # Errors
     ///
-    /// What is no such text, is finer than a micro-dollar, or above [`MicroUsd::MAX`].
+    /// It is not such a text, finer than a micro-dollar, or above [`MicroUsd::MAX`].
     pub fn from_decimal(text: &str) -> Result<Self, PriceError> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
@@ -67,20 +67,20 @@ impl MicroUsd {
         micros().map(Self).filter(|amount| *amount <= Self::MAX).ok_or(PriceError::TooLarge)
     }
 
-    /// Dollars, for JSON. Exact to the micro-dollar up to [`MicroUsd::MAX`].
+    /// Converts to dollars for JSON. Exact to the micro-dollar up to [`MicroUsd::MAX`].
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
     pub const fn to_usd(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// The same of a field that is left out of records then.
+    /// Returns whether it is zero, for fields that are then omitted from records.
     #[must_use]
     pub(super) fn is_nothing(&self) -> bool {
         self.is_zero()
     }
 
-    /// Whether it is free.
+    /// Returns whether it is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
@@ -106,12 +106,12 @@ impl Serialize for MicroUsd {
     }
 }
 
-/// An amount that may be below zero: what is left where more may be given back than came in. In millionths.
+/// An amount that can be negative, such as a balance after more was refunded than received. In millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct UsdChange(pub i64);
 
 impl UsdChange {
-    /// The amount that a sum comes to. What is more than it can hold stands for all that it can.
+    /// Converts a sum, saturating at the limits of the type.
     #[must_use]
     pub fn of(sum: i128) -> Self {
         let end = if sum < 0 { i64::MIN } else { i64::MAX };

@@ -1,4 +1,4 @@
-//! The hosted endpoint record as others see it: everyone, and its owner.
+//! The record of a hosted tool as everybody and its owner see it.
 
 use serde_json::{Map, Value, json};
 use tollhouse_protocol::Limits;
@@ -9,36 +9,36 @@ use super::{
     review::ContentSafety,
 };
 
-/// Which form of the catalogue a record is for.
+/// The format of a catalog record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CatalogForm {
     /// With `contentSafety`.
     Newer,
-    /// Before `contentSafety` was added.
+    /// Without `contentSafety`, as before it was added.
     Older,
 }
 
-/// The record of the catalogue as it is sent: made once, read by everyone.
+/// A catalog record, encoded once for all readers.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// The older form.
+    /// The older format.
     older: Box<str>,
-    /// What the newer form has besides, as JSON.
+    /// The addition of the newer format, as JSON.
     content_safety: Box<str>,
 }
 
 impl Record {
-    /// How long it is, about.
+    /// Returns its approximate size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.older.len() + self.content_safety.len()
     }
 
-    /// Writes the record as JSON.
+    /// Appends the record as JSON.
     pub fn write(&self, form: CatalogForm, out: &mut Vec<u8>) {
         out.extend_from_slice(self.older.as_bytes());
         if form == CatalogForm::Newer {
-            // In place of the closing brace.
+            // Replace the closing brace.
             out.pop();
             out.extend_from_slice(br#","contentSafety":"#);
             out.extend_from_slice(self.content_safety.as_bytes());
@@ -48,7 +48,7 @@ impl Record {
 }
 
 impl Endpoint {
-    /// The hosted endpoint record of the catalogue, ready to be sent.
+    /// Returns the encoded catalog record.
     #[must_use]
     pub fn record(&self, base_url: &str) -> Record {
         Record {
@@ -57,7 +57,7 @@ impl Endpoint {
         }
     }
 
-    /// The hosted endpoint record of the catalogue.
+    /// Returns the catalog record.
     #[must_use]
     pub fn public(&self, base_url: &str, form: CatalogForm) -> Value {
         let free_builtin = self.handler_type.runtime() == Runtime::ManagedBuiltin && self.most_usd().is_zero();
@@ -89,13 +89,13 @@ impl Endpoint {
         record
     }
 
-    /// Null for the platform's own endpoints, which are vouched for by who runs the host.
+    /// Returns the content safety field, which is null for the platform's own tools: the operator vouches for them.
     fn public_safety(&self) -> Value {
         let scanned = self.content_safety.as_ref().filter(|_| self.owner != Owner::Platform);
         scanned.map_or(Value::Null, ContentSafety::public)
     }
 
-    /// The record for its owner and for admins: all of it but the source.
+    /// Returns the record for its owner and for admins, with everything except the source.
     #[must_use]
     pub fn owned(&self, base_url: &str) -> Value {
         let mut record = self.public(base_url, CatalogForm::Newer);
@@ -123,7 +123,7 @@ impl Endpoint {
         record
     }
 
-    /// What a list of one's own endpoints, or of all, says of each: neither schemas nor findings.
+    /// Returns the tool's entry in a list for its owner or for admins, without schemas and findings.
     #[must_use]
     pub fn brief(&self, base_url: &str) -> Value {
         json!({
@@ -156,7 +156,7 @@ impl Endpoint {
         })
     }
 
-    /// `active` or `paused`, whoever paused it.
+    /// Returns `active` or `paused`, whoever paused it.
     fn shown_status(&self) -> Status {
         match self.availability() {
             Availability::Active => Status::Active,
@@ -164,7 +164,7 @@ impl Endpoint {
         }
     }
 
-    /// What an admin has decided or is to decide: `state`, since when, what was found, the last decision.
+    /// Returns the state of reviews: `state`, since when, findings, and the last decision.
     fn review_for_owner(&self) -> Value {
         let state = match (self.availability(), &self.review.hold) {
             (Availability::TakenDown, _) => "taken_down",
@@ -185,14 +185,14 @@ impl Endpoint {
         })
     }
 
-    /// The limits in force that are not the defaults.
+    /// Returns the effective limits that differ from the defaults.
     #[must_use]
     pub fn changed_limits(&self) -> Map<String, Value> {
         changed(&self.limits)
     }
 }
 
-/// Those that are not the defaults.
+/// Returns the limits that differ from the defaults.
 pub(super) fn changed(limits: &Limits) -> Map<String, Value> {
     let defaults = Limits::default();
     tollhouse_protocol::limits::TABLE

@@ -1,4 +1,4 @@
-//! What was found in an endpoint's content, and what admins decided about it.
+//! Content findings of a tool, and admins' decisions about it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -6,22 +6,22 @@ use tollhouse_base::clock::Timestamp;
 
 use crate::finding::{Finding, ScanOutcome};
 
-/// What the scan of an endpoint's content found, and when its builder vouched for it.
+/// The result of a content scan, and when the builder attested the content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentSafety {
-    /// `pass` also when an admin approved what was found.
+    /// The outcome. It is `pass` also if an admin approved the findings.
     pub outcome: ScanOutcome,
-    /// The rules that it was scanned by.
+    /// The version of the rules.
     pub policy_version: String,
-    /// `None` for uploads of the admin.
+    /// When the builder attested the content. `None` for uploads by an admin.
     pub attested_at: Option<Timestamp>,
-    /// What was found, and where.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
 impl ContentSafety {
-    /// What everyone may see: no finding has its place or its text.
+    /// Returns what everybody may see: findings without location or text.
     #[must_use]
     pub fn public(&self) -> Value {
         let findings: Vec<_> = self.findings.iter().filter(|finding| finding.is_shown()).map(Finding::brief).collect();
@@ -34,59 +34,61 @@ impl ContentSafety {
     }
 }
 
-/// Where an endpoint stands with the admins. Default: nothing is to be decided.
+/// The review state of a tool. By default nothing is pending.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Review {
-    /// Its content is held back until an admin approves it.
+    /// Set while the content is held until an admin approves it.
     pub hold: Option<Hold>,
-    /// An admin refused its content and has approved none since: new content waits, whatever the rules find.
+    /// Whether an admin rejected the content and has approved none since. New content is then held, whatever the rules
+    /// find.
     pub refused: bool,
-    /// An admin took it down.
+    /// When an admin took it down.
     pub taken_down: Option<Timestamp>,
-    /// Since when capabilities or hosts are asked for.
+    /// When capabilities or hosts were requested that are still pending.
     pub asked_since: Option<Timestamp>,
     /// The last decision.
     pub last: Option<Decided>,
-    /// What an admin has approved, each by the hash of rule, field and the field's content; newest last.
+    /// Findings that an admin approved, each as a hash of rule, field and the field's content. Newest last.
     pub approved: Vec<String>,
-    /// The version that an admin approved last: its content, or what it asks to touch.
+    /// The version that an admin last approved, for its content or its requests.
     pub approved_version: Option<String>,
-    /// Of what has changed behind that approval, what it was then, by the name of the field: [`super::Endpoint::approved_fields`].
+    /// Approved values of fields that have changed since that approval, by name: see
+    /// [`super::Endpoint::approved_fields`].
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub approved_fields: Map<String, Value>,
 }
 
 impl Review {
-    /// Since when something waits.
+    /// Returns since when something is pending.
     #[must_use]
     pub fn since(&self) -> Option<Timestamp> {
         self.taken_down.or_else(|| self.hold.as_ref().map(|hold| hold.since)).or(self.asked_since)
     }
 }
 
-/// Content that is held back.
+/// A hold on content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
-    /// Whether somebody decided already.
+    /// Whether somebody has decided already.
     pub kind: HoldKind,
-    /// Since when it is held back.
+    /// When it was held.
     pub since: Timestamp,
 }
 
-/// How content is held back, gravest last.
+/// The kind of a hold, the most severe last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldKind {
-    /// Until an admin decides.
+    /// Held until an admin decides.
     ContentReview,
     /// An admin rejected it, or a later rule blocks it.
     ContentBlocked,
 }
 
 impl HoldKind {
-    /// The name on the wire.
+    /// Returns the name in the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,19 +98,19 @@ impl HoldKind {
     }
 }
 
-/// What an admin can do about an endpoint.
+/// An admin's decision about a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
-    /// Grants what was asked, or what is named, and releases the content.
+    /// Grants all or the named requests, and releases the content.
     Approve,
-    /// Clears what was asked, and holds the content back for good.
+    /// Clears the requests, and holds the content permanently.
     Reject,
-    /// Undoes the last of these two: the content waits again, and of the request what is not granted.
+    /// Undoes the last approval or rejection: the content is held again, and ungranted requests are pending again.
     Reopen,
-    /// Takes capabilities or hosts back.
+    /// Revokes capabilities or hosts.
     Revoke,
-    /// Pauses and hides it.
+    /// Pauses and hides the tool.
     Takedown,
     /// Undoes a takedown.
     Restore,
@@ -118,13 +120,13 @@ pub enum Decision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decided {
-    /// What was decided.
+    /// The decision.
     pub decision: Decision,
     /// Always `admin`.
     pub by: String,
-    /// When it was decided.
+    /// When it was made.
     pub at: Timestamp,
-    /// Why, in the admin's words.
+    /// The admin's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What runs when an endpoint is called.
+//! Determines what runs when a tool is called.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use serde_json::Value;
 
 use super::{Builtin, Endpoint, Handler, HandlerType, Slug};
 
-/// What runs when an endpoint is called: its handler, which is one of its type.
+/// The code that a call runs, consistent with the tool's handler type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Runs {
-    /// Code of the host's own, in this process.
+    /// Code of the host, in this process.
     Builtin(Builtin),
-    /// Nothing: this is always the answer.
+    /// Nothing: this is the response.
     Static(Arc<Value>),
     /// Its source, in the sandbox.
     Js,
 }
 
-/// A record whose handler is not one of its type. No host has made it.
+/// The handler of a record does not match its type. No host writes such a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("endpoint `{slug}` is of type `{}`, and its handler is not", handler_type.as_str())]
 pub struct ForeignHandler {
-    /// Whose record it is.
+    /// The tool with this record.
     pub slug: Slug,
-    /// The type of which the handler is not.
+    /// Its handler type.
     pub handler_type: HandlerType,
 }
 
 impl Endpoint {
-    /// What runs when it is called.
+    /// Returns the code that a call runs.
     ///
     /// # Errors
     ///

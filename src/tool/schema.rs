@@ -1,8 +1,9 @@
-//! JSON Schemas of inputs and results, as far as the host has a say in them.
+//! JSON Schemas of inputs and outputs, as far as the host processes them.
 //!
-//! What a schema costs to evaluate is its author's to say, so the host evaluates none: it knows two shapes by heart, and
-//! hands every other schema to the endpoint's workers, each of which compiles it once and can be ended. What [`bound()`]
-//! refuses is only what is sure to cost too much: its author then reads the limit, and where in the schema it is passed.
+//! The author of a schema determines what it costs to evaluate, so the host evaluates none. It recognizes two shapes
+//! itself, and leaves every other schema to the tool's workers, each of which compiles it once and can be killed.
+//! [`bound()`] refuses only schemas that are certain to cost too much. Its error names the limit, and where in the
+//! schema it is exceeded.
 
 mod bound;
 mod keyword;
@@ -27,18 +28,18 @@ pub use self::{
 };
 pub use tollhouse_protocol::Problem;
 
-/// How far the host can tell by itself whether a value fits a schema.
+/// How far the host itself can check values against a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// Every value fits, and so does an answer that is not JSON.
+    /// Every value is valid, and so is a response that is not JSON.
     Anything,
-    /// Every object fits, and nothing else.
+    /// Every object is valid, and nothing else.
     Object,
-    /// The endpoint's worker can tell.
+    /// Only the tool's worker can check.
     Told,
 }
 
-/// Whether a schema takes objects at all, as far as its first word says.
+/// Returns whether a schema's `type` allows objects.
 #[must_use]
 pub fn takes_objects(schema: &Value) -> bool {
     match schema {
@@ -53,22 +54,22 @@ pub fn takes_objects(schema: &Value) -> bool {
     }
 }
 
-/// A value that does not fit its schema.
+/// A value that does not match its schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.summary())]
 pub struct Mismatch {
-    /// At least one, at most [`MAX_PROBLEMS`](tollhouse_protocol::MAX_PROBLEMS).
+    /// The problems: at least one, at most [`MAX_PROBLEMS`](tollhouse_protocol::MAX_PROBLEMS).
     pub problems: Vec<Problem>,
 }
 
 impl Mismatch {
-    /// A mismatch of the whole value.
+    /// Creates a mismatch of the whole value.
     #[must_use]
     pub fn whole(message: impl Into<String>) -> Self {
         Self::at("", message)
     }
 
-    /// A mismatch of what is at `pointer`.
+    /// Creates a mismatch at `pointer`.
     #[must_use]
     pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { problems: vec![Problem { pointer: pointer.into(), message: message.into() }] }
@@ -84,7 +85,7 @@ impl Mismatch {
 }
 
 impl Shape {
-    /// What can be told of a schema without evaluating it.
+    /// Returns how far the host can check a schema without evaluating it.
     #[must_use]
     pub fn of(schema: &Value) -> Self {
         let Some(members) = schema.as_object() else {
@@ -104,21 +105,21 @@ impl Shape {
         }
     }
 
-    /// Checks `value`, as far as the host can tell.
+    /// Checks `value`, as far as the host can.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] for what is no object and has to be one.
+    /// [`Mismatch`] if it must be an object and is not.
     pub fn check(self, value: &Value) -> Result<(), Mismatch> {
         if self == Self::Object && !value.is_object() { Err(Mismatch::whole("the value is not of type \"object\"")) } else { Ok(()) }
     }
 
-    /// Checks the answer of a tool, as far as the host can tell: `value` where it is JSON.
+    /// Checks a tool's response, as far as the host can. `value` is the response if it is JSON.
     ///
     /// # Errors
     ///
-    /// [`Mismatch`] for what is no object and has to be one, for an answer that is not JSON where the schema says anything at
-    /// all, and for MCP's own blocks that are none, or come without the structured content that the schema is about.
+    /// [`Mismatch`] if it must be an object and is not, if it is not JSON although the schema is not trivial, and if it
+    /// has MCP content blocks that are invalid or lack the structured content that the schema describes.
     pub fn check_answer(self, headers: &[(String, String)], value: Option<&Value>) -> Result<(), Mismatch> {
         match value {
             Some(value) if are_blocks(headers) => self.check_blocks(value),
@@ -128,8 +129,8 @@ impl Shape {
         }
     }
 
-    /// Of MCP's own blocks the structured content is what the schema speaks of. Stock clients refuse a result with a block
-    /// that they do not know, and, where the schema says anything at all, one without structured content.
+    /// Checks a response with MCP content blocks, in which the schema describes the structured content. Stock clients
+    /// reject a result with an unknown block and, if the schema is not trivial, one without structured content.
     fn check_blocks(self, envelope: &Value) -> Result<(), Mismatch> {
         let blocks = envelope["content"].as_array().ok_or_else(|| Mismatch::at("/content", "content is a list of blocks"))?;
         if let Some(place) = blocks.iter().position(|block| !is_block(block)) {
@@ -137,7 +138,7 @@ impl Shape {
         }
         let pointer = format!("/{STRUCTURED}");
         match envelope.get(STRUCTURED) {
-            // Of a failure the schema says nothing.
+            // The schema does not apply to failures.
             _ if envelope[FAILED] == true => Ok(()),
             Some(value) => self.check(value).map_err(|_| Mismatch::at(pointer, "the value is not of type \"object\"")),
             None if self == Self::Anything => Ok(()),
@@ -146,7 +147,7 @@ impl Shape {
     }
 }
 
-/// Whether `block` has what a content block of its type must have.
+/// Returns whether `block` has the fields that a content block of its type requires.
 fn is_block(block: &Value) -> bool {
     let texts = |holder: &Value, names: &[&str]| names.iter().all(|name| holder[*name].is_string());
     match block["type"].as_str() {
@@ -161,7 +162,7 @@ fn is_block(block: &Value) -> bool {
     }
 }
 
-/// What of an endpoint's schemas its worker is to check.
+/// Returns the schemas that the tool's worker must check.
 #[must_use]
 pub fn told(input: &Value, output: &Value) -> Schemas {
     let text = |schema: &Value| (Shape::of(schema) == Shape::Told).then(|| Bytes::from(schema.to_string()));

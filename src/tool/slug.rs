@@ -5,7 +5,7 @@ use std::{borrow::Borrow, fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-/// Names that paths, pages or MCP tools of the host have taken.
+/// Names that are used by paths, pages or MCP tools of the host.
 pub(super) const RESERVED: &[&str] = &[
     "admin",
     "ai",
@@ -28,12 +28,13 @@ pub(super) const RESERVED: &[&str] = &[
     "x402",
 ];
 
-/// An endpoint's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, none of [`RESERVED`]. Up to 23 letters take no memory beside it.
+/// A tool's unique name: `^[a-z0-9][a-z0-9-]{1,62}[a-z0-9]$`, except those in [`RESERVED`]. Up to 23 characters need no
+/// heap memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Slug(SmolStr);
 
-/// A text that cannot be a slug.
+/// Why a text cannot be a slug.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SlugError {
@@ -44,16 +45,16 @@ pub enum SlugError {
 }
 
 impl Slug {
-    /// Longest slug, in bytes.
+    /// Maximum length of a slug, in bytes.
     pub const MAX_BYTES: usize = 64;
 
-    /// What stands for the registration of builders in receipts and sales. No endpoint may have it.
+    /// The slug that represents builder registrations in receipts and sales. No tool can have it.
     #[must_use]
     pub fn builder_registration() -> Self {
         Self("builder-registration".into())
     }
 
-    /// The slug as it is written.
+    /// Returns the slug as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,14 +1,14 @@
-//! Longest texts that people write beside what they do, in characters. A longer one is refused, and pages let nobody type it.
+//! Maximum lengths of free texts, in characters. Longer texts are refused, and page inputs do not accept them.
 
-/// Reason of a decision about a builder, an endpoint or a credit.
+/// Maximum length of the reason for a decision about a builder, a tool or a credit.
 pub const MAX_DECISION_REASON: usize = 1_000;
-/// Reason of a refund, or of a payout that failed.
+/// Maximum length of the reason for a refund or a failed payout.
 pub const MAX_MONEY_REASON: usize = 500;
-/// Label of a developer credit.
+/// Maximum length of a developer credit's label.
 pub const MAX_CREDIT_LABEL: usize = 120;
-/// Name of a builder.
+/// Maximum length of a builder's name.
 pub const MAX_BUILDER_NAME: usize = 120;
-/// Contact of a builder.
+/// Maximum length of a builder's contact.
 pub const MAX_BUILDER_CONTACT: usize = 254;
-/// Note of a version.
+/// Maximum length of a version's note.
 pub const MAX_VERSION_NOTE: usize = 200;

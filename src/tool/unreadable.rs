@@ -1,24 +1,24 @@
-//! Why a result is JSON to JavaScript and to nobody else.
+//! Explains why a result is valid JSON only for JavaScript.
 
-/// What others do not read in it.
+/// The construct that other JSON readers reject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// `"\ud83d"`: JavaScript's texts may hold that, and no other's.
+    /// A lone surrogate such as `"\ud83d"`, which only JavaScript strings can contain.
     #[error("a text in it has half of a surrogate pair, so it is no Unicode; `toWellFormed()` of a text mends it")]
     Surrogate,
-    /// `1e999`: a reader would make it something else, each another.
+    /// A number such as `1e999`, which readers change in different ways.
     #[error("a number in it is larger than 1.8e308, which is the most that readers of JSON hold")]
     Number,
-    /// It only says that it is JSON.
+    /// It claims to be JSON but is not.
     #[error("it says that it is JSON, and is not")]
     NotJson,
 }
 
 impl Unreadable {
-    /// Why `json` did not read, which somebody has tried.
+    /// Returns why `json` could not be parsed. Call it after parsing failed.
     #[must_use]
     pub fn why(json: &[u8]) -> Self {
-        // To pass over a value is to see that it is one, and not to look what it is.
+        // Skipping a value checks its syntax without interpreting it.
         match serde_json::from_slice::<serde::de::IgnoredAny>(json) {
             Ok(_) if has_half_a_pair(json) => Self::Surrogate,
             Ok(_) => Self::Number,
@@ -27,7 +27,7 @@ impl Unreadable {
     }
 }
 
-/// Why a text that somebody sent is not JSON, and where, by the `error` of reading it.
+/// Explains why a text from a client is not JSON, and where, given the parser's `error`.
 #[must_use]
 pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] | [0, _, ..] | [_, 0, ..] = text {
@@ -41,7 +41,7 @@ pub fn not_json(text: &[u8], error: &serde_json::Error) -> String {
     }
 }
 
-/// Whether an escape in JSON stands for half of a pair, with no other half beside it.
+/// Returns whether JSON contains an escaped lone surrogate.
 fn has_half_a_pair(json: &[u8]) -> bool {
     let (mut at, mut high) = (0, false);
     while at < json.len() {

@@ -1,4 +1,4 @@
-//! Versions of a handler, as the record of an endpoint keeps them.
+//! Versions of a handler in the record of a tool.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::clock::Timestamp;
@@ -9,24 +9,24 @@ use tollhouse_base::clock::Timestamp;
 pub struct Version {
     /// Its hash.
     pub version: String,
-    /// When this endpoint first ran it.
+    /// When this tool first ran it.
     pub created_at: Timestamp,
-    /// Who made it; absent of those from before that was kept.
+    /// Who made it. Absent for versions from before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Maker>,
-    /// By which front they did; absent where none was asked.
+    /// The interface that was used. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<Via>,
-    /// What they say of it.
+    /// A note from its maker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Who makes a version.
+/// The maker of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Maker {
-    /// Whose endpoint it is.
+    /// The tool's owner.
     Owner,
     /// An admin.
     Admin,
@@ -34,20 +34,20 @@ pub enum Maker {
     Host,
 }
 
-/// By which of the host's faces an endpoint is changed.
+/// The interface through which a tool is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Via {
-    /// Its API.
+    /// The API.
     Http,
-    /// Its pages.
+    /// The web pages.
     Dashboard,
-    /// Its command line, as that says itself.
+    /// The command line, as stated by itself.
     Cli,
 }
 
 impl Version {
-    /// A version that is first run now, of which nothing else is known.
+    /// Creates a version that first runs now, without further details.
     #[must_use]
     pub fn new(version: String, created_at: Timestamp) -> Self {
         Self { version, created_at, by: None, via: None, note: None }

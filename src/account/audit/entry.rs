@@ -1,4 +1,4 @@
-//! One entry of the trail.
+//! An entry of the audit trail.
 
 use serde::{Deserialize, Serialize};
 use tollhouse_base::{
@@ -11,16 +11,16 @@ use tollhouse_tool::Slug;
 pub(super) const AUDIT: Table<(Timestamp, AuditId), Entry> = schema::AUDIT.holding();
 tollhouse_store::json_values!(Entry);
 
-/// Who acted.
+/// The actor of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Actor {
-    /// Whoever has the admin token.
+    /// A holder of the admin token.
     Admin,
-    /// A builder, by their key.
+    /// A builder, identified by their key.
     #[serde(rename_all = "camelCase")]
     Builder {
-        /// Who it is.
+        /// The builder's id.
         builder_id: BuilderId,
     },
 }
@@ -29,21 +29,21 @@ pub enum Actor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Action {
-    /// Who acts.
+    /// The actor.
     pub actor: Actor,
     /// Method of the request.
     pub method: String,
-    /// Without the query.
+    /// Path of the request, without the query.
     pub path: String,
-    /// The endpoint that it is about.
+    /// The tool that it concerns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slug: Option<Slug>,
-    /// The builder whom an admin named in the query.
+    /// The builder that an admin named in the query.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub builder_id: Option<BuilderId>,
-    /// The id that its answer has, too.
+    /// The request id, which the response contains too.
     pub request_id: RequestId,
-    /// Names of the body's members.
+    /// Names of the body's fields.
     pub fields: Vec<String>,
 }
 
@@ -53,44 +53,44 @@ pub struct Action {
 pub struct ActionOutcome {
     /// When it ended.
     pub at: Timestamp,
-    /// HTTP status of its answer.
+    /// HTTP status of the response.
     pub status: u16,
-    /// `code` of the error that refused it.
+    /// Error `code` if it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
 }
 
-/// One entry of the trail.
+/// An entry of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
-    /// Its place in the trail.
+    /// Its id, which determines its place in the trail.
     pub id: AuditId,
-    /// When it began.
+    /// When the action began.
     pub at: Timestamp,
-    /// What was done.
+    /// The action.
     #[serde(flatten)]
     pub action: Action,
-    /// Absent while it is under way, and for good when the host ended before it did.
+    /// The outcome. Absent while the action runs, and forever if the host ended during it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<ActionOutcome>,
 }
 
 impl Entry {
-    /// An action that ended well at the moment it is told of.
+    /// Creates an entry for an action that succeeded at `at`.
     #[must_use]
     pub fn done(action: Action, at: Timestamp) -> Self {
         Self { id: AuditId::of_time(at), at, action, outcome: Some(ActionOutcome { at, status: 200, code: None }) }
     }
 
-    /// What stores it.
+    /// Returns a batch that stores the entry.
     #[must_use]
     pub fn stored(&self) -> Batch {
         AUDIT.put(&key(&self.id), self)
     }
 }
 
-/// Where an entry lies.
+/// Returns the key of an entry.
 pub(super) fn key(id: &AuditId) -> (Timestamp, AuditId) {
     (id.made_at(), id.clone())
 }

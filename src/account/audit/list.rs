@@ -1,4 +1,4 @@
-//! Reading the trail: whose entries, newest first, page by page.
+//! Lists the audit trail, filtered and paged, newest first.
 
 use std::str::FromStr;
 
@@ -14,50 +14,50 @@ use super::{
     entry::{AUDIT, Actor, Entry, key},
 };
 
-/// Entries read at once.
+/// Number of entries read at once.
 const SCAN: usize = 250;
-/// Entries that one read looks at, matching or not.
+/// Maximum number of entries that one request examines, matching or not.
 const SCAN_LIMIT: usize = 5_000;
 
-/// Whose entries to read.
+/// A filter by actor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
-    /// Admins'.
+    /// Entries of admins.
     Admin,
-    /// One builder's.
+    /// Entries of one builder.
     Builder(BuilderId),
 }
 
-/// Which entries to read.
+/// A query for entries.
 #[derive(Debug, Clone, Default)]
 pub struct AuditQuery {
-    /// Only entries from then on.
+    /// Only entries from this time on.
     pub since: Option<Timestamp>,
-    /// Default: everybody's.
+    /// Only entries of this actor. Default: of everybody.
     pub by: Option<By>,
-    /// Only entries about this endpoint.
+    /// Only entries about this tool.
     pub slug: Option<Slug>,
-    /// Most entries of the answer.
+    /// Maximum number of entries in the answer.
     pub limit: usize,
-    /// As the page before gave it.
+    /// The cursor from the previous page.
     pub before: Option<AuditId>,
 }
 
-/// Entries, newest first.
+/// A page of entries, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct AuditPage {
-    /// Those that are wanted, up to the limit.
+    /// The matching entries, up to the limit.
     pub entries: Vec<Entry>,
-    /// There while there may be more.
+    /// The cursor for the next page, if there may be more.
     pub next: Option<AuditId>,
 }
 
 impl Audit {
-    /// The entries that `query` asks for.
+    /// Returns the entries that match `query`.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         let oldest = self.oldest().max(query.since.unwrap_or(Timestamp(0)));
         let mut range = AUDIT.all().from(&oldest);

@@ -1,4 +1,4 @@
-//! Entries that are too many: those of whoever has more than an equal part go, the oldest of them first.
+//! Trims the audit trail: removes the oldest entries of actors with more than an equal share.
 
 use std::{collections::HashMap, hash::Hash};
 
@@ -9,12 +9,12 @@ use super::{
     entry::{AUDIT, Actor},
 };
 
-/// Entries looked at in one go.
+/// Number of entries examined at once.
 const SOME: usize = 1_000;
 
 impl Audit {
-    /// Leaves as many entries as are to be kept. It reads all of them, and is not asked for often. What stays is counted from the newest on:
-    /// two who do this at once remove the same.
+    /// Removes entries beyond the limit. It reads all entries and is called rarely. It counts from the newest entry on,
+    /// so that two hosts that trim at the same time remove the same entries.
     pub(super) async fn trim(&self) -> Result<(), StoreError> {
         let has = self.tally().await?;
         let mut stays: HashMap<_, _> =
@@ -43,7 +43,7 @@ impl Audit {
         Ok(())
     }
 
-    /// How many entries there are of each.
+    /// Counts the entries of each actor.
     async fn tally(&self) -> Result<HashMap<Actor, u64>, StoreError> {
         let (mut tally, mut range) = (HashMap::new(), AUDIT.all());
         loop {
@@ -55,7 +55,8 @@ impl Audit {
     }
 }
 
-/// What each has beyond its part of `most`: an equal one, and of what others leave of theirs an equal part again.
+/// Returns how much each actor exceeds its share of `most`. Shares are equal, and what some leave unused is divided
+/// equally among the others.
 fn beyond<'a, K: Eq + Hash>(has: &'a HashMap<K, u64>, most: u64) -> HashMap<&'a K, u64> {
     let mut counts: Vec<_> = has.values().copied().collect();
     counts.sort_unstable();

@@ -1,4 +1,4 @@
-//! What sessions open, when they end, and how many there are.
+//! Tests of what sessions open, when they end, and how many there are.
 
 use tollhouse_store::{around::Reading, memory::MemoryStore, round::TURN};
 

@@ -1,4 +1,4 @@
-//! What a browser keeps of a session.
+//! The token of a session, which the browser keeps.
 
 use std::{fmt, str::FromStr};
 
@@ -11,20 +11,20 @@ use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-/// Bytes of the id and of the key.
+/// Length of the id and of the key, in bytes.
 const ID_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
-/// What keeps an account's links apart from its sessions.
+/// Prefix that separates an account's links from its sessions.
 const LINKS: &str = "link_";
-/// Hex digits of a name.
+/// Number of hex digits in a session's name.
 pub(super) const NAME_DIGITS: usize = 64;
-/// A key seals one credential and nothing else, so that any nonce will do.
+/// A constant nonce is safe, because each key encrypts only one credential.
 const NONCE: [u8; 12] = [0; 12];
 
-/// What names a session to its owner: the hash of its id, which opens nothing.
+/// The name of a session for its owner: the hash of its id, which gives no access.
 pub type SessionName = String;
 
-/// What a browser keeps of a session: whose it is, its id, and the key that opens it.
+/// The token of a session: its account, its id, and its key.
 #[derive(Clone)]
 pub struct Token {
     pub(super) owner: String,
@@ -39,7 +39,7 @@ impl fmt::Debug for Token {
 }
 
 impl fmt::Display for Token {
-    /// `{owner}.{id}.{key}`, the latter two in base64url.
+    /// Formats the token as `{owner}.{id}.{key}`, the last two in base64url.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.owner, URL_SAFE_NO_PAD.encode(self.id), URL_SAFE_NO_PAD.encode(*self.key))
     }
@@ -51,7 +51,7 @@ impl FromStr for Token {
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut parts = text.split('.');
         let (Some(owner), Some(id), Some(key), None) = (parts.next(), parts.next(), parts.next(), parts.next()) else { return Err(()) };
-        // A zero byte would be where the key of its row ends.
+        // A zero byte would end the owner's part of the row's key.
         if owner.is_empty() || !owner.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Err(());
         }
@@ -62,23 +62,23 @@ impl FromStr for Token {
     }
 }
 
-/// Whether what is kept for this owner are links.
+/// Returns whether this owner's rows are links.
 pub(super) fn is_link(owner: &str) -> bool {
     owner.starts_with(LINKS)
 }
 
 impl Token {
-    /// One of a session of this account.
+    /// Generates the token of a session of this account.
     pub(super) fn of(account: &str) -> Result<Self, getrandom::Error> {
         Self::random(account.to_owned())
     }
 
-    /// One of a link by which this account signs in.
+    /// Generates the token of a sign-in link of this account.
     pub(super) fn linking(account: &str) -> Result<Self, getrandom::Error> {
         Self::random(format!("{LINKS}{account}"))
     }
 
-    /// Whether it is a link's, and opens no session.
+    /// Returns whether it belongs to a link, and thus opens no session.
     pub(super) fn is_link(&self) -> bool {
         is_link(&self.owner)
     }
@@ -90,7 +90,7 @@ impl Token {
         Ok(Self { owner, id, key })
     }
 
-    /// Whose session it opens, or whom it signs in.
+    /// Returns the account of the session or link.
     #[must_use]
     pub fn account(&self) -> &str {
         self.owner.strip_prefix(LINKS).unwrap_or(&self.owner)
@@ -117,7 +117,7 @@ impl Token {
         String::from_utf8(self.cipher().decrypt(&Nonce::from(NONCE), payload).ok()?).ok().map(Zeroizing::new)
     }
 
-    /// What forms of this session hold: nobody knows it who has not its key.
+    /// Returns the token for forms of this session, which can be computed only with the session's key.
     pub(super) fn form_token(&self) -> String {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.key).expect("a MAC takes a key of any length");
         mac.update(b"form");

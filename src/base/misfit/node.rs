@@ -1,4 +1,4 @@
-//! What is read: a JSON value, or a text of a query.
+//! The input of deserialization: a JSON value, or a text from a query.
 
 use serde::{
     Deserializer,
@@ -12,11 +12,11 @@ use serde_json::{Map, Number, Value};
 
 use super::wrong::Wrong;
 
-/// A JSON value, or a text of a query, on its way into a type.
+/// A JSON value or a query text that is being deserialized.
 #[derive(Clone, Copy)]
 pub(crate) enum Node<'de> {
     Json(&'de Value),
-    /// Numbers and booleans are read from it where a type wants some.
+    /// A query text. It is parsed as a number or boolean if the type wants one.
     Text(&'de str),
 }
 
@@ -44,7 +44,7 @@ impl Node<'_> {
     }
 }
 
-/// The members of an object.
+/// Returns a deserializer for the fields of an object.
 pub(crate) fn nodes<'de>(members: &'de Map<String, Value>) -> MapDeserializer<'de, impl Iterator<Item = (&'de str, Node<'de>)>, Wrong> {
     MapDeserializer::new(members.iter().map(|(name, value)| (name.as_str(), Node::Json(value))))
 }
@@ -58,7 +58,8 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// Where a type wants a number or a truth, a query's text is read as one; if it is none, the visitor says what it wanted.
+/// Parses a query text as a number or boolean where the type wants one. If that fails, the visitor gets the text and
+/// reports what it wanted.
 macro_rules! from_text {
     ($($method:ident)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
@@ -97,7 +98,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         }
     }
 
-    /// Members by name only: serde would also read them from an array, in their order.
+    /// Reads fields by name only. serde would also accept an array with the fields in order.
     fn deserialize_struct<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Wrong> {
         match self {
             Self::Json(Value::Array(_)) => Err(Wrong::invalid_type(Unexpected::Seq, &visitor)),
@@ -109,7 +110,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
         visitor.visit_newtype_struct(self)
     }
 
-    /// Our enums are names.
+    /// Reads an enum by the name of its variant. None of our enums has data.
     fn deserialize_enum<V: Visitor<'de>>(self, _: &'static str, _: &'static [&'static str], visitor: V) -> Result<V::Value, Wrong> {
         match self {
             Self::Json(Value::String(text)) => visitor.visit_enum(text.as_str().into_deserializer()),

@@ -1,13 +1,13 @@
-//! What serde finds wrong, kept in pieces until it is known where.
+//! Errors from serde, kept in parts until their location is known.
 
 use std::fmt;
 
 use serde::de::{self, Expected, Unexpected};
 
-/// Characters of a wrong value that are repeated.
+/// Maximum number of characters of a wrong value that an error message repeats.
 const REPEATED: usize = 40;
 
-/// What serde found wrong, before it is put into words.
+/// An error from serde before it becomes a message.
 #[derive(Debug)]
 pub(crate) enum Wrong {
     Shape {
@@ -17,7 +17,7 @@ pub(crate) enum Wrong {
     Missing(String),
     Twice(String),
     Unknown(String, &'static [&'static str]),
-    /// A text that is none of the known ones.
+    /// A text that is not one of the known values.
     Value(String, &'static [&'static str]),
     Said(String),
 }
@@ -64,7 +64,7 @@ impl de::Error for Wrong {
     }
 }
 
-/// What a value is, as JSON has it. Texts are not repeated: some are secrets.
+/// Describes a value in JSON terms. Strings are not repeated, because some are secrets.
 fn shape(got: &Unexpected<'_>) -> String {
     match got {
         Unexpected::Bool(value) => value.to_string(),
@@ -86,7 +86,7 @@ fn shape(got: &Unexpected<'_>) -> String {
     }
 }
 
-/// What serde expects, as JSON has it. What a type says of itself (`expecting`) stays.
+/// Describes in JSON terms what serde expects. A type's own description (`expecting`) is kept.
 fn plain(wanted: &str) -> String {
     let known = match wanted.split(' ').next().unwrap_or_default() {
         "struct" => "an object",
@@ -105,7 +105,7 @@ fn plain(wanted: &str) -> String {
     known.to_owned()
 }
 
-/// What is repeated of a text that was sent.
+/// Shortens a client's text for an error message and removes control characters.
 pub(crate) fn short(text: &str) -> String {
     let mut cut: String = text.chars().filter(|character| !character.is_control()).take(REPEATED).collect();
     if text.chars().count() > REPEATED {

@@ -1,4 +1,4 @@
-//! Whether the machine has processor time left over.
+//! Measures whether the machine has idle processor time.
 
 use std::{
     fs,
@@ -6,11 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Part of the cores above which there is none left over to speak of: what takes the rest still takes from others, who wait
-/// for caches and for cores to be given to them.
+/// Fraction of the cores above which the machine counts as busy. Using the rest still slows others, who compete for
+/// caches and scheduling.
 const BUSY: f64 = 0.6;
 
-/// Time over which use is measured, at least.
+/// Minimum interval over which use is measured.
 const SPAN: Duration = Duration::from_millis(100);
 
 /// The cores that this process may use, and how busy they are.
@@ -27,7 +27,7 @@ struct Last {
     busy: bool,
 }
 
-/// Time since the machine started, of all its cores together, in ticks.
+/// Processor time since the machine started, summed over all cores, in ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Used {
     busy: u64,
@@ -41,7 +41,7 @@ impl Machine {
         Self { cores, last: Mutex::new(Last { at: None, used: Used::default(), busy: true }) }
     }
 
-    /// One of so many cores that is always as busy.
+    /// A machine with a fixed number of cores and a fixed load.
     #[cfg(test)]
     pub(super) fn fixed(cores: f64, busy: bool) -> Self {
         let far = Instant::now() + Duration::from_secs(1 << 20);
@@ -52,7 +52,7 @@ impl Machine {
         self.cores
     }
 
-    /// Whether it was busy of late. Where that cannot be known, it was.
+    /// Returns whether the machine was busy in the last interval, or true if that is unknown.
     pub(super) fn is_busy(&self) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.at.is_some_and(|at| at.elapsed() < SPAN) {
@@ -72,13 +72,13 @@ impl Used {
         let cores = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();
         let ticks: Vec<u64> =
             text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
-        // What guests took is in what users took already.
-        // What processes with a niceness took, as slowed workers have one, they take from nobody.
+        // Guest time is already included in user time. Niced time, as of throttled workers, counts as idle because it
+        // takes nothing from others.
         let (all, idle) = (ticks.get(..8)?.iter().sum::<u64>(), ticks[1] + ticks[3] + ticks[4]);
         Some(Self { busy: all.saturating_sub(idle), all, cores })
     }
 
-    /// Cores that were busy since.
+    /// Returns the number of busy cores since `before`.
     fn since(&self, before: &Self) -> Option<f64> {
         let all = self.all.checked_sub(before.all).filter(|all| *all > 0)?;
         Some(self.busy.saturating_sub(before.busy) as f64 / all as f64 * self.cores as f64)

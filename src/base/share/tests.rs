@@ -3,7 +3,7 @@ use super::*;
 const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 2));
 
-/// A tenth of a second of processor time each second for each address.
+/// Gives each address a tenth of a second of processor time per second.
 fn shares(busy: bool) -> Arc<Shares> {
     Shares::of(NonZeroU8::new(10), Machine::fixed(1.0, busy))
 }
@@ -12,7 +12,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A turn that cost so much.
+/// Takes a turn that costs `cost` and returns how long it waited.
 async fn takes(shares: &Arc<Shares>, address: IpAddr, cost: Duration) -> Result<Duration, OverShare> {
     let began = Instant::now();
     shares.turn(address, Duration::ZERO).await?.spent(cost);
@@ -67,7 +67,7 @@ async fn turns_that_are_under_way_count_as_what_they_are_expected_to_cost() {
     let dear = shares.turn(ONE, millis(500)).await.unwrap();
     assert!(shares.turn(ONE, millis(500)).await.is_err(), "a second one beside it");
     takes(&shares, OTHER, millis(1)).await.unwrap();
-    // It cost nothing after all.
+    // It cost nothing in the end.
     drop(dear);
     assert!(is_at_once(&takes(&shares, ONE, millis(1)).await));
 }
@@ -105,7 +105,7 @@ async fn time_outside_of_turns_counts_and_is_waited_for_no_longer_than_a_turn() 
     assert!(is_at_once(&takes(&shares, OTHER, millis(1)).await));
 }
 
-/// Something that takes the processor for so long.
+/// Keeps the processor busy for `time`.
 fn computes(time: Duration) {
     let began = thread_time();
     while thread_time() - began < time {
@@ -113,7 +113,7 @@ fn computes(time: Duration) {
     }
 }
 
-/// A publish that waited half a minute for a lock owed half a minute of processor time.
+/// Regression: a publish that waited half a minute for a lock was charged half a minute of processor time.
 #[tokio::test(start_paused = true)]
 async fn who_waits_owes_nothing_for_that() {
     let shares = shares(true);
@@ -142,7 +142,7 @@ async fn who_computes_owes_that_wherever_it_is_done() {
     })
     .await;
     owes(1_050);
-    // Of no turn.
+    // Outside of any turn.
     used(millis(1_000));
     for_turn(|| computes(millis(1)))();
     owes(1_050);

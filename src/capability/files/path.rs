@@ -1,15 +1,16 @@
-//! Paths of files, in the one spelling that they are stored under.
+//! File paths in their normal form, under which they are stored.
 
 use tollhouse_protocol::OpFailure;
 
 use crate::failure::invalid_argument;
 
-/// Longest path, in bytes.
+/// Maximum length of a path, in bytes.
 const PATH_BYTES: usize = 512;
-/// Longest part of a path between slashes, in bytes.
+/// Maximum length of a path segment, in bytes.
 pub(super) const SEGMENT_BYTES: usize = 255;
 
-/// The one spelling of a path: parts between single slashes, none of them `.` or `..`.
+/// Normalizes a path to segments between single slashes. Empty segments and `.` are dropped; a path with `..` is
+/// refused.
 pub(super) fn normalize(path: &str) -> Result<String, OpFailure> {
     let refused = |why: &str| Err(invalid_argument(format!("file path {why}")));
     if path.is_empty() || path.len() > PATH_BYTES {

@@ -20,7 +20,7 @@ use tollhouse_store::{
 
 use super::{path::SEGMENT_BYTES, *};
 
-/// Content in memory, so that a test sees what is left over.
+/// An in-memory object store that shows which contents are left over.
 #[derive(Default)]
 struct Heap {
     contents: Mutex<BTreeMap<String, Bytes>>,
@@ -59,7 +59,7 @@ impl Host {
         Self { files: [files(), files()], store: store.clone(), objects }
     }
 
-    /// The usage record; checks it against the entries, and the entries against the contents.
+    /// Returns the usage records, after checking them against the entries, and the entries against the contents.
     async fn usage(&self, endpoints: &[&EndpointId]) -> Vec<Usage> {
         let (mut usages, mut named) = (Vec::new(), Vec::new());
         for endpoint in endpoints {
@@ -158,7 +158,7 @@ async fn as_much_as_the_limits_say_can_be_kept_and_no_more() {
     assert_eq!(write(&limits, "b", 4).await, Ok(()));
     assert_eq!(write(&limits, "c", 0).await, Ok(()));
     assert_eq!(write(&limits, "d", 0).await, over());
-    // What is above a limit that was lowered may stay as large as it is, and not grow.
+    // Data above a lowered limit may keep its size but not grow.
     for lowered in [Limits { files: 2, ..limits }, Limits { files_bytes: 5, ..limits }] {
         assert_eq!(write(&lowered, "a", 6).await, Ok(()));
         assert_eq!(write(&lowered, "a", 5).await, Ok(()));
@@ -178,7 +178,7 @@ async fn content_that_is_gone_is_the_hosts_trouble() {
     assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
 }
 
-/// Replaces a file whenever its content is asked for, before it answers.
+/// A store in which a file is replaced each time before its content is returned.
 struct Overtaken {
     host: Arc<Host>,
     endpoint: EndpointId,
@@ -226,7 +226,7 @@ async fn content_stays_when_nobody_knows_whether_its_entry_was_written_and_goes_
         let objects = Objects::new(store.clone(), clock.clone(), heap.clone());
         let files = Files::new(store.clone(), clock.clone(), Arc::clone(&objects));
         let (endpoint, limits) = (EndpointId::generate(), Limits::default());
-        // The first commit promises the name.
+        // The first commit reserves the object's name.
         store.fail_nth(2, fault);
         let failure = files.scoped(&Owner::Platform, &endpoint, &limits).write("a".into(), Bytes::from_static(b"1")).await.unwrap_err();
         assert_eq!(failure.code, failure::STORE_UNAVAILABLE);
@@ -260,7 +260,7 @@ async fn quotas_hold_when_two_hosts_write_at_once() {
         }
     }
     let usage = host.usage(&[&endpoint]).await[0];
-    // Beside two of them any other has room.
+    // Besides two large files there is room for any other.
     assert!(refused > 0 && (3..=6).contains(&usage.items) && usage.bytes <= 100, "{usage:?}");
 }
 
@@ -317,7 +317,7 @@ async fn list_pages_in_order_and_forgetting_leaves_others() {
     assert_eq!(host.usage(&[&ours, &theirs]).await, [Usage::default(), Usage { items: 1, bytes: 1 }]);
 }
 
-/// Random operations of two endpoints against a map each.
+/// Random operations on two tools, compared with a map for each.
 #[tokio::test]
 async fn endpoints_never_meet() {
     for seed in 0..8 {
@@ -368,7 +368,7 @@ async fn a_write_that_its_call_does_not_wait_for_leaves_nothing_uncounted() {
             tokio::task::yield_now().await;
         }
         drop(writing);
-        // The next write waits for its turn, and so for the one before.
+        // The next write waits for its turn, and so for the previous write.
         host.files[0].scoped(&Owner::Platform, &endpoint, &limits).write("g".into(), Bytes::from_static(b"g")).await.unwrap();
         host.files[0].scoped(&Owner::Platform, &endpoint, &limits).delete("g".into()).await.unwrap();
         assert_eq!(host.usage(&[&endpoint]).await, [Usage { items: 1, bytes: polls as u64 }]);

@@ -1,15 +1,14 @@
-//! Which addresses are public: a table. What it does not name as refused, or for IPv6 as allowed,
-//! follows the rule at its end.
+//! A table of public addresses. Addresses that are in no row follow a default rule.
 //!
-//! IPv4: every address is public but those of `REFUSED_V4`. IPv6: none is but those of
-//! `2000::/3` outside `REFUSED_V6`; so every form that embeds an IPv4 address (mapped,
-//! compatible, NAT64, 6to4, Teredo) is refused, whatever it embeds.
+//! IPv4: every address is public except those in `REFUSED_V4`. IPv6: no address is public except those of `2000::/3`
+//! outside `REFUSED_V6`. So every form that embeds an IPv4 address (mapped, compatible, NAT64, 6to4, Teredo) is
+//! refused, whatever it embeds.
 //!
 //! A new range is a new row, with a case in the tests.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A block of addresses, and why nobody may be sent there.
+/// A block of addresses, and why requests to it are refused.
 #[derive(Debug, Clone, Copy)]
 struct Row<A> {
     net: A,
@@ -44,7 +43,7 @@ const REFUSED_V4: &[Row<Ipv4Addr>] = &[
     v4([203, 0, 113, 0], 24, "documentation"),
     v4([224, 0, 0, 0], 4, "multicast"),
     v4([240, 0, 0, 0], 4, "reserved, and broadcast"),
-    // Public by number, but the host's own cloud answers there.
+    // A public address at which the host's own cloud platform answers.
     v4([168, 63, 129, 16], 32, "cloud platform service"),
 ];
 
@@ -59,7 +58,7 @@ const REFUSED_V6: &[Row<Ipv6Addr>] = &[
     v6(0x3fff, 0x0000, 20, "documentation"),
 ];
 
-/// Why `address` is not public; `None` when it is.
+/// Returns why `address` is not public, or `None` if it is.
 #[must_use]
 pub fn refusal(address: IpAddr) -> Option<&'static str> {
     match address {
@@ -100,7 +99,7 @@ const SPECIAL_SUFFIXES: &[&str] = &[
     "test",
 ];
 
-/// Why the name `host` (in lower case) is not looked up; `None` when it may be.
+/// Returns why the name `host`, in lower case, must not be resolved, or `None` if it may be.
 #[must_use]
 pub fn name_refusal(host: &str) -> Option<&'static str> {
     let Some((_, last)) = host.rsplit_once('.') else { return Some("a name without a dot is a local one") };
@@ -117,7 +116,7 @@ pub fn name_refusal(host: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    /// First and last address of every row, and its neighbours outside: one case a row.
+    /// Tests the first and last address of every row and its neighbors outside.
     #[test]
     fn every_row_refuses_its_whole_block() {
         for row in REFUSED_V4 {

@@ -1,4 +1,4 @@
-//! The client below the guard: HTTP/1.1 over connections that are counted, to the addresses that a [`Resolver`] gives.
+//! The HTTP/1.1 client of the guard, over metered connections to the addresses from a [`Resolver`].
 
 use std::{io, sync::Arc};
 
@@ -28,7 +28,7 @@ use super::{
 pub(super) type Client = legacy::Client<Connector, Full<Bytes>>;
 pub(super) type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<TokioIo<Metered>>, BoxError>;
 
-/// The certificates of the system, and `further` ones as PEM.
+/// Returns the system's root certificates and the additional ones in PEM.
 pub(super) fn roots(further: &[Vec<u8>]) -> Result<Arc<RootCertStore>, GuardError> {
     let mut roots = RootCertStore::empty();
     for pem in further {
@@ -48,7 +48,7 @@ pub(super) fn client(roots: &Arc<RootCertStore>, resolver: Resolver) -> Result<C
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // Shared out among the addresses of a name.
+    // This time is divided among the addresses of a name.
     tcp.set_connect_timeout(Some(CONNECT_WALL));
     let metered = ServiceExt::<Uri>::map_response(tcp, |stream| TokioIo::new(Metered::new(stream.into_inner())));
     let https = HttpsConnector::from((metered, tls(Arc::clone(roots))?));

@@ -1,4 +1,5 @@
-//! Content codings of answers: gzip and deflate, which some servers send whatever they are asked for (RFC 9110, section 8.4).
+//! Content codings of responses: gzip and deflate, which some servers send even if not requested (RFC 9110, section
+//! 8.4).
 
 use std::io::Read;
 
@@ -8,7 +9,7 @@ use hyper::header::{CONTENT_ENCODING, HeaderMap};
 
 use super::error::FetchError;
 
-/// How a body is coded.
+/// The content coding of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Identity,
@@ -16,15 +17,15 @@ pub(super) enum Coding {
     Deflate,
 }
 
-/// Names that say nothing of a body's bytes: storage services keep them with what they were given.
+/// Values that say nothing about a body's bytes, which storage services echo from uploads.
 const PLAIN: [&str; 4] = ["", "identity", "utf-8", "aws-chunked"];
 
 impl Coding {
-    /// The coding that headers name.
+    /// Returns the coding that the headers name.
     ///
     /// # Errors
     ///
-    /// [`FetchError::Encoded`] for any other coding, and for two on top of each other.
+    /// [`FetchError::Encoded`] for any other coding and for stacked codings.
     pub(super) fn of(headers: &HeaderMap) -> Result<Self, FetchError> {
         let named: Vec<String> = headers
             .get_all(CONTENT_ENCODING)
@@ -40,11 +41,11 @@ impl Coding {
         }
     }
 
-    /// The bytes before they were coded, `limit` of them at most.
+    /// Decodes a body, up to `limit` bytes.
     ///
     /// # Errors
     ///
-    /// [`FetchError::TooLarge`] beyond `limit`, as soon as it is passed; [`FetchError::Undecodable`].
+    /// [`FetchError::TooLarge`] as soon as the output exceeds `limit`, and [`FetchError::Undecodable`].
     pub(super) fn decode(self, coded: &Bytes, limit: usize) -> Result<Bytes, FetchError> {
         if coded.is_empty() {
             return Ok(Bytes::new());
@@ -53,13 +54,13 @@ impl Coding {
             Self::Identity => Ok(coded.clone()),
             Self::Gzip => read(MultiGzDecoder::new(&coded[..]), "gzip", limit),
             Self::Deflate if is_zlib(coded) => read(ZlibDecoder::new(&coded[..]), "deflate", limit),
-            // As some servers understand the name.
+            // Raw deflate, as some servers understand the name.
             Self::Deflate => read(DeflateDecoder::new(&coded[..]), "deflate", limit),
         }
     }
 }
 
-/// Whether the bytes begin as a zlib stream does (RFC 1950, section 2.2).
+/// Returns whether the bytes begin like a zlib stream (RFC 1950, section 2.2).
 fn is_zlib(bytes: &[u8]) -> bool {
     matches!(bytes, [method, flags, ..] if method & 0x0f == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }

@@ -1,12 +1,14 @@
-//! Names of the public tree, asked of the system's name servers: by packets, not by threads.
+//! Resolves public names by asking the system's name servers over the network, without a thread for each lookup.
 //!
-//! A name's server may take as long as it likes, and it may be the builder's own. So lookups are counted: so many are under way
-//! for all, owners have shares of them, and one that takes too long is given up with its sockets. Answers are kept for
-//! as long as they say, within bounds; what is kept takes no place. Neither the hosts file nor search domains are looked at.
+//! The name server of a domain can take as long as it likes, and may belong to a builder. So the number of concurrent
+//! lookups is limited, owners have shares of it, and a lookup that takes too long is abandoned together with its
+//! sockets. Answers are cached for as long as they say, within limits. Cached answers need no place. The hosts file and
+//! search domains are ignored.
 //!
-//! Servers are asked one after the other, the next where one is silent for [`PATIENCE`] or knows nothing, and the one that answered
-//! last is asked first: one that is dead costs that once. A server's answer that is cut short over UDP is asked for over TCP, of the
-//! same server. Addresses of version 6 are waited for no longer than [`LATE`] where those of version 4 are there.
+//! Servers are asked one after the other. The next one is asked if one is silent for [`PATIENCE`] or has no answer. The
+//! server that answered last is asked first, so that a dead server costs that delay only once. A truncated UDP answer
+//! is requested again from the same server over TCP. If IPv4 addresses have arrived, IPv6 addresses are awaited no
+//! longer than [`LATE`].
 
 use std::{
     io,
@@ -38,52 +40,53 @@ use super::{
     limits::{ADDRESSES, DNS_WALL, KEPT_FOR, KEPT_NAMES_BYTES, LOOKUPS, UNKNOWN_FOR},
 };
 
-/// So long after they were read, the system's settings are read again.
+/// How long the system's settings are used before they are read again.
 const SETTINGS_FOR: Duration = Duration::from_secs(60);
 
-/// A server's silence ends before the lookup does: of addresses of two kinds, those that came are an answer.
+/// Timeout for one server, shorter than that for the lookup, so that the addresses of one kind that did arrive can be
+/// used.
 const SILENCE: Duration = Duration::from_millis(1_800);
 
-/// How long a server may be silent before the next one is asked as well.
+/// How long a server may be silent before the next one is asked too.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// How long addresses of version 6 may come after those of version 4.
+/// How long to wait for IPv6 addresses after the IPv4 addresses have arrived.
 const LATE: Duration = Duration::from_millis(200);
 
-/// What an answer takes beside its name and addresses, about, in bytes.
+/// Approximate bytes of a cached answer besides its name and addresses.
 const KEPT_BYTES: usize = 128;
 
-/// Asks name servers.
+/// A DNS client.
 #[allow(unreachable_pub, reason = "tests of other crates use it")]
 pub struct Dns(Arc<Inner>);
 
 struct Inner {
     settings: Box<dyn Fn() -> Settings + Send + Sync>,
-    /// Made when the first name is asked for, and again from time to time.
+    /// Created for the first lookup, and again from time to time.
     servers: Mutex<Option<(Instant, Arc<Servers>)>>,
     places: Arc<Fair<Box<str>>>,
     answers: Cache<String, Answer>,
 }
 
-/// The name servers, each by itself.
+/// The name servers, each with its own client.
 struct Servers {
     resolvers: Vec<TokioResolver>,
-    /// The one that answered last.
+    /// Index of the server that answered last.
     first: AtomicUsize,
 }
 
-/// Whom to ask, and how.
+/// Name servers and options.
 pub(crate) type Settings = (Vec<NameServerConfig>, ResolverOpts);
 
 #[derive(Clone)]
 struct Answer {
-    /// None where the name does not exist.
+    /// Empty if the name does not exist.
     addresses: Arc<[IpAddr]>,
     until: Instant,
 }
 
 impl Dns {
-    /// Asks the name servers of `/etc/resolv.conf`.
+    /// Uses the name servers of `/etc/resolv.conf`.
     pub(super) fn of_system() -> Self {
         Self::new(system_settings)
     }
@@ -107,7 +110,7 @@ impl Lookup for Dns {
                 return Ok(kept);
             }
             let _place = inner.places.turn(owner).await;
-            // Somebody else may have asked while this one waited.
+            // Another lookup may have cached the answer while this one waited.
             match inner.kept(&name) {
                 Some(kept) => Ok(kept),
                 None => timeout(DNS_WALL, inner.ask(name)).await?,
@@ -123,7 +126,7 @@ impl Inner {
     }
 
     async fn ask(&self, name: String) -> io::Result<Vec<IpAddr>> {
-        // The dot at its end says that it is whole: no domain is put behind it.
+        // The dot at the end makes the name absolute, so that no search domain is appended.
         let absolute = Name::from_ascii(format!("{name}.")).map_err(io::Error::other)?;
         let servers = self.servers().map_err(io::Error::other)?;
         let Found { addresses, left } = servers.ask(&absolute).await.map_err(io::Error::other)?;
@@ -147,7 +150,7 @@ impl Inner {
     }
 }
 
-/// What is known of a name: its addresses, none where it has none, and how long that holds.
+/// A name's addresses (none if it has none), and how long they are valid.
 struct Found {
     addresses: Vec<IpAddr>,
     left: Duration,
@@ -156,12 +159,13 @@ struct Found {
 impl Servers {
     fn asking((servers, mut options): Settings, first: usize) -> Result<Self, NetError> {
         options.timeout = SILENCE;
-        // A packet that is lost is sent again within that time; all of it is not begun again.
+        // A lost packet is sent again within that time; the whole lookup is not repeated.
         options.attempts = 0;
         options.use_hosts_file = ResolveHosts::Never;
-        // Whole answers may be 64 KiB each, and it counts them by number: what is kept is kept here.
+        // The library's cache limits only the number of answers, which can have 64 KiB each. Use the cache here
+        // instead.
         options.cache_size = 0;
-        // Two for each lookup, if one connection has to carry them all.
+        // Each lookup sends two queries, possibly all over one connection.
         options.max_active_requests = 2 * LOOKUPS;
         let one = |server| {
             let config = ResolverConfig::from_parts(None, Vec::new(), vec![server]);
@@ -171,7 +175,8 @@ impl Servers {
         Ok(Self { first: AtomicUsize::new(if first < resolvers.len() { first } else { 0 }), resolvers })
     }
 
-    /// The first answer there is, of the server that answered last or, where that is silent or knows nothing, of the next ones.
+    /// Returns the first answer: from the server that answered last, or from the next ones if it is silent or has no
+    /// answer.
     async fn ask(&self, name: &Name) -> Result<Found, NetError> {
         let (count, first) = (self.resolvers.len(), self.first.load(Ordering::Relaxed));
         let mut next = (0..count).map(|place| (first + place) % count);
@@ -201,7 +206,7 @@ impl Servers {
     }
 }
 
-/// What one server knows of a name's addresses of both kinds.
+/// Asks one server for a name's IPv4 and IPv6 addresses.
 async fn addresses(server: &TokioResolver, name: &Name) -> Result<Found, NetError> {
     let of_version_4 = of_kind(server, name, RecordType::A);
     let of_version_6 = of_kind(server, name, RecordType::AAAA);
@@ -223,12 +228,12 @@ async fn addresses(server: &TokioResolver, name: &Name) -> Result<Found, NetErro
                 (true, false) => six.left,
                 _ => four.left.min(six.left),
             };
-            // Of both kinds where there are more than are looked at.
+            // If there are more addresses than are used, take some of both kinds.
             let most = if both { ADDRESSES / 2 } else { ADDRESSES };
             Ok(Found { addresses: four.addresses.into_iter().take(most).chain(six.addresses.into_iter().take(most)).collect(), left })
         }
         (Ok(one), Err(_)) | (Err(_), Ok(one)) if !one.addresses.is_empty() => Ok(one),
-        // It may have addresses of the kind that nobody told of.
+        // The name may have addresses of the kind for which the query failed.
         (Err(error), _) | (_, Err(error)) => Err(error),
     }
 }
@@ -257,7 +262,7 @@ fn system_settings() -> Settings {
     match read_system_conf() {
         Ok((config, options)) => (config.name_servers().to_vec(), options),
         Err(error) => {
-            // As the system's own library does.
+            // As the C library does.
             tracing::warn!(%error, "the system names no name server: the one of this machine is asked");
             (vec![NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into())], ResolverOpts::default())
         }

@@ -1,10 +1,10 @@
-//! Why nothing was fetched, and why nothing can be.
+//! Errors of the guard's settings and of requests.
 
 use tokio_rustls::rustls::{self, pki_types::pem};
 
 use super::MAX_REDIRECTS;
 
-/// A setting that cannot be.
+/// An invalid setting.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum GuardError {
@@ -16,7 +16,7 @@ pub enum GuardError {
     Tls(#[from] rustls::Error),
 }
 
-/// Why nothing came back. The texts are for whoever named the URL.
+/// Why a request failed. The messages are for the author of the URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum FetchError {
@@ -47,7 +47,7 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// The stable code of an op that failed this way.
+    /// Returns the stable code of an op that failed with this error.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! One request through the guard: redirects, sizes, time.
+//! A request through the guard: redirects, size limits, timeouts.
 
 use std::{error::Error, fmt, io, sync::Arc, time::Duration};
 
@@ -28,47 +28,48 @@ use super::{
 };
 use crate::AllowedHosts;
 
-/// Headers that go along to another origin; all others stay behind.
+/// Headers that are sent to another origin after a redirect. All others are dropped.
 const TRAVELLING: [HeaderName; 4] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT, CONTENT_TYPE];
 
-/// Refuses URLs that the guard lets pass.
+/// An additional check of URLs that the guard allows.
 pub trait Hops: fmt::Debug + Send + Sync {
-    /// Why `url` is not asked for; `None` where it is.
+    /// Returns why `url` must not be requested, or `None` if it may.
     fn refusal(&self, url: &Url) -> Option<&'static str>;
 }
 
-/// What to ask for.
+/// A request.
 #[derive(Debug, Clone)]
 pub struct Fetch<'a> {
-    /// Whose share of connections it takes.
+    /// The owner whose share of connections it uses.
     pub owner: &'a str,
-    /// GET and HEAD follow redirects, others do not.
+    /// The method. GET and HEAD follow redirects, others do not.
     pub method: Method,
-    /// Where to; it is checked first.
+    /// The URL. It is checked first.
     pub url: &'a str,
-    /// Sent as they are, but never to another origin than the URL's.
+    /// Headers, sent unchanged but never to another origin than the URL's.
     pub headers: HeaderMap,
-    /// A header with a secret in it: sent over https only, or to a loopback address that the operator exempted, and never to
-    /// another origin than the URL's.
+    /// A header that contains a secret. It is sent only over https or to a loopback address that the operator exempted,
+    /// and never to another origin than the URL's.
     pub credential: Option<(HeaderName, HeaderValue)>,
-    /// Sent along.
+    /// The request body.
     pub body: Option<Bytes>,
-    /// Hosts that the URL and every redirect must be among; `None` is any public host.
+    /// Hosts that the URL and every redirect must match. `None` allows any public host.
     pub hosts: Option<&'a AllowedHosts>,
-    /// Looks at the URL and at every redirect, beside the guard. Default: nobody does.
+    /// An additional check of the URL and every redirect. Default: none.
     pub hops: Option<&'a dyn Hops>,
-    /// For all of it, redirects and body included.
+    /// Timeout for everything, including redirects and body.
     pub wall: Duration,
-    /// Most bytes of the body.
+    /// Maximum size of the body, in bytes.
     pub body_bytes: usize,
-    /// Says of the body so far that it is enough: a stream may stay open behind what was asked for. Asked after each chunk.
+    /// Returns whether the body so far is enough, because a stream may stay open after the wanted data. Called after
+    /// each chunk.
     pub enough: Option<fn(&[u8]) -> bool>,
-    /// Answers instead of the servers. Default: those answer.
+    /// Recorded responses to use instead of real servers. Default: none.
     pub recorded: Option<Arc<Recorded>>,
 }
 
 impl<'a> Fetch<'a> {
-    /// A GET of `url` from any public host, within `wall` and `body_bytes`, for the host itself.
+    /// Creates a GET request for the host itself, to any public host, with limits on time and body size.
     #[must_use]
     pub fn get(url: &'a str, wall: Duration, body_bytes: usize) -> Self {
         Self {
@@ -88,25 +89,25 @@ impl<'a> Fetch<'a> {
     }
 }
 
-/// What came back, whatever its status.
+/// A response, whatever its status.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// Where it came from, after redirects.
+    /// Its URL, after redirects.
     pub url: Url,
-    /// Of the last hop.
+    /// Status of the last hop.
     pub status: StatusCode,
-    /// Of the last hop.
+    /// Headers of the last hop.
     pub headers: HeaderMap,
-    /// Up to the limit; cut where it was enough.
+    /// The body, up to the limit or to the point where it was enough.
     pub body: Bytes,
 }
 
 impl Guard {
-    /// Does one request. GET and HEAD follow redirects, other methods return them.
+    /// Performs a request. GET and HEAD follow redirects, other methods return them.
     ///
     /// # Errors
     ///
-    /// [`FetchError`]; an answer with an error status is not one.
+    /// [`FetchError`]. A response with an error status is not an error.
     pub async fn fetch(&self, request: Fetch<'_>) -> Result<Fetched, FetchError> {
         let wall = request.wall;
         let fetched = async {
@@ -145,7 +146,7 @@ impl Guard {
 
     pub(super) fn redirected(&self, from: &Url, location: &HeaderValue, hosts: Option<&AllowedHosts>) -> Result<Url, FetchError> {
         let refused = |why: String| FetchError::BadRedirect(why);
-        // In UTF-8, as browsers read it: the URL has it percent-encoded.
+        // As UTF-8, like browsers. The URL parser percent-encodes it.
         let location = std::str::from_utf8(location.as_bytes()).map_err(|_| refused("its target is not a URL".into()))?;
         let target = from.join(location).map_err(|error| refused(format!("its target is not a URL: {error}")))?;
         if from.scheme() == "https" && target.scheme() != "https" {
@@ -158,7 +159,7 @@ impl Guard {
         }
     }
 
-    /// Whether the connection of this request may serve a next one.
+    /// Returns whether the connection of this request may be reused.
     pub(super) fn keeps(&self, owner: &str, url: &Url) -> bool {
         self.is_exempt(url) || self.0.kept.keeps(owner, url)
     }
@@ -192,7 +193,7 @@ impl Guard {
     }
 }
 
-/// Whether the URL names a loopback address itself: then nobody is between.
+/// Returns whether the URL itself names a loopback address, so that nobody can intercept the request.
 fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
@@ -218,14 +219,14 @@ async fn read(
     let (head, mut incoming) = response.into_parts();
     let (status, mut headers) = (head.status, head.headers);
     let coding = Coding::of(&headers)?;
-    // What it is enough of is seen in plain bytes alone.
+    // Only an unencoded body can be examined in part.
     let enough = enough.filter(|_| coding == Coding::Identity);
     if incoming.size_hint().exact().is_some_and(|length| length > limit as u64) {
         return Err(FetchError::TooLarge(limit));
     }
     let mut body = BytesMut::new();
     while let Some(frame) = incoming.frame().await {
-        // Trailers are not looked at.
+        // Trailers are ignored.
         let Ok(chunk) = frame.map_err(|error| broken(&*error, BROKE))?.into_data() else { continue };
         if body.len() + chunk.len() > limit {
             return Err(FetchError::TooLarge(limit));
@@ -237,7 +238,7 @@ async fn read(
     }
     let mut body = body.freeze();
     if coding != Coding::Identity {
-        // It takes as long as what it may become.
+        // Decoding takes as long as the size that the body may expand to.
         body = aside(limit.min(body.len().saturating_mul(INFLATES)), || coding.decode(&body, limit)).await?;
         headers.remove(CONTENT_ENCODING);
         headers.remove(CONTENT_LENGTH);
@@ -245,13 +246,13 @@ async fn read(
     Ok(Fetched { url, status, headers, body })
 }
 
-/// How many times longer deflate's texts become, at most and about.
+/// Approximate maximum expansion factor of deflate.
 const INFLATES: usize = 1_032;
 
-/// What came to an end, where nothing else is known.
+/// The message if nothing else is known.
 const BROKE: &str = "the connection broke";
 
-/// The guard's own refusal if it is in the chain, else the last link, which says what went wrong.
+/// Returns the guard's own refusal if it is in the error chain, otherwise the innermost error.
 fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {
     let mut link = error;
     loop {
@@ -261,7 +262,7 @@ fn broken(error: &(dyn Error + 'static), what: &str) -> FetchError {
         if let Some(flooded @ FetchError::Flooded(_)) = link.downcast_ref() {
             return flooded.clone();
         }
-        // An error of the connection holds what it was made of, and names what that came from.
+        // An I/O error contains its cause but returns the cause's source as its own.
         let held = link.downcast_ref::<io::Error>().and_then(io::Error::get_ref).map(|held| held as &(dyn Error + 'static));
         match held.or_else(|| link.source()) {
             Some(source) => link = source,

@@ -1,8 +1,8 @@
-//! Which hosts' connections are kept for the next request.
+//! Decides which hosts' connections are kept open for reuse.
 //!
-//! One that is kept costs the host a descriptor and memory after its request has ended, and nobody waits for it. The client bounds
-//! them for each host; here it is bounded for how many hosts, and owners have shares of those. To any other host a
-//! connection serves one request.
+//! An idle connection costs a descriptor and memory while nobody waits for it. The client limits idle connections per
+//! host. This module limits the number of such hosts, of which owners have shares. A connection to any other host
+//! serves one request.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ pub(super) struct Kept {
 
 struct Host {
     used: Instant,
-    /// Of the owner that was first to ask it.
+    /// Held by the owner that first used the host.
     _place: Leave<Box<str>>,
 }
 
@@ -32,7 +32,7 @@ impl Kept {
         Self { hosts: Mutex::default(), places: Fair::new(KEPT_HOSTS, Share::OfFree) }
     }
 
-    /// Whether the connection of this request may be kept.
+    /// Returns whether the connection of this request may be kept.
     pub(super) fn keeps(&self, owner: &str, url: &Url) -> bool {
         let (host, now) = (&url[..Position::BeforePath], Instant::now());
         let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);

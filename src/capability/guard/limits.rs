@@ -1,64 +1,65 @@
-//! What the guard bounds.
+//! Limits of the guard.
 
 use std::{ops::RangeInclusive, time::Duration};
 
-/// Redirects that one request follows.
+/// Maximum number of redirects that one request follows.
 pub const MAX_REDIRECTS: usize = 3;
 
-/// Longest URL, in bytes.
+/// Maximum length of a URL, in bytes.
 pub const URL_BYTES: usize = 4_096;
 
-/// Longest that a name may take to resolve, once it is asked for.
+/// Timeout for resolving a name, once the lookup has started.
 pub(super) const DNS_WALL: Duration = Duration::from_secs(2);
 
-/// Longest that a connection and its TLS handshake may take.
+/// Timeout for connecting, including the TLS handshake.
 pub(super) const CONNECT_WALL: Duration = Duration::from_secs(5);
 
-/// Requests of the whole host under way at once; further ones wait within their own time.
+/// Maximum number of concurrent requests of the whole host. Further requests wait within their own timeout.
 pub(super) const OPEN_REQUESTS: usize = 512;
 
-/// Connections to one host that are kept for a next request.
+/// Maximum number of idle connections to one host.
 pub(super) const IDLE_CONNECTIONS: usize = 8;
 
-/// How long one is kept.
+/// How long an idle connection is kept.
 pub(super) const IDLE_FOR: Duration = Duration::from_secs(30);
 
-/// Hosts whose connections are kept.
+/// Maximum number of hosts with idle connections.
 pub(super) const KEPT_HOSTS: usize = 128;
 
-/// Since the last request to a host began: by then none is kept any more. The client looks for those every [`IDLE_FOR`].
+/// Time after the last request to a host when no connection to it is idle any more. The client closes idle connections
+/// every [`IDLE_FOR`].
 pub(super) const KEPT_HOSTS_FOR: Duration = Duration::from_secs(120);
 
-/// Names that are asked for at once; further ones wait within the time of a connection.
+/// Maximum number of concurrent lookups. Further lookups wait within the connection's timeout.
 pub(super) const LOOKUPS: usize = 64;
 
-/// Threads of the system's that ask for names that settings exempt.
+/// Number of threads for resolving exempt names through the system.
 pub(super) const LOOKUP_THREADS: usize = 8;
 
-/// Addresses of one name that are looked at, and dialled; further ones are as if they were not there.
+/// Maximum number of addresses of one name that are checked and dialed. Others are ignored.
 pub(super) const ADDRESSES: usize = 32;
 
-/// How long the addresses of a name are kept, whatever they say themselves.
+/// Bounds on how long a name's addresses are cached, whatever their TTL.
 pub(super) const KEPT_FOR: RangeInclusive<Duration> = Duration::from_secs(5)..=Duration::from_secs(300);
 
-/// The same for a name that does not exist.
+/// Bounds on how long a nonexistent name is cached.
 pub(super) const UNKNOWN_FOR: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
 
-/// What names that are kept take together, in bytes.
+/// Maximum size of all cached names, in bytes.
 pub(super) const KEPT_NAMES_BYTES: u64 = 1 << 20;
 
-/// Headers of an answer. More end the connection.
+/// Maximum number of headers in a response. More headers end the connection.
 pub(super) const HEADERS: usize = 100;
 
-/// Bytes of an answer's headers together: offers of payment are headers, and a seller may have many.
+/// Maximum total size of a response's headers, in bytes. Payment offers are headers, and a seller can have many.
 pub(super) const HEADER_BYTES: usize = 64 << 10;
 
-/// What the client reads at once, in bytes: a head is in it as a whole.
+/// Size of the client's read buffer, in bytes. A response head must fit into it.
 pub(super) const BUFFER_BYTES: usize = 96 << 10;
 
-/// Bytes that a connection may bring before the head of an answer is there, that one included: a TLS handshake, heads that are
-/// none yet (1xx), and as much of the body as the client has read ahead, in its buffers of [`BUFFER_BYTES`].
+/// Maximum number of bytes on a connection up to and including a response's head: a TLS handshake, interim heads (1xx),
+/// and the part of the body that the client has read ahead into its buffers of [`BUFFER_BYTES`].
 pub(super) const AWAITED_BYTES: usize = 512 << 10;
 
-/// Bytes that a byte of a body may take on its way, in chunks and TLS records as small as they come.
+/// Maximum number of bytes on the wire for each byte of a body, allowing for the smallest chunks and TLS records.
 pub(super) const WIRE_BYTES: usize = 32;

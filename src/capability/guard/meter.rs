@@ -1,9 +1,9 @@
-//! How many bytes are read for one answer.
+//! Counts the bytes that are read for one response.
 //!
-//! A server may send what is no part of an answer for as long as somebody listens: heads that are none yet (1xx), TLS records
-//! with nothing in them, names of chunks without end. None of it takes room, so no limit of a size meets it, and all of it
-//! takes a processor. So the guard counts what comes out of the socket, below TLS and HTTP, and a connection that brings more
-//! than its answer may take ends in [`FetchError::Flooded`]. Also while it is kept and nobody waits for an answer.
+//! A server can send data that is not part of a response for as long as somebody reads: interim heads (1xx), empty TLS
+//! records, endless chunk extensions. None of it takes memory, so that no size limit applies, but all of it costs
+//! processor time. So the guard counts the bytes from the socket, below TLS and HTTP. A connection that delivers more
+//! than its response may take fails with [`FetchError::Flooded`], also while it is idle.
 
 use std::{
     io,
@@ -23,14 +23,14 @@ use super::{
     limits::{AWAITED_BYTES, WIRE_BYTES},
 };
 
-/// What one connection may bring. Its answers carry it among their extensions; clones count together.
+/// The byte counter of one connection. Responses carry it in their extensions. Clones share the count.
 #[derive(Clone)]
 pub(super) struct Meter(Arc<Mutex<Counts>>);
 
 struct Counts {
-    /// Heads of answers that have come.
+    /// Number of response heads that have arrived.
     answers: u64,
-    /// Bytes since the last of them, or since its body was read.
+    /// Bytes since the last head, or since its body was read.
     came: usize,
     limit: usize,
 }
@@ -40,7 +40,8 @@ impl Meter {
         Self(Arc::new(Mutex::new(Counts { answers: 0, came: 0, limit: AWAITED_BYTES })))
     }
 
-    /// The head of an answer has come: until what is returned is dropped, a body of so many bytes may come too.
+    /// Records that a response's head has arrived. Until the returned value is dropped, a body of `body_bytes` bytes is
+    /// allowed as well.
     pub(super) fn reading(&self, body_bytes: usize) -> Reading {
         let mut counts = self.counts();
         let limit = body_bytes.saturating_mul(WIRE_BYTES).saturating_add(AWAITED_BYTES);
@@ -59,7 +60,7 @@ impl Meter {
     }
 }
 
-/// While the body of an answer is read.
+/// A response whose body is being read.
 pub(super) struct Reading {
     meter: Meter,
     answer: u64,
@@ -68,14 +69,14 @@ pub(super) struct Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         let mut counts = self.meter.counts();
-        // A connection serves the next request as soon as a body has come, which may be before somebody has read it.
+        // A connection serves the next request as soon as a body has arrived, possibly before it has been read.
         if counts.answers == self.answer {
             *counts = Counts { answers: self.answer, came: 0, limit: AWAITED_BYTES };
         }
     }
 }
 
-/// A connection that is counted.
+/// A TCP stream whose incoming bytes are counted.
 pub(super) struct Metered {
     stream: TcpStream,
     meter: Meter,
@@ -148,7 +149,7 @@ mod tests {
         assert_eq!(came, "asked");
     }
 
-    /// Whatever was in the buffer before is not.
+    /// Data that was already in the buffer is not counted.
     #[tokio::test]
     async fn what_is_read_is_counted() {
         let (mut ours, mut theirs) = pair().await;

@@ -1,7 +1,7 @@
-//! Recorded answers: what requests get in place of the servers that they name, for the cases of a tool.
+//! Recorded responses, which replace real servers in the test cases of a tool.
 //!
-//! They are set from inside a host's process alone, for a host of a builder's own: no route knows of them. All else of the guard
-//! holds as ever: an address that is forbidden stays so, redirects are followed, sizes count.
+//! They can be set only from inside the process of a builder's own host: no route accepts them. All other rules of the
+//! guard apply: forbidden addresses stay forbidden, redirects are followed, sizes are limited.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,31 +10,31 @@ use http_body_util::Full;
 use hyper::{HeaderMap, Response, StatusCode};
 use url::Url;
 
-/// One answer, which one request gets.
+/// A response for one request.
 #[derive(Debug, Clone)]
 pub struct RecordedAnswer {
-    /// Who asks for exactly this gets it.
+    /// The exact URL that it answers.
     pub url: Url,
-    /// Its status.
+    /// The status.
     pub status: StatusCode,
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: Bytes,
 }
 
-/// Answers that are there to be asked for, each once; of several of one URL the first first. What has none is unreachable.
+/// Recorded responses, each used once. Several for one URL are used in order. A URL without a response is unreachable.
 #[derive(Debug, Default)]
 pub struct Recorded(Mutex<Vec<RecordedAnswer>>);
 
 impl Recorded {
-    /// These answers, and no others.
+    /// Creates a set of responses.
     #[must_use]
     pub fn new(answers: Vec<RecordedAnswer>) -> Self {
         Self(Mutex::new(answers))
     }
 
-    /// What nobody has asked for.
+    /// Returns the URLs of unused responses.
     #[must_use]
     pub fn left(&self) -> Vec<Url> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|answer| answer.url.clone()).collect()

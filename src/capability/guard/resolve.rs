@@ -1,4 +1,4 @@
-//! Where the client gets addresses from: a name is resolved once, and what was checked is what is dialled.
+//! The client's resolver: a name is resolved once, and exactly the checked addresses are dialed.
 
 use std::{
     io,
@@ -14,21 +14,22 @@ use tower::Service;
 
 use super::addresses;
 
-/// Resolves a name. The host's own resolver unless a test brings another.
+/// Resolves names. Tests can replace the host's own resolver.
 pub trait Lookup: Send + Sync + 'static {
-    /// All addresses of a name, for `owner`. It bounds itself, in how long it takes and in how many are under way.
+    /// Returns all addresses of a name, on behalf of `owner`. It must limit its own duration and concurrency.
     fn lookup(&self, owner: &str, name: String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>>;
 }
 
 tokio::task_local! {
-    /// Whose request it is that needs a connection: the client asks for a name within that request, and does not say for whom.
+    /// The owner of the current request. The client resolves a name within that request but cannot pass the owner
+    /// along.
     pub(super) static OWNER: Box<str>;
 }
 
-/// Why a name was not resolved to an address to dial. Comes back out of the client's error chain.
+/// Why a name gave no address to dial. It is found again in the client's error chain.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DialError {
-    /// The address itself is not told: a resolver inside a network knows names that nobody outside does.
+    /// The message omits the address, because a resolver inside a network knows names that are secret outside.
     #[error("`{name}` resolves to an address that is not public: {why}")]
     NotPublic { name: String, why: &'static str },
     #[error("`{0}` did not resolve in time")]
@@ -37,7 +38,7 @@ pub(super) enum DialError {
     Unknown(String),
 }
 
-/// What the client asks for addresses.
+/// The resolver that the client uses.
 #[derive(Clone)]
 pub(super) struct Resolver {
     lookup: Arc<dyn Lookup>,
@@ -45,19 +46,19 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    /// For everybody's names: those with an address that is not public have none.
+    /// Resolves names that anybody may supply. A name with an address that is not public is refused.
     pub(super) fn public(lookup: Arc<dyn Lookup>) -> Self {
         Self { lookup, refusal: addresses::refusal }
     }
 
-    /// For the names that settings exempt.
+    /// Resolves names that the settings exempt.
     pub(super) fn unchecked(lookup: Arc<dyn Lookup>) -> Self {
         Self { lookup, refusal: |_| None }
     }
 }
 
 impl Service<Name> for Resolver {
-    /// Port 0 lets the client put the URL's.
+    /// Port 0 makes the client use the URL's port.
     type Response = Box<dyn Iterator<Item = SocketAddr> + Send>;
     type Error = DialError;
     type Future = BoxFuture<'static, Result<Self::Response, DialError>>;

@@ -1,10 +1,11 @@
-//! Names as the system takes them, with its hosts file and search domains: for the hosts that settings exempt.
+//! Resolves names through the system, with its hosts file and search domains, for hosts that the settings exempt.
 //!
-//! The system's library holds a thread for as long as it asks, and nothing ends it. So there are few of them, and a lookup that
-//! was given up keeps its own until the library gives up too.
+//! The system's library blocks a thread during a lookup, and nothing can stop it. So there are few threads, and an
+//! abandoned lookup keeps its thread until the library gives up too.
 //!
-//! The library asks one server after the other, five seconds each, and remembers nothing. So where it is silent, names with a dot are
-//! asked for by packets as well, which finds the server that answers; and what a name was last is kept for a while.
+//! The library asks one server after the other, five seconds each, and caches nothing. So if it is silent, names with a
+//! dot are also resolved by the DNS client, which finds the server that answers, and a name's last addresses are cached
+//! for a while.
 
 use std::{
     collections::HashMap,
@@ -27,23 +28,23 @@ use super::{
     limits::{ADDRESSES, DNS_WALL, LOOKUP_THREADS},
 };
 
-/// How long the system may be silent before a name is asked for by packets as well.
+/// How long the system may be silent before the DNS client is used too.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How long the addresses of a name are kept. The names are those of settings: there are few.
+/// How long a name's addresses are cached. Only names in the settings are cached, so there are few.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// How a name is asked for, on a thread.
+/// A blocking lookup.
 type Ask = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// The addresses that each name had last, and when.
+/// The last addresses of each name, and when they were found.
 type LastAddresses = HashMap<String, (Instant, Vec<IpAddr>)>;
 
-/// Asks the system.
+/// Resolves names through the system.
 pub(super) struct System {
     threads: Arc<Fair<Box<str>>>,
     ask: Arc<Ask>,
-    /// Asks by packets.
+    /// The DNS client.
     packets: Option<Arc<dyn Lookup>>,
     kept: Arc<Mutex<LastAddresses>>,
 }
@@ -82,7 +83,7 @@ impl Lookup for System {
             match by_packets {
                 Some(lookup) => match lookup.await {
                     Ok(found) if !found.is_empty() => found,
-                    // The system may know a name that no server does.
+                    // The system may know a name that no server knows.
                     Ok(_) | Err(_) => future::pending().await,
                 },
                 None => future::pending().await,

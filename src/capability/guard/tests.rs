@@ -239,7 +239,7 @@ async fn an_answer_is_read_up_to_its_limit_in_its_time() {
     assert!(matches!(refused, FetchError::Unreachable(_)), "{refused:?}");
 }
 
-/// A server whose every path redirects to where its name says, and which counts.
+/// Starts a server that redirects every path to `target` and counts requests.
 async fn redirecting(target: &'static str, served: Arc<AtomicUsize>) -> SocketAddr {
     let hop = move |State(served): State<Arc<AtomicUsize>>| async move {
         served.fetch_add(1, Ordering::SeqCst);
@@ -298,7 +298,7 @@ async fn a_redirect_leaves_the_allowed_hosts_only_with_an_error() {
     assert_eq!(allowing(&[address]).fetch(request).await.unwrap_err(), FetchError::HostNotAllowed("elsewhere.dev".into()));
 }
 
-/// Answers with the names of the headers it got.
+/// Responds with the names of the headers that it received.
 async fn echo(headers: HeaderMap) -> impl IntoResponse {
     axum::Json(
         headers
@@ -316,7 +316,7 @@ async fn redirects_are_followed_for_get_and_head_alone() {
     let address = serve(server).await;
     let (guard, url) = (allowing(&[address]), format!("http://{address}/moved"));
     let ask = async |method: Method| guard.fetch(Fetch { method, ..Fetch::get(&url, WALL, 1_000) }).await.unwrap();
-    // An answer that names a location and is no redirect is the answer.
+    // A response with a location that is not a redirect is returned as it is.
     for (method, status, path) in [(Method::GET, 200, "/here"), (Method::HEAD, 200, "/here"), (Method::POST, 308, "/moved")] {
         let fetched = ask(method.clone()).await;
         assert_eq!((fetched.status.as_u16(), fetched.url.path()), (status, path), "{method}");
@@ -369,7 +369,7 @@ async fn a_secret_goes_in_clear_to_an_exempted_loopback_address_alone() {
     assert_eq!(ask(&format!("http://local.dev:{port}/")).await.unwrap_err(), FetchError::InsecureCredential);
 }
 
-/// What a server sends over HTTP/2 that nobody asked for is read when no request is under way any more.
+/// With HTTP/2, unrequested data would be read even when no request is running.
 #[tokio::test]
 async fn a_server_that_speaks_http2_too_is_spoken_to_by_http1() {
     let version = any(|request: axum::extract::Request| async move { format!("{:?}", request.version()) });
@@ -442,7 +442,7 @@ async fn https_reaches_the_checked_address_and_secrets_stay_with_their_origin() 
     let seen = ask("/other").await.unwrap();
     assert_eq!((seen.get("authorization"), seen.get("x-api-key"), &seen["accept"]), (None, None, &"application/json".into()));
     assert!(matches!(ask("/plain").await.unwrap_err(), FetchError::BadRedirect(_)));
-    // Only a loopback address that is named itself has nobody between.
+    // Only a URL that names a loopback address itself rules out interception.
     let url = format!("http://plain.dev:{}/", plain.port());
     let mut insecure = Fetch::get(&url, WALL, 1_000);
     insecure.credential = Some((header::AUTHORIZATION, "Bearer granted".parse().unwrap()));

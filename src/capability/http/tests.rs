@@ -25,7 +25,7 @@ fn call(limits: Limits) -> CallGrants {
     }
 }
 
-/// The arguments of one request.
+/// The arguments of a request.
 struct GetJson<'a> {
     url: &'a str,
     headers: &'a [(String, String)],
@@ -258,7 +258,7 @@ async fn a_granted_secret_goes_out_over_https_and_is_never_seen() {
     assert_eq!(ask(&url, auth("X-Key", "API_KEY")).await.unwrap()["json"], "k-0123456789".len());
     let insecure = format!("http://plain.seller.dev:{}/", plain.port());
     assert_eq!(ask(&insecure, auth("X-Key", "API_KEY")).await.unwrap_err().code, "forbidden_address");
-    // Between a host and its own loopback address is nobody.
+    // A request to the machine's own loopback address cannot be intercepted.
     assert_eq!(ask(&format!("http://{plain}/"), auth("X-Key", "API_KEY")).await.unwrap()["json"], "k-0123456789".len());
     let refused = ask(&url, auth("X-Key", "OTHER")).await.unwrap_err();
     assert!(refused.code == "not_granted" && refused.message.contains("`OTHER`"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! One entry: how it is stored, whether it is what a check wants, and what a write makes of it.
+//! A kv entry: its encoding, the comparison in checks, and the effect of writes.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -8,10 +8,10 @@ use tollhouse_store::Value as Stored;
 
 use crate::failure::invalid_argument;
 
-/// Integers that JavaScript tells apart from their neighbours.
+/// The largest integer that JavaScript represents exactly.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
-/// A stored value: a format byte of its own, the expiry in milliseconds since 1970 (0: never), JSON text.
+/// A stored value: a format byte, the expiry in milliseconds since 1970 (0: never), and JSON text.
 #[derive(Clone)]
 pub(crate) struct Entry {
     pub(super) expires: Timestamp,
@@ -21,7 +21,7 @@ pub(crate) struct Entry {
 impl Entry {
     const FORMAT: u8 = 1;
 
-    /// Whether readers see it.
+    /// Returns whether readers see it.
     pub(super) fn live(&self, now: Timestamp) -> bool {
         self.expires.0 == 0 || self.expires > now
     }
@@ -42,7 +42,7 @@ impl Stored for Entry {
     }
 }
 
-/// Whether a check's value is the current one: the same JSON, whatever its spelling.
+/// Returns whether a check's value equals the current one as JSON, regardless of formatting.
 pub(super) fn holds(expected: Option<&[u8]>, current: Option<&[u8]>) -> bool {
     match (expected, current) {
         (None, None) => true,
@@ -57,7 +57,7 @@ pub(super) fn holds(expected: Option<&[u8]>, current: Option<&[u8]>) -> bool {
     }
 }
 
-/// What `write` makes of `current`, which is live or absent.
+/// Applies `write` to `current`, which is unexpired or absent.
 pub(super) fn apply(write: &AtomicWrite, current: Option<Entry>, now: Timestamp) -> Result<Option<Entry>, OpFailure> {
     match write {
         AtomicWrite::Delete { .. } => Ok(None),

@@ -1,4 +1,4 @@
-//! `ctx.kv.list`: the entries of a prefix, page by page.
+//! `ctx.kv.list`: lists the entries with a prefix, page by page.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Serialize;
@@ -12,16 +12,16 @@ use tollhouse_store::{Counted, Direction, Row, Starting, Unread};
 use super::{KV, SCAN, Scoped};
 use crate::failure::{self, invalid_argument};
 
-/// Entries one `list` looks at, expired ones included.
+/// Maximum number of entries that one `list` examines, including expired ones.
 const SCAN_LIMIT: usize = 4_000;
-/// Bytes one `list` looks at, as the store has them: after so much that has expired the handler asks again.
+/// Maximum number of stored bytes that one `list` examines. If so much has expired, the handler must ask again.
 pub(super) const SCAN_BYTES: usize = 16 * LIST_BYTES;
 
-/// What the handler gets, written as it is found: `{"entries":[{"key","value"}],"cursor"}`.
+/// A page for the handler, encoded as it is built: `{"entries":[{"key","value"}],"cursor"}`.
 struct Page {
     json: Vec<u8>,
     entries: usize,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     bytes: usize,
     /// The key of the last entry.
     last: Option<String>,
@@ -38,7 +38,7 @@ impl Page {
         Self { json: br#"{"entries":["#.to_vec(), entries: 0, bytes: 0, last: None }
     }
 
-    /// Whether a value of so many bytes belongs to the page. The first one does, whatever its size.
+    /// Returns whether a value of `bytes` bytes fits in the page. The first value always does.
     fn takes(&self, bytes: usize, limit: usize) -> bool {
         self.entries < limit && (self.bytes + bytes <= LIST_BYTES || self.entries == 0)
     }
@@ -55,7 +55,7 @@ impl Page {
         Ok(())
     }
 
-    /// The page, and where the next one goes on: behind the key `last`.
+    /// Completes the page. The next one continues after the key `last`.
     fn end(mut self, last: Option<&str>) -> Result<OpValue, OpFailure> {
         self.json.extend_from_slice(br#"],"cursor":"#);
         serde_json::to_writer(&mut self.json, &last.map(encode_cursor)).map_err(|_| failure::damaged("kv page"))?;
@@ -99,18 +99,18 @@ impl Scoped<'_> {
             if is_end {
                 return page.end(None);
             }
-            // Others on this thread go first.
+            // Let other tasks on this thread run.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// A place in a list, as handlers carry it.
+/// Encodes a position in the list as a cursor for handlers.
 pub(super) fn encode_cursor(key: &str) -> String {
     URL_SAFE_NO_PAD.encode(key)
 }
 
-/// The key a cursor names. A forged one can only name a place inside the endpoint's own prefix.
+/// Decodes a cursor. A forged one can only name a position within the tool's own prefix.
 fn decode_cursor(cursor: &str, prefix: &str) -> Result<String, OpFailure> {
     let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|key| String::from_utf8(key).ok()).filter(|key| key.starts_with(prefix));
     key.ok_or_else(|| invalid_argument("cursor is not one that this list gave out"))

@@ -12,10 +12,10 @@ use tollhouse_store::{
 
 use super::*;
 
-/// Integers up to this one are told apart from their neighbours.
+/// The largest integer that JavaScript represents exactly.
 const MAX_SAFE_INTEGER: i64 = 9_007_199_254_740_991;
 
-/// Two hosts over one store, so that commits meet each other.
+/// Two hosts that share a store, so that their commits conflict.
 struct Hosts {
     store: Arc<Yielding>,
     clock: Clock,
@@ -37,7 +37,7 @@ impl Hosts {
         KV.page(&*self.store, &KV.under(&Counted(endpoint.clone())), usize::MAX, Direction::Forward).await.unwrap()
     }
 
-    /// What the usage record says, checked against what is stored.
+    /// Returns the usage record, after checking it against the stored entries.
     async fn usage(&self, endpoint: &EndpointId) -> Usage {
         let entries = self.entries(endpoint).await;
         let bytes = entries.iter().map(|row| (row.key.1.len() + row.value.json.len()) as u64).sum();
@@ -107,7 +107,7 @@ async fn arguments_beyond_the_limits_are_refused() {
     assert_eq!(code(kv.atomic(vec![], writes.clone()).await), "invalid_argument");
     assert_eq!(code(kv.atomic(checks.clone(), vec![]).await), "invalid_argument");
     assert!(hosts.entries(&endpoint).await.is_empty());
-    // As much as the limits say is taken.
+    // Data up to exactly the limits is accepted.
     kv.atomic(checks[1..].to_vec(), writes[1..].to_vec()).await.unwrap();
     kv.set("12345678".into(), "\"01234567\"".into(), Some(ten_years_ms)).await.unwrap();
 }
@@ -126,7 +126,7 @@ async fn as_much_as_the_quotas_say_can_be_kept_and_no_more() {
     assert_eq!(set(&limits, "b", "12").await, Ok(()));
     assert_eq!(set(&limits, "c", "1").await, Ok(()));
     assert_eq!(set(&Limits { kv_bytes: 100, ..limits }, "d", "1").await, over());
-    // What is above a quota that was lowered may stay as large as it is.
+    // Data above a lowered quota may keep its size.
     for lowered in [Limits { kv_keys: 2, ..limits }, Limits { kv_bytes: 5, ..limits }] {
         assert_eq!(set(&lowered, "a", "4321").await, Ok(()));
     }
@@ -250,7 +250,7 @@ async fn atomic_writes_all_or_nothing() {
         text(&kv.list("".into(), 10, None).await.unwrap()).unwrap()["entries"],
         json!([{"key":"b","value":42},{"key":"c","value":4}])
     );
-    // One write too many for the quota: none of them happens.
+    // One write exceeds the quota, so none of them happens.
     let tight = Limits { kv_keys: 3, ..limits };
     let kv = hosts.kvs[0].scoped(&Owner::Platform, &endpoint, &tight);
     assert_eq!(code(kv.atomic(vec![], vec![write("d", "1"), write("e", "1")]).await), "quota_exceeded");
@@ -305,7 +305,7 @@ async fn add_keeps_to_integers_that_javascript_can_read() {
     assert_eq!(text(&kv.get("brief".into()).await.unwrap()), Some(json!(5)));
 }
 
-/// Random operations of three endpoints against a map each: what one does, no other sees.
+/// Random operations on three tools, compared with a map for each: none sees another's data.
 #[tokio::test]
 async fn endpoints_never_meet() {
     for seed in 0..12 {
@@ -313,7 +313,7 @@ async fn endpoints_never_meet() {
         let limits = Limits { kv_keys: 12, ..Limits::default() };
         let endpoints = [endpoint(), endpoint(), endpoint()];
         let mut models: [BTreeMap<String, (Value, u64)>; 3] = Default::default();
-        // Keys that would leave their endpoint if keys were only glued together.
+        // Keys that would reach another tool if tool and key were simply concatenated.
         let mut keys: Vec<String> = ["a", "a/b", "b", "\u{0}", "\u{10ffff}", "ep_"].map(str::to_owned).into();
         keys.extend(endpoints.iter().map(|id| id.to_string()));
         keys.extend(endpoints.iter().map(|id| format!("\u{1d}{id}")));
@@ -392,7 +392,7 @@ async fn checks_without_writes_hold_at_one_moment() {
     let (reader, writer) = (one.scoped(&Owner::Platform, &endpoint, &limits), other.scoped(&Owner::Platform, &endpoint, &limits));
     set(&writer, "a", "1").await.unwrap();
     let is = |key: &str| AtomicCheck { key: key.into(), value: Some(Bytes::from_static(b"1")) };
-    // One of the two is there at every moment, and never both.
+    // Exactly one of the two exists at every moment.
     let (checks, mut there) = ([is("a"), is("b")], ["a", "b"]);
     let moves = async {
         for _ in 0..200 {

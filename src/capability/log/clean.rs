@@ -1,8 +1,8 @@
-//! Takes out of a line what would act on a terminal or break a line.
+//! Removes characters from a log line that would affect a terminal or break the line.
 
 use serde_json::Value;
 
-/// `text` on one line, without control characters, terminal sequences, and marks that reorder text.
+/// Returns `text` on one line, without control characters, terminal sequences, and direction marks.
 pub(crate) fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -22,7 +22,7 @@ pub(crate) fn clean(text: &str) -> String {
     clean
 }
 
-/// Every string of `value`, names included, as [`clean`] makes it.
+/// Applies [`clean`] to every string in `value`, including names.
 pub(super) fn clean_json(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(clean(&text)),
@@ -34,14 +34,14 @@ pub(super) fn clean_json(value: Value) -> Value {
 
 type Chars<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// `ESC [`, parameters, one final character from `@` to `~`.
+/// Skips `ESC [`, parameters, and one final character from `@` to `~`.
 fn skip_control_sequence(chars: &mut Chars<'_>) {
     chars.next();
     while chars.next_if(|c| matches!(c, ' '..='?')).is_some() {}
     let _ = chars.next_if(|c| matches!(c, '@'..='~'));
 }
 
-/// `ESC ]`, text, ended by BEL or `ESC \`; by the end of the line if neither comes.
+/// Skips `ESC ]` and text up to BEL or `ESC \`, or to the end of the line.
 fn skip_system_command(chars: &mut Chars<'_>) {
     while let Some(c) = chars.next_if(|&c| c != '\n') {
         if c == '\u{7}' || (c == '\u{1b}' && chars.next_if_eq(&'\\').is_some()) {

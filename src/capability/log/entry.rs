@@ -1,4 +1,4 @@
-//! One line of an endpoint's log.
+//! A line of a tool's log.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -8,37 +8,37 @@ use tollhouse_protocol::{LogLevel, LogLine};
 use super::clean::{clean, clean_json};
 use crate::{CallGrants, Redactor};
 
-/// A line, cleaned and redacted: `{at, level, message, fields, callId}`.
+/// A log line, cleaned and redacted: `{at, level, message, fields, callId}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
     /// When it was written.
     pub at: Timestamp,
-    /// How grave it is.
+    /// Its severity.
     pub level: LogLevel,
     /// The text, redacted and cut to its limit.
     pub message: String,
-    /// What the handler said besides, redacted as well.
+    /// Further fields from the handler, redacted.
     pub fields: Map<String, Value>,
-    /// `None` on a line about the log itself.
+    /// The call, or `None` for a line about the log itself.
     pub call_id: Option<CallId>,
-    /// Whether the endpoint's owner made the call.
+    /// Whether the tool's owner made the call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owner: bool,
 }
 
 impl LogEntry {
-    /// A line of the host's own. Lines of `message` become one; a `fields` that is no object goes
-    /// under `value`.
+    /// Creates a line of the host. Line breaks in `message` are removed. `fields` that are not an object become the
+    /// field `value`.
     #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, message: &str, fields: Value, call: &CallId, redactor: &Redactor) -> Self {
         let message = redactor.redact(&clean(message)).into_owned();
         Self { at, level, message, fields: tidy(fields, redactor), call_id: Some(call.clone()), owner: false }
     }
 
-    /// A line as the handler wrote it.
+    /// Creates a line from a handler's output.
     pub(crate) fn of_handler(at: Timestamp, line: &LogLine, call: &CallGrants, redactor: &Redactor) -> Self {
-        // The worker cuts to the limit, perhaps amid a character or a secret.
+        // The worker cuts at the limit, possibly within a character or a secret.
         let cut = line.message.len() as u64 + 4 >= call.limits.log_line_bytes;
         let message = clean(&line.message);
         let message = if cut { redactor.redact_cut(&message) } else { redactor.redact(&message) }.into_owned();
@@ -53,7 +53,7 @@ impl LogEntry {
     }
 }
 
-/// JSON as JavaScript writes it, with what stands in it for half of a surrogate pair replaced by U+FFFD: nothing else is escaped so.
+/// Replaces escaped lone surrogates in JSON from JavaScript by U+FFFD. JavaScript escapes nothing else that way.
 fn with_halves_replaced(json: &str) -> String {
     let (mut readable, mut rest) = (String::with_capacity(json.len()), json);
     while let Some((plain, escape)) = rest.find('\\').map(|at| rest.split_at(at)) {

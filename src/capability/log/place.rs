@@ -1,4 +1,4 @@
-//! Where a line lies in its endpoint's log.
+//! The position of a line in its tool's log.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use tollhouse_base::{clock::Timestamp, id::EndpointId};
@@ -9,7 +9,7 @@ use super::entry::LogEntry;
 
 pub(super) const LOGS: Table<(Counted<EndpointId>, Timestamp, u64), LogEntry> = schema::LOGS.holding();
 
-/// Where a line stands in the log of its endpoint: its time, then a number that tells lines of one time apart.
+/// The position of a line in its tool's log: its time, then a number that distinguishes lines of the same time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPlace(pub(super) Timestamp, pub(super) u64);
 

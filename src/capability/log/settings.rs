@@ -1,34 +1,33 @@
-//! How many lines of logs are kept, how long, and how fast they may come.
+//! Limits of logs: number, age and rate of lines.
 
 use std::num::NonZeroU32;
 
 use tollhouse_base::clock::{Clock, Timestamp};
 
-/// How much of a log is kept, and how much may wait to be written.
+/// How much of a log is kept, and how much may be queued.
 #[derive(Debug, Clone)]
 pub struct LogSettings {
-    /// Lines of one endpoint; older ones go. Default: 5,000.
+    /// Maximum number of lines of one tool. Older ones are removed. Default: 5,000.
     pub lines: u64,
-    /// Bytes of one endpoint's lines; older ones go. Default: 4 MiB.
+    /// Maximum bytes of one tool's lines. Older ones are removed. Default: 4 MiB.
     pub bytes: u64,
-    /// Age at which a line goes, in milliseconds. Default: 7 days.
+    /// Maximum age of a line, in milliseconds. Default: 7 days.
     pub age_ms: u64,
-    /// Bytes a second of one endpoint's lines, and [`OWNER`] times as many of one owner's; further ones are dropped, but for
-    /// [`BURST`] seconds' worth at once. Default: 256 KiB.
+    /// Maximum bytes of lines per second for one tool, and [`OWNER`] times as many for one owner. Bursts of [`BURST`]
+    /// seconds' worth are allowed; further lines are dropped. Default: 256 KiB.
     pub rate: NonZeroU32,
-    /// Bytes of the lines that wait for the store. Beyond them lines of whoever has more than its part of them are dropped.
-    /// Default: 16 MiB.
+    /// Maximum bytes of queued lines. Above it, lines of tools with more than their share are dropped. Default: 16 MiB.
     pub waiting: usize,
 }
 
-/// Seconds whose lines may come at once.
+/// Size of a burst, in seconds' worth of lines.
 pub(super) const BURST: NonZeroU32 = NonZeroU32::new(16).unwrap();
 
-/// As many endpoints of one owner may write as fast as one may.
+/// An owner's rate limit, as a multiple of a tool's.
 pub(super) const OWNER: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 impl LogSettings {
-    /// Lines from before then are not kept.
+    /// Returns the time before which lines are not kept.
     pub(super) fn oldest(&self, clock: &Clock) -> Timestamp {
         Timestamp(clock.now().0.saturating_sub(self.age_ms))
     }

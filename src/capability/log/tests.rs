@@ -210,7 +210,7 @@ fn a_handlers_line_is_cleaned_redacted_and_kept_in_shape() {
         LogEntry::of_handler(Timestamp(0), &line, &call, &redactor)
     };
     assert_eq!(entry("\u{1b}[31msuper-secret-value\u{1b}[0m\nnext", "").message, "[redacted] next");
-    // Hidden characters do not take a secret apart.
+    // Hidden characters within a secret do not prevent its redaction.
     assert_eq!(entry("super-\u{202e}secret\u{0}-value", "").message, "[redacted]");
     assert_eq!(entry("nineteen characters super-secret-va", "").message, "nineteen characters super-secret-va");
     assert_eq!(entry("twenty-four characters: super-secret", "").message, "twenty-four characters: [redacted]");

@@ -1,4 +1,4 @@
-//! Lines on their way to the store: what may come, and what waits.
+//! Queues of log lines, with rate limits.
 
 use std::{
     collections::HashMap,
@@ -18,10 +18,10 @@ use super::{
     settings::{BURST, OWNER},
 };
 
-/// What a line takes beside its text: its key, and its place in a queue.
+/// Bytes of a line besides its text: its key, and its place in a queue.
 const LINE: usize = 128;
 
-/// A line as it is stored: made when it comes, so that it is known what it takes.
+/// An encoded line. It is encoded when it is queued, so that its size is known.
 pub(super) struct Line {
     pub(super) place: LogPlace,
     pub(super) entry: Vec<u8>,
@@ -33,35 +33,35 @@ impl Line {
     }
 }
 
-/// Why a line was not taken.
+/// Why a line was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Why {
-    /// More came than a log takes.
+    /// The log's rate limit was exceeded.
     Rate,
     /// The store could not keep up.
     Room,
 }
 
-/// A queue of each endpoint, taken from in turn.
+/// One queue for each tool, served in turn.
 pub(super) struct Waiting {
     state: Mutex<State>,
     endpoints: Rate<EndpointId>,
     owners: Rate<Owner>,
     dropped: AtomicU64,
-    /// There is something to be done.
+    /// Notified when there is work.
     pub(super) some: Notify,
 }
 
 struct State {
     queues: Queues<EndpointId, Line>,
-    /// Who waits until all that waits now is written.
+    /// Callers that wait until everything queued now is written.
     flushes: Vec<oneshot::Sender<()>>,
-    /// Not told yet in the endpoint's log.
+    /// Dropped lines that the tool's log does not mention yet.
     untold: HashMap<(EndpointId, Why), u64>,
     closed: bool,
 }
 
-/// What is to be written now.
+/// Work for the writer.
 pub(super) struct Taken {
     pub(super) lines: Vec<(EndpointId, Line)>,
     pub(super) flushes: Vec<oneshot::Sender<()>>,
@@ -80,7 +80,7 @@ impl Waiting {
         }
     }
 
-    /// Takes a line, or drops and counts one.
+    /// Queues a line, or drops and counts one.
     pub(super) fn push(&self, owner: &Owner, endpoint: &EndpointId, line: Line) {
         let bytes = NonZeroU32::new(u32::try_from(line.bytes()).unwrap_or(u32::MAX)).unwrap_or(NonZeroU32::MIN);
         let may_come = self.endpoints.take(endpoint, bytes) && self.owners.take(owner, bytes);
@@ -100,17 +100,17 @@ impl Waiting {
         *untold.entry((endpoint.clone(), why)).or_default() += 1;
     }
 
-    /// Lines that were taken and not written after all.
+    /// Counts lines that were queued but could not be written.
     pub(super) fn lost(&self, lines: u64) {
         self.dropped.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Lines dropped so far.
+    /// Returns the number of lines dropped so far.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Waits until all that waits now is written, or given up.
+    /// Waits until everything queued now is written or given up.
     pub(super) async fn flush(&self) {
         let (done, wait) = oneshot::channel();
         self.state().flushes.push(done);
@@ -118,7 +118,7 @@ impl Waiting {
         let _ = wait.await;
     }
 
-    /// Has the writer end when all is written.
+    /// Makes the writer end when all lines are written.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.some.notify_one();
@@ -128,13 +128,13 @@ impl Waiting {
         self.state().closed
     }
 
-    /// Whether there is no use in waiting for more: somebody waits for what is there.
+    /// Returns whether the writer should not wait for more lines, because somebody waits for the current ones.
     pub(super) fn is_pressing(&self) -> bool {
         let state = self.state();
         state.closed || !state.flushes.is_empty()
     }
 
-    /// The next lines, at most `some`; all of them where somebody waits for that.
+    /// Takes up to `some` lines, or all lines if somebody waits for them.
     pub(super) fn take(&self, some: usize) -> Taken {
         let mut state = self.state();
         let flushes = std::mem::take(&mut state.flushes);
@@ -143,7 +143,7 @@ impl Waiting {
         Taken { lines, flushes }
     }
 
-    /// How many lines of each endpoint were dropped since this was asked last.
+    /// Returns the number of lines of each tool that were dropped since the last call.
     pub(super) fn take_untold(&self) -> HashMap<(EndpointId, Why), u64> {
         std::mem::take(&mut self.state().untold)
     }
@@ -152,7 +152,7 @@ impl Waiting {
         !self.state().untold.is_empty()
     }
 
-    /// Forgets whoever has been quiet, so that memory stays flat.
+    /// Forgets inactive tools and owners, so that memory use stays flat.
     pub(super) fn forget_quiet(&self) {
         self.endpoints.forget_quiet();
         self.owners.forget_quiet();

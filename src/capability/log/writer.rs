@@ -1,4 +1,4 @@
-//! The task that writes lines in batches and trims the logs.
+//! The task that writes log lines in batches and trims the logs.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -17,17 +17,17 @@ use super::{
     waiting::{Line, Taken, Waiting, Why},
 };
 
-/// Lines of one commit.
+/// Maximum number of lines in one commit.
 const BATCH: usize = 256;
-/// How long a batch waits for company.
+/// How long a batch is collected.
 const GATHER: Duration = Duration::from_millis(20);
-/// A log is trimmed after this many of its lines were written, or an eighth of the bytes that are kept of it.
+/// A log is trimmed after this many new lines, or after an eighth of its maximum bytes.
 const TRIM_EVERY: u64 = 500;
-/// Bytes read at once of a log that is trimmed.
+/// Number of bytes read at once while trimming a log.
 const TRIM_BYTES: usize = 1 << 20;
-/// Least time between two lines that tell how many were dropped.
+/// Minimum time between two lines about dropped lines.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// How often it is forgotten who has written.
+/// How often inactive tools are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(3_600);
 
 pub(super) struct Writer {
@@ -35,10 +35,10 @@ pub(super) struct Writer {
     clock: Clock,
     settings: LogSettings,
     waiting: Arc<Waiting>,
-    /// What was written since the last trim, of the endpoints that wrote since the start.
+    /// Lines and bytes written since the last trim, for tools that have written since the start.
     untrimmed: HashMap<EndpointId, Written>,
     tell_from: Instant,
-    /// Lines so far that told of others.
+    /// Number of lines about dropped lines so far.
     tells: u64,
 }
 
@@ -78,7 +78,7 @@ impl Writer {
         }
     }
 
-    /// Writes some of what waits; whether there was any.
+    /// Writes some of the queued lines. Returns whether there were any.
     async fn write(&mut self) -> bool {
         let Taken { mut lines, flushes } = self.waiting.take(BATCH);
         if !flushes.is_empty() || Instant::now() >= self.tell_from {
@@ -95,7 +95,7 @@ impl Writer {
         any
     }
 
-    /// Adds a line to each log that lost some.
+    /// Adds a line to each log that lost lines.
     fn tell(&mut self, lines: &mut Vec<(EndpointId, Line)>) {
         let untold = self.waiting.take_untold();
         if untold.is_empty() {
@@ -138,7 +138,7 @@ impl Writer {
         }
     }
 
-    /// Keeps count, and trims when it is time, and at an endpoint's first lines after a start.
+    /// Counts written lines. Trims the log when it is due, and at a tool's first lines after a start.
     async fn written(&mut self, endpoint: &EndpointId, written: Written) -> Result<(), StoreError> {
         let before = self.untrimmed.get(endpoint);
         let sum = before.map(|before| Written { lines: before.lines + written.lines, bytes: before.bytes + written.bytes });
@@ -150,7 +150,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Removes lines that are too old, and of the others the oldest beyond what is kept.
+    /// Removes lines that are too old, and the oldest of the others beyond the limits.
     async fn trim(&self, endpoint: &EndpointId) -> Result<(), StoreError> {
         remove_until(&*self.store, endpoint, self.settings.oldest(&self.clock)).await?;
         let (mut kept, mut place) = (Written::default(), None);
@@ -179,7 +179,7 @@ fn tried(what: &str, result: Result<(), StoreError>) {
     }
 }
 
-/// Removes the lines that are older than `oldest`.
+/// Removes lines older than `oldest`.
 pub(super) async fn remove_until(store: &dyn Store, endpoint: &EndpointId, oldest: Timestamp) -> Result<(), StoreError> {
     let own = Counted(endpoint.clone());
     LOGS.expire(store, &LOGS.under(&own).before(&(own, oldest))).await

@@ -16,7 +16,8 @@ fn a_secret_is_found_in_its_usual_forms() {
         .bytes()
         .map(|b| if b.is_ascii_alphanumeric() || b"-_.~".contains(&b) { char::from(b).to_string() } else { format!("%{b:02X}") })
         .collect();
-    // With how much of each is left: quotes, padding, what base64 encodes of the neighbours.
+    // Each form, with how many characters of it remain: quotes, padding, and base64 digits shared with neighboring
+    // bytes.
     let forms = [
         (SECRET.to_owned(), 0),
         (json!(SECRET).to_string(), 2),
@@ -63,7 +64,7 @@ fn of_two_tokens_with_the_same_header_nothing_is_left_of_either() {
     let header = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.";
     let (one, other) = (format!("Bearer {header}first-payload.signature"), format!("{header}other-payload.signature"));
     let redactor = Redactor::new([one.as_str(), other.as_str()]);
-    // The beginning of the first is in it, and the whole of the other.
+    // It contains the beginning of the first value and all of the other.
     assert_eq!(redactor.redact(&format!("<Bearer {other}>")), format!("<{MARK}>"));
     assert_eq!(redactor.redact(&format!("<{one}>")), format!("<{MARK}>"));
 }
@@ -93,7 +94,7 @@ fn long_values_are_hidden_whole_and_as_far_as_they_go() {
     let long: String = (0..400).map(|n| format!("{n:03}é")).collect();
     let redactor = Redactor::new([long.as_str()]);
     assert_eq!(redactor.redact(&format!("a{long}b")), format!("a{MARK}b"));
-    // A value that goes on otherwise is hidden up to there, never splitting a character.
+    // A value that continues differently is hidden up to that point, without splitting a character.
     assert_eq!(redactor.redact(&format!("{}è!", &long[..103])), format!("{MARK}!"));
     assert_eq!(redactor.redact(&hex::encode(&long)), MARK);
 }

@@ -1,23 +1,23 @@
-//! How many names were added to the secrets of an endpoint: what hosts that add some at once keep to its limit by.
+//! The number of names ever added to a tool's secrets, by which concurrent hosts keep its limit.
 
 use tollhouse_base::id::EndpointId;
 use tollhouse_store::{Batch, Durability, Formatted, Store, StoreError, Table, schema};
 
 pub(super) const ADDED: Table<EndpointId, Added> = schema::SECRETS_ADDED.holding();
 
-/// How many names were ever added to the secrets of an endpoint.
+/// The number of names ever added to a tool's secrets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Added(u64);
 
 impl Added {
     const CLOSED: Self = Self(u64::MAX);
 
-    /// Whether no more are added, since the endpoint was deleted.
+    /// Returns whether the tool was deleted, so that no more names can be added.
     pub(super) fn is_closed(self) -> bool {
         self == Self::CLOSED
     }
 
-    /// Once another is added.
+    /// Returns the count after another name.
     pub(super) fn one_more(self) -> Self {
         Self(self.0 + 1)
     }
@@ -34,17 +34,17 @@ impl Formatted for Added {
     }
 }
 
-/// Has nobody add a secret of `endpoint` from this commit on.
+/// Prevents secrets of `endpoint` from being added from this commit on.
 pub(crate) fn close(batch: &mut Batch, endpoint: &EndpointId) {
     batch.put(&ADDED, endpoint, &Added::CLOSED);
 }
 
-/// Forgets that `endpoint` was closed.
+/// Removes the mark that `endpoint` is closed.
 pub(crate) fn release(batch: &mut Batch, endpoint: &EndpointId) {
     batch.delete(&ADDED, endpoint);
 }
 
-/// Forgets how many were added to an endpoint that has none any more, unless it was closed.
+/// Deletes the count of a tool without secrets, unless it was closed.
 pub(super) async fn forget(store: &dyn Store, endpoint: &EndpointId) -> Result<(), StoreError> {
     let Some(row) = ADDED.row(store, endpoint).await?.filter(|row| !row.value.is_closed()) else { return Ok(()) };
     let mut batch = Batch::new();

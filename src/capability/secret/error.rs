@@ -1,22 +1,22 @@
-//! Why a secret was not set, found or opened.
+//! Errors of setting, finding and decrypting secrets.
 
 use tollhouse_store::StoreError;
 use tollhouse_tool::Slug;
 
 use super::master::KeyError;
 
-/// Why a secret was not set, found or opened.
+/// Why a secret could not be set, found or decrypted.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum SecretError {
-    /// A field cannot be what it is.
+    /// A field is invalid.
     #[error("{message}")]
     Field { pointer: &'static str, message: String },
     #[error("the endpoint has no secret `{0}`")]
     Unknown(String),
     #[error("no endpoint is called `{0}`")]
     Deleted(Slug),
-    /// Its key is not held, or it is not where it was sealed for.
+    /// Its key is missing, or the record is not in the place that it was encrypted for.
     #[error("a secret of the endpoint cannot be opened: restore the master key it was sealed with, or set it again")]
     Unopened,
     #[error("the system gave no randomness")]

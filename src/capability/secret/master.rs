@@ -1,10 +1,10 @@
-//! Master keys: what the keys of all endpoints are derived from.
+//! Master keys, from which the keys of all tools are derived.
 //!
-//! One is current and seals; older ones only open what is sealed under them still. A key's id is
-//! derived from it, so that an id can never name another key than the one it was given for.
+//! One key is current and encrypts. Older ones only decrypt. A key's id is derived from the key, so that an id can
+//! never refer to another key.
 //!
-//! The file holds one key a line in base64, the current one first, and is for its owner alone. It
-//! is replaced whole: a crash leaves the old one or the new one.
+//! The file contains one key per line in base64, the current one first, and is readable only by its owner. It is
+//! replaced atomically: after a crash, either the old or the new file exists.
 
 use std::{
     fmt,
@@ -23,28 +23,28 @@ use sha2::Sha256;
 use tollhouse_base::folder;
 use zeroize::Zeroizing;
 
-/// Bytes of a key.
+/// Length of a key, in bytes.
 const KEY_BYTES: usize = 32;
 
-/// The salt of every derivation. Not secret: it keeps these keys apart from those of other uses of the master key.
+/// The salt of every derivation. It is not secret, and separates these keys from other uses of the master key.
 const SALT: &[u8] = b"tollhouse secrets v1";
 
-/// A key, 32 random bytes.
+/// A master key: 32 random bytes.
 #[derive(Clone)]
 pub struct MasterKey {
     id: String,
     bytes: Zeroizing<[u8; KEY_BYTES]>,
 }
 
-/// The keys in force, the current one first.
+/// The available keys, the current one first.
 #[derive(Debug, Clone)]
 pub struct Keyring {
     keys: Vec<MasterKey>,
-    /// Where a rotation puts a new key; `None` when the keys were given to the host.
+    /// The file to which a rotation writes a new key. `None` if the keys come from settings.
     file: Option<PathBuf>,
 }
 
-/// Why there is no master key.
+/// Why there is no valid master key.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum KeyError {
@@ -59,7 +59,7 @@ pub enum KeyError {
 }
 
 impl MasterKey {
-    /// A new key.
+    /// Generates a key.
     ///
     /// # Errors
     ///
@@ -76,7 +76,7 @@ impl MasterKey {
         Self { id: hex::encode(id), bytes }
     }
 
-    /// A key as it is written: base64 of either alphabet, or hexadecimal digits. `what` names it in the error.
+    /// Parses a key: base64 of either alphabet, or hex digits. `what` names it in the error.
     fn parse(text: &str, what: &str) -> Result<Self, KeyError> {
         let text = text.trim();
         let decoded = if text.len() == 2 * KEY_BYTES { hex::decode(text).ok() } else { decode_base64(text) };
@@ -85,20 +85,20 @@ impl MasterKey {
         Ok(Self::new(Zeroizing::new(bytes)))
     }
 
-    /// What the key is called in records.
+    /// Returns the key's id for records.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// A key for something else than secrets, which `what` names.
+    /// Derives a key for another purpose, which `what` names.
     pub(super) fn derived(&self, what: &str) -> Zeroizing<[u8; KEY_BYTES]> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         expand(&self.bytes, format!("derived|{what}").as_bytes(), &mut *key);
         key
     }
 
-    /// The key of one endpoint of one owner.
+    /// Derives the key for one tool of one owner.
     pub(super) fn of_endpoint(&self, owner: &str, endpoint: &str) -> Zeroizing<[u8; KEY_BYTES]> {
         let mut key = Zeroizing::new([0; KEY_BYTES]);
         expand(&self.bytes, format!("endpoint|{owner}|{endpoint}").as_bytes(), &mut *key);
@@ -114,13 +114,13 @@ impl fmt::Debug for MasterKey {
 }
 
 impl Keyring {
-    /// The keys that were given: `current`, which may be a comma-separated list with the current
-    /// one first, then those of `old`. A file that is there adds its keys as old ones. Without
-    /// `current`, the keys of `file`, which is made with a new key when it is absent.
+    /// Opens the keys from settings: `current`, possibly a comma-separated list with the current key first, then those
+    /// in `old`. Keys in an existing file are added as old ones. Without `current`, uses the keys in `file`, which is
+    /// created with a new key if it does not exist.
     ///
     /// # Errors
     ///
-    /// A key that is none, or a file that cannot be read or made, or that others may read.
+    /// A malformed key, or a file that cannot be read or created or is readable by others.
     pub fn open(current: Option<&str>, old: Option<&str>, file: &Path) -> Result<Self, KeyError> {
         let stored = match read(file) {
             Ok(keys) => Some(keys),
@@ -143,39 +143,39 @@ impl Keyring {
         Ok(Self { keys: distinct(given.into_iter().chain(old).chain(stored.unwrap_or_default())), file: None })
     }
 
-    /// The key that seals.
+    /// Returns the key that encrypts.
     #[must_use]
     pub fn current(&self) -> &MasterKey {
         self.keys.first().expect("a ring is made with a key and never loses its first")
     }
 
-    /// Whether it has the key with this id.
+    /// Returns whether there is a key with this id.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
         self.get(id).is_some()
     }
 
-    /// All keys, the current one first.
+    /// Returns all keys, the current one first.
     pub(super) fn all(&self) -> impl Iterator<Item = &MasterKey> {
         self.keys.iter()
     }
 
-    /// The key with this id.
+    /// Returns the key with this id.
     pub(super) fn get(&self, id: &str) -> Option<&MasterKey> {
         self.keys.iter().find(|key| key.id == id)
     }
 
-    /// The ids of the keys that only open.
+    /// Returns the ids of the keys that only decrypt.
     pub(super) fn old(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().skip(1).map(MasterKey::id)
     }
 
-    /// Whether a rotation may put a new key here.
+    /// Returns whether a rotation can write a new key.
     pub(super) fn in_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// This ring with a new current key, on disk already.
+    /// Returns this ring with a new current key, already saved.
     pub(super) fn with_new_key(&self) -> Result<Self, KeyError> {
         let mut next = self.clone();
         next.keys.insert(0, MasterKey::generate()?);
@@ -183,7 +183,7 @@ impl Keyring {
         Ok(next)
     }
 
-    /// This ring without the old keys that `needed` does not want, on disk already. Keys that were given stay.
+    /// Returns this ring without old keys that `needed` rejects, already saved. Keys from settings stay.
     pub(super) fn without_unneeded(&self, needed: impl Fn(&str) -> bool) -> Result<Self, KeyError> {
         let mut next = self.clone();
         if self.file.is_some() {
@@ -237,7 +237,7 @@ fn read(path: &Path) -> Result<Vec<MasterKey>, KeyError> {
     if keys.is_empty() { Err(KeyError::Malformed(format!("the empty `{}`", path.display()))) } else { Ok(keys) }
 }
 
-/// Replaces the file in one step: another file beside it, on disk, renamed, and the folder on disk.
+/// Replaces the file atomically: writes and syncs another file, renames it, and syncs the folder.
 fn write(path: &Path, keys: &[MasterKey]) -> Result<(), KeyError> {
     let io = |source| KeyError::Io { path: path.to_owned(), source };
     let aside = path.with_extension("new");

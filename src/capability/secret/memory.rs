@@ -1,13 +1,13 @@
-//! What keeps the host's memory to itself.
+//! Protects the host's memory from other processes.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
-/// No core dump of this process or its children, and no other process of the same user may attach
-/// to it or read its memory. Call it before there is a secret.
+/// Disables core dumps of this process and its children, and prevents other processes of the same user from attaching
+/// to it or reading its memory. Call it before any secret is loaded.
 ///
 /// # Errors
 ///
-/// The system's.
+/// Errors of the system.
 pub fn keep_private() -> std::io::Result<()> {
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::error::SecretError;
 
-/// Longest name, in bytes.
+/// Maximum length of a name, in bytes.
 const MAX_NAME: usize = 64;
 
 /// The name of a secret: `^[A-Z][A-Z0-9_]{0,63}$`.
@@ -15,7 +15,7 @@ const MAX_NAME: usize = 64;
 pub struct SecretName(String);
 
 impl SecretName {
-    /// The name as it was given.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

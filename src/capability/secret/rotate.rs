@@ -1,9 +1,8 @@
-//! Rotation of the master key: a new one becomes current, every secret is sealed anew, and the old
-//! one goes when nothing needs it any more.
+//! Rotation of the master key: a new key becomes current, every secret is encrypted again, and the old key is removed
+//! once nothing needs it.
 //!
-//! A crash at any point leaves keys that open everything: the new key is on disk before anything is
-//! sealed under it, and the old one stays until the whole store was seen without it. Rotating again
-//! goes on where it ended.
+//! After a crash at any point, the remaining keys decrypt everything: the new key is on disk before it is used, and the
+//! old one stays until the whole store has been found not to use it. Rotating again continues an interrupted rotation.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,41 +12,41 @@ use tollhouse_store::{Decided, Direction, Durability, Range, Tx, update};
 
 use super::{Binding, Key, PAGE, SECRETS, SecretError, SecretName, Secrets, sealed::Sealed};
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rotated {
-    /// The current key.
+    /// Id of the current key.
     pub key_id: String,
-    /// Secrets sealed anew.
+    /// Number of secrets encrypted again.
     pub resealed: u64,
-    /// Secrets that do not open; they stay as they are, and the key they name is kept.
+    /// Number of secrets that cannot be decrypted. They are left unchanged, and the key that they name is kept.
     pub unopened: u64,
-    /// Keys that nothing needs any more.
+    /// Ids of keys that were removed.
     pub retired: Vec<String>,
-    /// Old keys that are needed still.
+    /// Ids of old keys that are still needed.
     pub needed: Vec<String>,
 }
 
 struct Page {
-    /// Where the next page starts.
+    /// The start of the next page.
     last: Option<Key>,
-    /// How many were sealed anew.
+    /// Number of secrets encrypted again.
     resealed: u64,
-    /// Whose.
+    /// The tools that they belong to.
     anew: BTreeSet<EndpointId>,
 }
 
 impl Secrets {
-    /// Rotates the master key. Calls, and changes of secrets, go on meanwhile.
+    /// Rotates the master key. Calls, and changes of secrets, continue meanwhile.
     ///
-    /// With keys in the file, makes a new one, unless a rotation was begun and not ended: that is
-    /// ended then. With keys that were given, seals everything under the first of them.
+    /// If the keys are in the file, creates a new one, unless an earlier rotation was interrupted: that one is
+    /// completed instead. If the keys come from settings, encrypts everything with the first of them.
     ///
     /// # Errors
     ///
-    /// [`SecretError::GivenKey`] when there is nothing to rotate to; the file's and the store's.
-    /// What was done by then stays done, and rotating again does the rest.
+    /// [`SecretError::GivenKey`] if there is no key to rotate to. Errors of the file and the store. What is done stays
+    /// done, and rotating again does the rest.
     pub async fn rotate(&self) -> Result<Rotated, SecretError> {
         let _one = self.rotating.lock().await;
         self.begin().await?;
@@ -61,7 +60,7 @@ impl Secrets {
         self.finish(resealed).await
     }
 
-    /// Makes the new key current, on disk first.
+    /// Makes the new key current, after saving it.
     async fn begin(&self) -> Result<(), SecretError> {
         let _one = self.changing.lock().await;
         let ring = self.ring.load_full();
@@ -78,7 +77,7 @@ impl Secrets {
         Ok(())
     }
 
-    /// Seals one page of records anew: those that are as they were read.
+    /// Encrypts one page of records again, except those that have changed since they were read.
     async fn reseal(&self, range: &Range<Key>) -> Result<Page, SecretError> {
         let _one = self.changing.lock().await;
         let page = update(&*self.store, Durability::Durable, |tx| self.reseal_page(tx, range)).await?;
@@ -110,7 +109,7 @@ impl Secrets {
         tx.answer(Page { last: last.filter(|_| full), resealed, anew })
     }
 
-    /// Lets go of the keys that no record needs, after a look at all of them.
+    /// Removes keys that no record needs, after checking all records.
     async fn finish(&self, resealed: u64) -> Result<Rotated, SecretError> {
         let _one = self.changing.lock().await;
         let before = self.ring.load_full();

@@ -1,4 +1,4 @@
-//! One secret as it is stored: sealed by AES-256-GCM-SIV, bound to the place it belongs to.
+//! A stored secret: encrypted with AES-256-GCM-SIV and bound to its place.
 
 use aes_gcm_siv::{
     Aes256GcmSiv, Nonce,
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::master::{Keyring, MasterKey};
 
-/// Where a secret belongs. Part of what is sealed: moved elsewhere, it does not open.
+/// The place of a secret. It is authenticated with the value: a secret that is moved elsewhere cannot be decrypted.
 #[derive(Clone, Copy)]
 pub(super) struct Binding<'a> {
     pub(super) owner: &'a str,
@@ -23,7 +23,7 @@ pub(super) struct Binding<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Sealed {
     pub(super) key_id: String,
-    /// Whose endpoint it was sealed for. A rotation starts from it; a call from who owns the endpoint now.
+    /// The owner of the tool when it was encrypted. A rotation uses this owner, a call uses the tool's current owner.
     pub(super) owner: String,
     #[serde(with = "base64_text")]
     nonce: Vec<u8>,
@@ -35,7 +35,7 @@ pub(super) struct Sealed {
 }
 
 impl Sealed {
-    /// Seals `value` for `place`. `None` without randomness.
+    /// Encrypts `value` for `place`. Returns `None` without randomness.
     pub(super) fn seal(key: &MasterKey, place: Binding<'_>, value: &str, visibility: Visibility, times: [Timestamp; 2]) -> Option<Self> {
         let mut nonce = [0; 12];
         getrandom::fill(&mut nonce).ok()?;
@@ -54,12 +54,12 @@ impl Sealed {
         })
     }
 
-    /// What it takes in memory, in bytes.
+    /// Returns the memory it takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.key_id.len() + self.owner.len() + self.nonce.len() + self.ciphertext.len()
     }
 
-    /// The value; `None` when its key is not held, or it was sealed for another place.
+    /// Decrypts the value. Returns `None` if its key is missing or it was encrypted for another place.
     pub(super) fn open(&self, ring: &Keyring, place: Binding<'_>) -> Option<Zeroizing<String>> {
         let key = ring.get(&self.key_id)?;
         let nonce: [u8; 12] = self.nonce.as_slice().try_into().ok()?;
@@ -74,8 +74,8 @@ fn cipher(key: &MasterKey, place: Binding<'_>) -> Aes256GcmSiv {
     Aes256GcmSiv::new_from_slice(&*key.of_endpoint(place.owner, place.endpoint)).expect("a derived key has 32 bytes")
 }
 
-/// No part of it can have a `|`. The visibility is in it so that nobody who writes to the store
-/// can show a handler what it must not see.
+/// Builds the authenticated data. None of its parts can contain `|`. It includes the visibility, so that someone who
+/// can write to the store cannot show a handler a value that it must not see.
 fn additional_data(key_id: &str, place: Binding<'_>, visibility: Visibility) -> String {
     let Binding { owner, endpoint, name } = place;
     format!("v1|{key_id}|{owner}|{endpoint}|{name}|{}", visibility.as_str())
@@ -97,19 +97,19 @@ mod base64_text {
     }
 }
 
-/// Who gets the value.
+/// The recipient of the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Visibility {
     /// The handler, as `ctx.env.NAME`.
     #[default]
     Env,
-    /// Only a server that `ctx.httpGetJson` asks with `auth: { header, env: "NAME" }`.
+    /// Only a server that `ctx.httpGetJson` calls with `auth: { header, env: "NAME" }`.
     Auth,
 }
 
 impl Visibility {
-    /// As it is written.
+    /// Returns the name used in records.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

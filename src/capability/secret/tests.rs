@@ -31,7 +31,7 @@ impl Host {
         self.folder.path().join("master-key")
     }
 
-    /// As after a crash: what is on disk, and nothing else.
+    /// Restarts as after a crash, with only what is on disk.
     async fn restart(&mut self) {
         self.store.heal();
         self.secrets = open(&self.store, ring(&self.folder)).await;
@@ -100,7 +100,7 @@ async fn a_change_that_is_not_stored_leaves_neither_secret_nor_event() {
         assert_eq!(host.secrets.list(&tool.id).await.unwrap(), []);
         assert!(host.store.scan(Space::Events, KeyRange::all(), 10, Direction::Forward).await.unwrap().is_empty());
     }
-    // Nobody was told, but it is there: then it counts.
+    // The commit was not confirmed but happened, so it counts.
     let host = Host::new().await;
     let tool = endpoint(builder());
     host.store.fail_nth(1, Fault::After);
@@ -129,7 +129,7 @@ async fn names_values_and_their_number_are_bounded() {
     host.secrets.set(&tool, name("KEY_0"), VALUE, Visibility::Env).await.unwrap();
 }
 
-/// Puts the record of one place at another.
+/// Copies a record from one place to another.
 async fn copy(host: &Host, from: (&Holder, &str), to: (&Holder, &str), change: impl Fn(&mut serde_json::Value)) {
     let sealed = SECRETS.get(&*host.store, &key(&from.0.id, &name(from.1))).await.unwrap().unwrap();
     let mut record = serde_json::to_value(&sealed).unwrap();
@@ -160,7 +160,7 @@ async fn a_record_moved_to_another_place_does_not_open() {
             batch.commit(&*host.store, Durability::Durable).await.unwrap();
         }
     }
-    // The endpoint come into another's hands, another key's name on it, another visibility, another byte.
+    // The tool with another owner, another key's name in the record, another visibility, another byte.
     host.restart().await;
     assert_eq!(value_of(&host.secrets, &mine, "KEY").await.as_deref(), Some(VALUE));
     assert!(matches!(host.secrets.for_call(&mine.id, &other.owner).await, Err(SecretError::Unopened)));
@@ -198,7 +198,7 @@ fn any_value_opens_where_it_was_sealed_and_nowhere_else() {
         let sealed = Sealed::of_bytes(&sealed.to_bytes()).unwrap();
         assert_eq!(sealed.open(&ring, here).as_deref(), Some(&value));
         let same = (here.owner, here.endpoint, here.name) == (there.owner, there.endpoint, there.name);
-        // Parts of a real place never have a bar in them.
+        // Parts of a real place never contain a bar.
         let odd = [here, there].iter().any(|place| [place.owner, place.endpoint, place.name].iter().any(|part| part.contains('|')));
         assert!(same || odd || sealed.open(&ring, there).is_none());
         nonces.insert(serde_json::to_value(&sealed).unwrap()["nonce"].to_string());
@@ -252,7 +252,7 @@ fn the_key_file_is_made_once_and_refused_when_others_may_read_it() {
     let first = Keyring::open(None, None, &file).unwrap();
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(Keyring::open(None, None, &file).unwrap().current().id(), first.current().id());
-    // A given key goes first; the file's still opens.
+    // A key from settings comes first; the file's key still decrypts.
     let given = Keyring::open(Some(&hex::encode([1; 32])), None, &file).unwrap();
     assert_eq!(given.old().collect::<Vec<_>>(), [first.current().id()]);
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -279,7 +279,7 @@ fn what_a_crash_left_of_a_key_file_is_replaced_and_what_cannot_be_is_named() {
 fn a_key_file_that_cannot_be_read_is_not_passed_over() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let given = hex::encode([1; 32]);
-    // Its folder is none.
+    // Its parent is not a folder.
     assert!(matches!(Keyring::open(Some(&given), None, &file.path().join("master-key")), Err(KeyError::Io { .. })));
 }
 
@@ -292,7 +292,7 @@ fn every_endpoint_of_every_owner_has_a_key_of_its_own_under_each_master_key() {
     assert!(derived().eq(derived()), "a key is the same whenever it is derived");
 }
 
-/// Endpoints with secrets on more than two pages.
+/// Creates tools with secrets on more than two pages.
 async fn many(host: &Host) -> Vec<Holder> {
     let tools: Vec<_> = (0..15).map(|_| endpoint(builder())).collect();
     for tool in &tools {
@@ -325,7 +325,7 @@ async fn rotation_seals_everything_anew_and_lets_go_of_the_old_key() {
     let after = std::fs::read_to_string(host.file()).unwrap();
     assert!(!after.contains(before.trim()) && host.keys_on_disk() == 1);
     assert_eq!(std::fs::metadata(host.file()).unwrap().permissions().mode() & 0o777, 0o600);
-    // Who has the old key and the store has nothing.
+    // The old key and the store together reveal nothing.
     let thief = open(&host.store, Keyring::open(Some(before.trim()), None, &host.folder.path().join("none")).unwrap()).await;
     assert!(matches!(thief.for_call(&tools[0].id, &tools[0].owner).await, Err(SecretError::Unopened)));
     let none = EndpointId::generate();
@@ -354,7 +354,7 @@ async fn a_rotation_cut_off_anywhere_loses_nothing_and_can_be_ended() {
             all_open(&host, &tools).await;
         }
     }
-    // Between the new key's coming to disk and the first record.
+    // A crash between saving the new key and the first record.
     let mut host = Host::new().await;
     let tools = many(&host).await;
     let before = host.secrets.derived("a use");
@@ -398,14 +398,14 @@ async fn keys_that_were_given_are_rotated_to_the_first_of_them() {
     let mut host = Host::new().await;
     let tools = many(&host).await;
     let (one, two) = (hex::encode([1; 32]), hex::encode([2; 32]));
-    // From the file to a given key.
+    // From the file to a key from settings.
     host.secrets = open(&host.store, Keyring::open(Some(&one), None, &host.file()).unwrap()).await;
     all_open(&host, &tools).await;
     assert_eq!(host.secrets.rotate().await.unwrap().resealed, 450);
     host.secrets = open(&host.store, Keyring::open(Some(&one), None, &host.folder.path().join("none")).unwrap()).await;
     all_open(&host, &tools).await;
     assert!(matches!(host.secrets.rotate().await, Err(SecretError::GivenKey)));
-    // To another, in either way of giving two.
+    // To another key, in both ways of setting two.
     host.secrets = open(&host.store, Keyring::open(Some(&two), Some(&one), &host.folder.path().join("none")).unwrap()).await;
     all_open(&host, &tools).await;
     host.secrets = open(&host.store, Keyring::open(Some(&format!("{two},{one}")), None, &host.folder.path().join("none")).unwrap()).await;

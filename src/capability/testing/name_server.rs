@@ -1,4 +1,4 @@
-//! A name server on a loopback port, as one that a tool's builder has.
+//! A name server on a loopback port, like one that a tool's builder may run.
 
 use std::{
     collections::BTreeSet,
@@ -21,32 +21,33 @@ use tokio::{
 
 use crate::guard::{Dns, Lookup};
 
-/// What a server says of a name when asked for addresses of a kind, with their TTL in seconds; `None` is nothing at all.
+/// Answers queries: addresses of a kind for a name, with their TTL in seconds. `None` sends no answer.
 type Zone = dyn Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync;
 
-/// A server that counts what it is asked.
+/// A name server that counts queries.
 pub struct NameServer {
     address: SocketAddr,
-    /// The names that it was asked for, and how many questions there were.
+    /// The names queried, and the number of queries.
     asked: watch::Receiver<(BTreeSet<String>, usize)>,
-    /// Whether it is asked over TCP too.
+    /// Whether it also answers over TCP.
     truncates: bool,
 }
 
 type Asking = watch::Sender<(BTreeSet<String>, usize)>;
 
 impl NameServer {
-    /// Answers as `zone` says, without the dot at a name's end. No addresses: the name does not exist.
+    /// Starts a server that answers from `zone`, which gets names without the dot at the end. No addresses means that
+    /// the name does not exist.
     pub async fn start(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
         Self::answering(ResponseCode::NXDomain, Arc::new(zone)).await
     }
 
-    /// Knows of no name whether it exists, for a reason.
+    /// Starts a server that fails every query with `reason`.
     pub async fn unable(reason: ResponseCode) -> Self {
         Self::answering(reason, Arc::new(|_, _| Some(Vec::new()))).await
     }
 
-    /// Answers as [`start`](Self::start), over TCP alone: what it sends over UDP is cut short.
+    /// Starts a server like [`start`](Self::start) that answers only over TCP: its UDP answers are truncated.
     pub async fn truncating(zone: impl Fn(&str, RecordType) -> Option<Vec<(IpAddr, u32)>> + Send + Sync + 'static) -> Self {
         let (tcp, socket) = loop {
             let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -71,12 +72,12 @@ impl NameServer {
         Self { address, asked, truncates }
     }
 
-    /// Asks this one as the host asks its own.
+    /// Returns a resolver that uses this server the way the host uses its own.
     pub fn lookup(&self) -> Arc<dyn Lookup> {
         Arc::new(Dns::new(self.settings()))
     }
 
-    /// Of whom to ask this one alone.
+    /// Returns settings with this server only.
     pub fn settings(&self) -> impl Fn() -> (Vec<NameServerConfig>, ResolverOpts) + Send + Sync + use<> {
         let mut connection = ConnectionConfig::udp();
         connection.port = self.address.port();
@@ -90,17 +91,17 @@ impl NameServer {
         move || (vec![server.clone()], ResolverOpts::default())
     }
 
-    /// How many different names that end like this it was asked for.
+    /// Returns the number of different names queried that end with `end`.
     pub fn names(&self, end: &str) -> usize {
         self.asked.borrow().0.iter().filter(|name| name.ends_with(end)).count()
     }
 
-    /// How many questions it got: one for each kind of address, and again where no answer came.
+    /// Returns the number of queries: one for each kind of address, and again if no answer came.
     pub fn questions(&self) -> usize {
         self.asked.borrow().1
     }
 
-    /// Waits until it was asked for so many names that end like this.
+    /// Waits until `names` different names that end with `end` were queried.
     pub async fn was_asked(&self, names: usize, end: &str) {
         let mut asked = self.asked.clone();
         asked.wait_for(|(all, _)| all.iter().filter(|name| name.ends_with(end)).count() >= names).await.unwrap();
@@ -135,7 +136,7 @@ async fn serve_tcp(listener: TcpListener, zone: Arc<Zone>, asking: Asking) {
     }
 }
 
-/// What is answered to a question, if anything is.
+/// Answers a query, or returns `None` to send nothing.
 fn answered(question: &[u8], without: ResponseCode, zone: &Arc<Zone>, asking: &Asking) -> Option<Message> {
     let question = Message::from_vec(question).unwrap();
     let query = question.queries[0].clone();

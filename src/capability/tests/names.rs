@@ -1,4 +1,4 @@
-//! Names that take long, of one tool, beside what another one does.
+//! Slow names of one tool next to work of another.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -8,7 +8,7 @@ use tollhouse_tool::Owner;
 use super::*;
 use crate::testing::NameServer;
 
-/// Few threads for what blocks: a lookup that took one of them would hold up files.
+/// There are few threads for blocking work: a lookup that used one would delay files.
 #[test]
 fn slow_names_of_one_tool_hold_up_neither_files_nor_names_of_another() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).max_blocking_threads(4).enable_all().build().unwrap();
@@ -47,7 +47,7 @@ fn slow_names_of_one_tool_hold_up_neither_files_nor_names_of_another() {
             let (path, content) = (format!("{number}.txt"), Bytes::from_static(b"text"));
             other.op(OpRequest::FileWrite { path: path.clone(), content: content.clone() }).await.unwrap();
             assert!(matches!(other.op(OpRequest::FileRead { path }).await, Ok(OpValue::Bytes(read)) if read == content));
-            // Each in a call of its own: a call has so many requests.
+            // Each in a separate call, because a call has a limited number of requests.
             tool().op(ask(format!("http://{number}.quick.dev:{port}/"))).await.unwrap();
         }
         assert!(ended.load(Ordering::Relaxed) < 600, "the slow ones were waited for");

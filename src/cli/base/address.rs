@@ -1,4 +1,4 @@
-//! Addresses of hosts: as files have them, whether two are one, and who can read along on the way there.
+//! Addresses of hosts: parsing, comparison, and whether others can read along on the way to one.
 
 use std::{ffi::OsStr, net::IpAddr};
 
@@ -6,11 +6,11 @@ use clap::{Arg, Command, builder::TypedValueParser, error::ErrorKind};
 use reqwest::Url;
 use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-/// Reads one: http or https, and nothing secret in it.
+/// Parses an address: http or https, without anything secret.
 ///
 /// # Errors
 ///
-/// Says what it should be.
+/// A message that says what it should be.
 pub(crate) fn parse(text: &str) -> Result<Url, String> {
     let url = Url::parse(text).map_err(|error| format!("{error}: it is such as https://tools.example.com"))?;
     let is_plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty() && url.password().is_none();
@@ -21,7 +21,8 @@ pub(crate) fn parse(text: &str) -> Result<Url, String> {
     }
 }
 
-/// Reads the address of a flag, or of the environment in its place. One that does not read is not repeated: there may be a password in it.
+/// Parses the address in a flag or in its environment variable. An invalid one is not repeated in the error, because it
+/// may contain a password.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Address;
 
@@ -45,26 +46,26 @@ pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// One of a node, in whose address whoever runs it may have put a key.
+/// Deserializes the address of a node, which may contain a key.
 pub(super) fn node<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Url>, D::Error> {
     let url = Url::parse(&String::deserialize(deserializer)?).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    // Without the text: there may be a key in it.
+    // Omit the text, because it may contain a key.
     url.map(Some).ok_or_else(|| D::Error::custom("the address of a node begins with http:// or https:// and a host"))
 }
 
-/// Whether two addresses are of one host: scheme, name, port, and the path that it is below.
+/// Returns whether two addresses mean the same host: scheme, name, port, and base path.
 pub(crate) fn same_place(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin() && one.path().trim_end_matches('/') == other.path().trim_end_matches('/')
 }
 
-/// Whether it is on this very machine.
+/// Returns whether the address is on this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let address: Result<IpAddr, _> = host.trim_start_matches('[').trim_end_matches(']').parse();
     address.map_or_else(|_| host == "localhost" || host.ends_with(".localhost"), |address| address.is_loopback())
 }
 
-/// As people read it: without the slash that stands for no path.
+/// Formats the address for people, without a trailing slash.
 pub(crate) fn told(url: &Url) -> &str {
     url.as_str().trim_end_matches('/')
 }

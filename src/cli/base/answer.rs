@@ -1,4 +1,4 @@
-//! What a host said, read within bounds; where it refused, as the error that the command ends with.
+//! A host's answers, read with limits. A refusal becomes the command's error.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tollhouse_front::{Charged, Code};
 
 use super::error::{Error, Exit, Result};
 
-/// Most bytes of an answer that are read: more than the host sends.
+/// Maximum number of bytes that are read of an answer, more than the host ever sends.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What a host answered.
+/// A successful answer of a host.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) headers: HeaderMap,
@@ -22,17 +22,17 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The revision that the answer carries as its `ETag`.
+    /// Returns the revision in the answer's `ETag`.
     pub(crate) fn revision(&self) -> Option<u64> {
         let tag = self.headers.get(header::ETAG)?.to_str().ok()?;
         tag.trim_start_matches("W/").trim_matches('"').parse().ok()
     }
 
-    /// Reads it. What is no success is an error.
+    /// Reads an answer. Anything but success is an error.
     ///
     /// # Errors
     ///
-    /// What the host refused for; an answer that is too large, is cut off, or is no JSON.
+    /// The host's refusal, or an answer that is too large, incomplete or not JSON.
     pub(crate) async fn of(response: reqwest::Response) -> Result<Self> {
         let (status, headers) = (response.status(), response.headers().clone());
         if status.is_redirection() {
@@ -50,17 +50,17 @@ impl Answer {
     }
 }
 
-/// A credential follows nobody elsewhere, and neither does what was asked with one.
+/// Returns the error for a redirect. Neither a credential nor a request made with one follows a redirect.
 pub(crate) fn redirected(headers: &HeaderMap) -> Error {
     let to = headers.get(header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
     Error::refused(format!("the host sends this elsewhere: {to}")).hint("if that is where it is now, name it with --url")
 }
 
-/// The bytes of an answer, at most so many.
+/// Reads an answer of at most `most` bytes.
 ///
 /// # Errors
 ///
-/// An answer that is larger, or is cut off.
+/// An answer that is larger or incomplete.
 pub(crate) async fn bytes(mut response: reqwest::Response, most: usize) -> Result<Vec<u8>> {
     let mut read = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| away(&error))? {
@@ -72,7 +72,7 @@ pub(crate) async fn bytes(mut response: reqwest::Response, most: usize) -> Resul
     Ok(read)
 }
 
-/// Nobody answered, or not to the end.
+/// Returns the error for a missing or incomplete answer.
 pub(crate) fn away(error: &reqwest::Error) -> Error {
     let cause = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
     let why = match cause {
@@ -84,13 +84,13 @@ pub(crate) fn away(error: &reqwest::Error) -> Error {
     Error::new(Exit::Away, format!("the host at {place} does not answer: {why}"))
 }
 
-/// The error of an answer that is no success.
+/// Returns the error for an answer that is not a success.
 pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Value>) -> Error {
     let said = match body {
         Some(Value::Object(mut members)) => members.remove("error"),
         Some(_) | None => None,
     };
-    // A challenge is in the form of x402, whose clients read it.
+    // A payment challenge has the format of x402, for x402 clients.
     let said = match said {
         Some(Value::String(why)) if status == StatusCode::PAYMENT_REQUIRED => Some(challenged(&why, headers)),
         said => said,
@@ -111,7 +111,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, body: Option<Valu
     in_commands(error)
 }
 
-/// An error that names the commands of this program where the host names its operations.
+/// Replaces hints about the host's API by commands of this program.
 fn in_commands(error: Error) -> Error {
     match error.code() {
         "unauthorized" => error.hint("tollhouse login, with a credential that the host takes"),
@@ -127,7 +127,7 @@ fn challenged(why: &str, headers: &HeaderMap) -> Value {
     json!({ "code": "payment_required", "fault": "caller", "message": why, "charged": false, "requestId": request })
 }
 
-/// How long the host asks to wait.
+/// Returns how long the host asks to wait.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(header::RETRY_AFTER)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
@@ -143,7 +143,7 @@ fn exit(status: StatusCode, said: &Map<String, Value>) -> Exit {
     match code {
         "unauthorized" | "builder_suspended" | "not_owner" | "forbidden" => Exit::Credential,
         "payment_required" | "budget_exceeded" | "credit_frozen" | "payment_reused" | "quote_expired" | "quote_invalid" => Exit::Payment,
-        // It is not told what becomes of the payment that another request uses.
+        // The outcome of the payment is unknown, because another request is using it.
         "payment_in_progress" => Exit::Unknown,
         "busy" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Exit::Away,
         _ => match status.as_u16() {
@@ -155,7 +155,7 @@ fn exit(status: StatusCode, said: &Map<String, Value>) -> Exit {
     }
 }
 
-/// What an error says besides, as people read it.
+/// Formats the further details of an error for people.
 fn details(said: &Map<String, Value>) -> Vec<String> {
     let mut told = Vec::new();
     if let Some(pointer) = said.get("pointer").and_then(Value::as_str).filter(|pointer| !pointer.is_empty()) {

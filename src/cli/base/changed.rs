@@ -1,23 +1,23 @@
-//! What is different between two records, field by field: for a plan, and for whoever was slower than somebody else.
+//! Shows the differences between two records field by field, for plans and for conflicting changes.
 
 use serde_json::Value;
 
 use super::clean::{first, json};
 
-/// Longest a value is told, in characters.
+/// Maximum length of a displayed value, in characters.
 const LONGEST: usize = 60;
 
-/// What is told of no record: it changes with everything else.
+/// Fields that are never shown, because they change with everything else.
 const BESIDE: [&str; 4] = ["revision", "updatedAt", "versions", "review"];
 
-/// Each field in which two records differ, as `limits.wallMs  10000 → 5000`.
+/// Returns each field in which two records differ, as `limits.wallMs  10000 → 5000`.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<String> {
     let told = pairs(before, after);
     let width = told.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     told.into_iter().map(|(name, change)| format!("{name:width$}  {change}")).collect()
 }
 
-/// The same, name and change apart.
+/// Returns each field in which two records differ, as pairs of name and change.
 pub(crate) fn pairs(before: &Value, after: &Value) -> Vec<(String, String)> {
     let mut told = Vec::new();
     walk("", before, after, &mut told);
@@ -49,7 +49,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// A version as people tell it apart: the first characters of its hash.
+/// Shortens a version to the first characters of its hash, for people.
 pub(crate) fn short(version: &str) -> String {
     first(version.strip_prefix("sha256:").unwrap_or(version), 8).trim_end_matches('…').to_owned()
 }

@@ -1,16 +1,18 @@
-//! Words of others on a terminal: whatever they hold, they move no cursor, set no colour, turn no line around and forge none.
+//! Displays foreign text on a terminal so that it cannot move the cursor, set colors, reverse text direction, or forge
+//! a line.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use tollhouse_base::unseen::{is_unseen, marked};
 
-/// On one line: what cannot be seen, or would change how the rest is, by its name, and ends of lines too.
+/// Returns the text on one line. Line breaks, invisible characters and those that affect others are replaced by their
+/// names.
 pub(crate) fn line(text: &str) -> String {
     shown(text, name)
 }
 
-/// On as many lines as it has, each but the first behind `margin`, so that none can be taken for one of ours.
+/// Returns the text on several lines, indented by `margin` except for the first, so that none looks like one of ours.
 pub(crate) fn block(text: &str, margin: &str) -> String {
     let text = text.replace("\r\n", "\n");
     shown(&text, |out, char| match char {
@@ -23,7 +25,7 @@ pub(crate) fn block(text: &str, margin: &str) -> String {
     })
 }
 
-/// At most so many characters of one line, with a mark where there were more.
+/// Returns at most `most` characters of one line, with an ellipsis if there were more.
 pub(crate) fn first(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => line(&text[..end]) + "…",
@@ -43,17 +45,19 @@ fn name(out: &mut String, char: char) {
     _ = write!(out, "U+{:04X}", u32::from(char));
 }
 
-/// JSON on one line, as programs read it. What would drive a terminal is escaped, which says the same.
+/// Formats JSON on one line for programs. Characters that could control a terminal are escaped, which does not change
+/// the meaning.
 pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> String {
     escaped(&serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned()))
 }
 
-/// The same on many lines, for people.
+/// Formats JSON on several lines for people, with the same escapes.
 pub(crate) fn json_for_people<T: Serialize + ?Sized>(value: &T) -> String {
     escaped(&serde_json::to_string_pretty(value).unwrap_or_else(|_| "null".to_owned()))
 }
 
-/// Outside of its texts JSON has nothing that is not seen but line ends: what else there is stands in a text, where it may be escaped.
+/// Escapes invisible characters. Outside of strings, JSON contains none except line breaks, so that each of them is in
+/// a string and may be escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

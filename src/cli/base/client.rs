@@ -1,4 +1,4 @@
-//! Asking a host: in time, without following it elsewhere, and with the credential that is for it alone.
+//! The HTTP client for hosts: with timeouts, without redirects, and with the credential for that host only.
 
 use std::time::Duration;
 
@@ -18,32 +18,32 @@ use super::{
     global::Role,
 };
 
-/// For a connection.
+/// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(10);
-/// For an answer, from one end to the other.
+/// Timeout for a complete answer.
 pub(crate) const ANSWER: Duration = Duration::from_secs(120);
-/// Between two pieces of a stream: one that is silent sends a comment every 15 s.
+/// Maximum silence of a stream. A quiet stream sends a comment every 15 s.
 pub(crate) const SILENCE: Duration = Duration::from_secs(45);
 
-/// What the commands call themselves: the host notes by it how a version came.
+/// The user agent. The host records it as the origin of a version.
 const AGENT: &str = concat!("tollhouse/", env!("CARGO_PKG_VERSION"));
 
-/// Who may ask for something: which credentials do, the first that is there first.
+/// The kinds of credentials that a request can use, in order of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// Nobody has to say who they are.
+    /// No credential is needed.
     Everyone,
-    /// The same, and whoever can show something is told more.
+    /// No credential is needed, but with one the answer contains more.
     Anyone,
-    /// A builder of what is theirs, or an admin.
+    /// A builder for their own data, or an admin.
     Manager,
-    /// Admins.
+    /// An admin.
     Admin,
-    /// Who holds a credit, or an admin.
+    /// The holder of a credit, or an admin.
     Holder,
-    /// Who holds a credit, and nobody else: what is asked for is its own.
+    /// Only the holder of a credit, because the request is about that credit.
     Credit,
-    /// Everyone, and a credit pays where there is one.
+    /// No credential is needed, but a credit is used for payment if there is one.
     Payer,
 }
 
@@ -59,42 +59,44 @@ impl Who {
     }
 }
 
-/// A host, and what it can be shown.
+/// A client for one host, with its credentials.
 #[derive(Debug)]
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
     credentials: Credentials,
-    /// The one to show, where somebody chose.
+    /// The kind of credential that the user chose, if any.
     role: Option<Role>,
     plain_http: bool,
 }
 
 impl Client {
+    /// Creates a client.
+    ///
     /// # Errors
     ///
-    /// Where this machine cannot make connections at all.
+    /// This machine cannot make connections at all.
     pub(crate) fn new(base: Url, credentials: Credentials, role: Option<Role>, plain_http: bool) -> Result<Self> {
         let http = connecting(&base, Some(ANSWER))?;
         Ok(Self { http, base, credentials, role, plain_http })
     }
 
-    /// The credential that somebody chose by `--as`.
+    /// Returns the kind of credential chosen with `--as`.
     pub(crate) fn chosen(&self) -> Option<Role> {
         self.role
     }
 
-    /// Whether there is a credential of any kind for the host.
+    /// Returns whether there is a credential for the host.
     pub(crate) fn has_credential(&self) -> bool {
         !self.credentials.is_empty()
     }
 
-    /// Where the host is.
+    /// Returns the host's address.
     pub(crate) fn base(&self) -> &Url {
         &self.base
     }
 
-    /// The address of an operation, whose pieces are taken as they are, whatever stands in them.
+    /// Returns the URL of an operation. Path segments are used literally.
     pub(crate) fn at(&self, path: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut pieces) = url.path_segments_mut() {
@@ -118,16 +120,16 @@ impl Client {
         Asking { client: self, method, url: self.at(path), headers: HeaderMap::new(), body: None, most: None, who: Who::Manager, wrong }
     }
 
-    /// Which credential is shown to whom `who` lets in; `None` where none is needed.
+    /// Returns the credential for a request that `who` may make, or `None` if none is needed.
     ///
     /// # Errors
     ///
-    /// Where there is none, or it would go where others read along.
+    /// There is no such credential, or it would be sent in a way that others can read.
     pub(crate) fn credential(&self, who: Who) -> Result<Option<(Role, &Hidden)>> {
         let fitting = who.roles();
         let found = match self.role {
             Some(role) if fitting.contains(&role) => self.credentials.get(role).map(|credential| (role, credential)),
-            // Of what the chosen one may not ask, the one that may is shown.
+            // If the chosen kind is not allowed here, use one that is.
             Some(_) | None => fitting.iter().find_map(|role| Some((*role, self.credentials.get(*role)?))),
         };
         match found {
@@ -149,23 +151,24 @@ impl Client {
     }
 }
 
-/// Makes connections to where an address is, and follows nobody elsewhere. `silence` is the longest between two pieces of an answer.
+/// Creates an HTTP client for an address, without redirects. `silence` is the maximum time between two parts of an
+/// answer.
 ///
 /// # Errors
 ///
-/// Where this machine cannot make connections at all.
+/// This machine cannot make connections at all.
 pub(crate) fn connecting(to: &Url, silence: Option<Duration>) -> Result<reqwest::Client> {
     let builder = reqwest::Client::builder().user_agent(AGENT).redirect(Policy::none()).connect_timeout(CONNECT);
     let builder = match silence {
         Some(silence) => builder.read_timeout(silence),
         None => builder,
     };
-    // A proxy reads what is not encrypted; and none is needed to this machine.
+    // A proxy could read unencrypted requests, and none is needed to reach this machine.
     let builder = if to.scheme() == "http" { builder.no_proxy() } else { builder };
     builder.build().map_err(|error| Error::refused(format!("no connections can be made: {error}")))
 }
 
-/// A question on its way.
+/// A request that is being built.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Asking<'c> {
@@ -174,15 +177,15 @@ pub(crate) struct Asking<'c> {
     url: Url,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
-    /// For the whole of the answer. Default: without end.
+    /// Timeout for the whole answer. Default: none.
     most: Option<Duration>,
     who: Who,
-    /// Why it cannot be asked.
+    /// Why the request is invalid, if it is.
     wrong: Option<Error>,
 }
 
 impl Asking<'_> {
-    /// Who may ask. Default: [`Who::Manager`].
+    /// Sets who may make the request. Default: [`Who::Manager`].
     pub(crate) fn by(mut self, who: Who) -> Self {
         self.who = who;
         self
@@ -193,7 +196,7 @@ impl Asking<'_> {
         self
     }
 
-    /// The same of what may be absent.
+    /// Adds a query parameter if there is a value.
     pub(crate) fn query_opt(self, name: &str, value: Option<impl ToString>) -> Self {
         match value {
             Some(value) => self.query(name, value),
@@ -210,7 +213,7 @@ impl Asking<'_> {
         self
     }
 
-    /// A body of JSON, as it is written.
+    /// Sets a JSON body that is already encoded.
     pub(crate) fn text(mut self, body: String) -> Self {
         self.body = Some(body.into());
         self.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -225,7 +228,7 @@ impl Asking<'_> {
         self
     }
 
-    /// Only where the record is still what was read of it.
+    /// Makes the request succeed only if the record still has this revision.
     pub(crate) fn if_match(self, revision: Option<u64>) -> Self {
         match revision {
             Some(revision) => self.header("if-match", &format!("\"{revision}\"")),
@@ -233,11 +236,11 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks, and reads what is answered.
+    /// Sends the request and reads the answer.
     ///
     /// # Errors
     ///
-    /// What the host refuses, and why it does not answer.
+    /// The host's refusal, or why there is no answer.
     pub(crate) async fn send(self) -> Result<Answer> {
         let changes = self.method != Method::GET;
         let lost = |error: Error| match error.exit {
@@ -251,11 +254,11 @@ impl Asking<'_> {
         asked.await.map_err(lost)
     }
 
-    /// Asks, and reads nothing yet.
+    /// Sends the request without reading the body.
     ///
     /// # Errors
     ///
-    /// Why there is no answer; without a credential where one is needed.
+    /// Why there is no answer, or a missing credential.
     pub(crate) async fn open(mut self) -> Result<reqwest::Response> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);

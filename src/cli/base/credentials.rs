@@ -1,4 +1,5 @@
-//! `credentials.toml`: what shows a host who asks, apart from the profiles, for its owner alone. Each is for one host, and goes to no other.
+//! `credentials.toml`: credentials, stored separately from the profiles and readable only by their owner. Each is sent
+//! only to the host that it is for.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +18,7 @@ use super::{
     places,
 };
 
-/// What somebody can show a host.
+/// Credentials for a host.
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     builder_key: Option<Hidden>,
@@ -34,7 +35,7 @@ impl Credentials {
         }
     }
 
-    /// This one alone.
+    /// Returns credentials that contain only this one.
     pub(crate) fn only(role: Role, credential: Hidden) -> Self {
         let mut credentials = Self::default();
         let place = match role {
@@ -46,12 +47,12 @@ impl Credentials {
         credentials
     }
 
-    /// The token of an admin alone.
+    /// Returns credentials that contain only an admin token.
     pub(crate) fn admin(token: Hidden) -> Self {
         Self { admin_token: Some(token), ..Self::default() }
     }
 
-    /// What the environment has, which counts before what is kept.
+    /// Returns the credentials in the environment, which override stored ones.
     pub(crate) fn of_environment() -> Self {
         Self {
             builder_key: environment::hidden(environment::BUILDER_KEY),
@@ -64,7 +65,7 @@ impl Credentials {
         self.builder_key.is_none() && self.admin_token.is_none() && self.credit.is_none()
     }
 
-    /// These, and of `others` what they lack.
+    /// Returns these credentials, with `others` filling in missing ones.
     pub(crate) fn over(self, others: Self) -> Self {
         Self {
             builder_key: self.builder_key.or(others.builder_key),
@@ -75,7 +76,7 @@ impl Credentials {
 }
 
 impl Role {
-    /// What a credential is by its form; a token of an admin has none of its own.
+    /// Returns the kind of a credential by its form. An admin token has no particular form.
     pub(crate) fn of(credential: &str) -> Self {
         if credential.starts_with("bk_") {
             Self::Builder
@@ -86,7 +87,7 @@ impl Role {
         }
     }
 
-    /// The header that it is shown in.
+    /// Returns the header for it.
     pub(crate) fn header(self) -> &'static str {
         match self {
             Self::Builder => "x-builder-key",
@@ -95,7 +96,7 @@ impl Role {
         }
     }
 
-    /// What people call it.
+    /// Returns its name for people.
     pub(crate) fn what(self) -> &'static str {
         match self {
             Self::Builder => "builder key",
@@ -104,7 +105,7 @@ impl Role {
         }
     }
 
-    /// What it is in the environment.
+    /// Returns its environment variable.
     pub(crate) fn variable(self) -> &'static str {
         match self {
             Self::Builder => environment::BUILDER_KEY,
@@ -114,7 +115,7 @@ impl Role {
     }
 }
 
-/// As the file has it, by profile.
+/// The contents of the file, by profile.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Kept(BTreeMap<String, Entry>);
@@ -138,18 +139,20 @@ fn exposed<S: Serializer>(hidden: &Option<Hidden>, serializer: S) -> std::result
     hidden.as_ref().map(Hidden::expose).serialize(serializer)
 }
 
-/// Where it is.
+/// Returns the path of the file.
 pub(crate) fn file() -> Result<PathBuf> {
     Ok(places::config()?.join("credentials.toml"))
 }
 
 impl Kept {
+    /// Reads the file. Without one, there are no credentials.
+    ///
     /// # Errors
     ///
-    /// A file that others can read, or that does not read. Without one nothing is kept.
+    /// The file is readable by others or malformed.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let text = zeroize::Zeroizing::new(places::read_private(file)?.unwrap_or_default());
-        // What the parser says repeats lines of the file.
+        // The parser's message would repeat lines of the file.
         toml::from_str(&text).map_err(|_| Error::credential(format!("`{}` does not read: log in anew, or mend it", file.display())))
     }
 
@@ -158,7 +161,7 @@ impl Kept {
         places::write_private(file, &text)
     }
 
-    /// What is kept under a profile's name, where it is for that host.
+    /// Returns the credentials of a profile, if they are for this host.
     pub(crate) fn of(mut self, name: &str, url: &Url) -> Credentials {
         match self.0.remove(name) {
             Some(Entry { url: of, builder_key, admin_token, credit }) if same_place(&of, url) => {
@@ -168,7 +171,7 @@ impl Kept {
         }
     }
 
-    /// Keeps one more; what was kept under the name for another host goes.
+    /// Stores a credential. Credentials stored under the same name for another host are removed.
     pub(crate) fn keep(&mut self, name: &str, url: &Url, role: Role, credential: Hidden) {
         let entry = || Entry { url: url.clone(), builder_key: None, admin_token: None, credit: None };
         let kept = self.0.entry(name.to_owned()).or_insert_with(entry);
@@ -182,12 +185,12 @@ impl Kept {
         }
     }
 
-    /// Forgets everything; whether there was something.
+    /// Removes all credentials. Returns whether there were any.
     pub(crate) fn forget_all(&mut self) -> bool {
         !std::mem::take(&mut self.0).is_empty()
     }
 
-    /// Forgets one of a profile, or all; whether there was something.
+    /// Removes one or all credentials of a profile. Returns whether there were any.
     pub(crate) fn forget(&mut self, name: &str, role: Option<Role>) -> bool {
         let Some(mut entry) = self.0.remove(name) else { return false };
         let Some(role) = role else { return true };

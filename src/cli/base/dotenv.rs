@@ -1,14 +1,14 @@
-//! Files of `NAME=value` lines, read as dotenv reads them (npm's `dotenv` 17, its `LINE`), for which such files are written.
+//! Parses files of `NAME=value` lines like dotenv (npm's `dotenv` 17, its `LINE`), for which such files are written.
 //!
-//! A comment behind a value goes. A value in quotes may have several lines. In double quotes `\n` and `\r` are line breaks. What dotenv
-//! would pass over, or take with half of its quotes, is refused with its line.
+//! A comment after a value is ignored. A quoted value can span several lines. In double quotes, `\n` and `\r` are line
+//! breaks. Lines that dotenv would skip, or read with unbalanced quotes, are errors that name the line.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use zeroize::Zeroizing;
 
-/// One entry: its name, and its value with the quotes around it.
+/// Matches an entry: its name, and its value with the quotes.
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     let value = r#"[ \t]*'(?:\\'|[^'])*'|[ \t]*"(?:\\"|[^"])*"|[ \t]*`(?:\\`|[^`])*`|[^#\n]+"#;
     let entry = format!(r"(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z0-9_.-]+)(?:[ \t]*=|:[ \t])({value})?[ \t]*(?:#.*)?$");
@@ -17,27 +17,27 @@ static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
 
 const QUOTES: [char; 3] = ['"', '\'', '`'];
 
-/// A name and its value.
+/// A name with its value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The line that it begins in, from 1.
+    /// The line where it begins, from 1.
     pub(crate) line: u32,
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-/// A line that is no entry, and why. Nothing of a value is told.
+/// A malformed line and the reason. The message never contains a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed {
     pub(crate) line: u32,
     pub(crate) why: &'static str,
 }
 
-/// Reads a file. Of two entries of one name the last counts.
+/// Parses a file. If a name occurs twice, the last entry counts.
 ///
 /// # Errors
 ///
-/// The first line that is no entry, no comment and not empty.
+/// The first line that is neither an entry, a comment, nor empty.
 pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Malformed> {
     let text = Zeroizing::new(text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n"));
     let mut entries = Vec::<Entry>::new();
@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Entry>, Malformed> {
     Ok(entries)
 }
 
-/// Refuses what stands between two entries, or behind the last one, but for comments.
+/// Refuses anything but comments between two entries or after the last one.
 fn no_more(text: &str, from: usize, to: usize) -> Result<(), Malformed> {
     let mut at = from;
     for row in text[from..to].split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! Why a command ended without what it was asked for, and with which code.
+//! Errors of commands, and their exit codes.
 
 use std::{
     fmt,
@@ -10,38 +10,38 @@ use tollhouse_base::causes::in_full;
 
 use super::clean::{block, line};
 
-/// How a command ends: programs read it. 0 is done.
+/// The exit code of a failed command, for programs. Success is 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// The host refused, or it failed.
     Refused = 1,
-    /// The command line is not one.
+    /// The command line is invalid.
     Usage = 2,
-    /// No credential, a wrong one, or one that is kept badly.
+    /// A credential is missing, wrong, or stored unsafely.
     Credential = 3,
-    /// A payment was refused, or would pass a limit.
+    /// A payment was refused or would exceed a limit.
     Payment = 4,
     /// The host does not answer.
     Away = 5,
-    /// It is not known whether something was charged.
+    /// It is unknown whether something was charged.
     Unknown = 6,
 }
 
-/// Why a command ended.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) struct Error {
     pub(crate) exit: Exit,
-    /// In one sentence, lower case, without its end.
+    /// One sentence in lower case, without a period.
     pub(crate) message: String,
-    /// What can be told besides, a line each.
+    /// Further details, one line each.
     pub(crate) more: Vec<String>,
-    /// What to do.
+    /// A suggestion for the user.
     pub(crate) hint: Option<String>,
-    /// Whether the hint is a sentence that says itself what it is.
+    /// Whether the hint is a complete sentence that needs no introduction.
     pub(crate) is_sentence: bool,
-    /// What the host said, where it said something: `error` of its envelope.
+    /// The host's `error` object, if it sent one.
     pub(crate) said: Box<Map<String, Value>>,
-    /// Whoever asked has gone: nothing is told, and this is what the process ends with.
+    /// Set if nobody is left to read the error: nothing is printed, and the process exits with this code.
     pub(crate) silent: Option<u8>,
 }
 
@@ -53,14 +53,14 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What a command that asks no host ends by: its own word, or one sentence with its causes.
+/// Converts an error of a command that uses no host: an `Error` stays the same, any other is formatted with its causes.
 impl From<Box<dyn std::error::Error>> for Error {
     fn from(error: Box<dyn std::error::Error>) -> Self {
         error.downcast::<Self>().map_or_else(|error| Self::refused(in_full(error.as_ref())), |own| *own)
     }
 }
 
-/// How what a command does ends.
+/// The result of a command or a part of one.
 pub(crate) type Result<T = ()> = std::result::Result<T, Error>;
 
 impl Error {
@@ -80,7 +80,7 @@ impl Error {
         Self::new(Exit::Credential, message)
     }
 
-    /// Whoever was asked typed Ctrl-C: it ends as shells tell of that.
+    /// Returns the error after Ctrl-C, with the exit code that shells use for it.
     pub(crate) fn interrupted() -> Self {
         Self { silent: Some(130), ..Self::refused("interrupted") }
     }
@@ -91,7 +91,7 @@ impl Error {
         self
     }
 
-    /// A hint that is told as it is.
+    /// Sets a hint that is printed unchanged.
     #[must_use]
     pub(crate) fn ending(self, sentence: impl Into<String>) -> Self {
         Self { is_sentence: true, ..self.hint(sentence) }
@@ -103,7 +103,7 @@ impl Error {
         self
     }
 
-    /// Names flags where the host names fields: each as it is called there, and here.
+    /// Replaces names of fields in the host's error by names of flags. Each pair has the field and the flag.
     #[must_use]
     pub(crate) fn flags(mut self, names: &[(&str, &str)]) -> Self {
         for line in &mut self.more {
@@ -116,12 +116,12 @@ impl Error {
         self
     }
 
-    /// The code that the host gave, such as `unknown_endpoint`; nothing where it gave none.
+    /// Returns the host's error code, such as `unknown_endpoint`, or an empty string.
     pub(crate) fn code(&self) -> &str {
         self.text("code")
     }
 
-    /// Which request it was, for the host's operator.
+    /// Returns the request's id, for the host's operator.
     pub(crate) fn request_id(&self) -> &str {
         self.text("requestId")
     }
@@ -130,22 +130,22 @@ impl Error {
         self.said.get(name).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The number that the process ends with.
+    /// Returns the exit code of the process.
     pub(crate) fn status(&self) -> u8 {
         self.silent.unwrap_or(self.exit as u8)
     }
 
-    /// Tells it on standard error: in words, or as one JSON object.
+    /// Prints the error on standard error, as text or as one JSON object.
     pub(crate) fn tell(&self, as_json: bool) {
         if self.silent.is_some() {
             return;
         }
         let text = if as_json { format!("{}\n", super::clean::json(&self.record())) } else { self.words() };
-        // There is nobody else to tell.
+        // There is no other place to report to.
         _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// As programs read it: what the host said, under what the command says of it.
+    /// Returns the error as JSON: the host's error object, with the command's own fields on top.
     fn record(&self) -> Value {
         let mut error = Value::Object((*self.said).clone());
         error["message"] = json!(self.message);
@@ -159,7 +159,7 @@ impl Error {
         json!({ "ok": false, "error": error })
     }
 
-    /// As people read it.
+    /// Formats the error for people.
     pub(crate) fn words(&self) -> String {
         let head = match self.exit {
             Exit::Unknown => "unknown",
@@ -186,7 +186,7 @@ impl Error {
     }
 }
 
-/// Of what is written and read here.
+/// Converts an I/O error of the command itself.
 impl From<io::Error> for Error {
     fn from(error: io::Error) -> Self {
         Self::refused(error.to_string())

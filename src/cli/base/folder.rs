@@ -1,4 +1,4 @@
-//! `.tollhouse/state.json`: which endpoint of which host a folder is, where one is.
+//! `.tollhouse/state.json`: the tool and host that a folder belongs to.
 
 use std::{
     env, fs,
@@ -17,14 +17,14 @@ use super::{
     places,
 };
 
-/// What a folder knows of its endpoint.
+/// The state of a tool's folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     pub(crate) slug: Slug,
     /// The host that it was published on.
     #[serde(with = "address")]
     pub(crate) host: Url,
-    /// The revision that the folder was published as, or taken from.
+    /// The revision that the folder was published as or pulled from.
     pub(crate) revision: u64,
 }
 
@@ -40,11 +40,11 @@ fn file(folder: &Path) -> PathBuf {
 }
 
 impl Folder {
-    /// The one that one is in, or is below of: the nearest.
+    /// Finds the nearest tool folder, from the current folder upward.
     ///
     /// # Errors
     ///
-    /// A file that does not read.
+    /// A malformed file.
     pub(crate) fn here() -> Result<Option<Self>> {
         let Ok(here) = env::current_dir() else { return Ok(None) };
         for folder in here.ancestors() {
@@ -55,14 +55,14 @@ impl Folder {
         Ok(None)
     }
 
-    /// That of this very folder, where it was published before.
+    /// Returns this folder if it was published before.
     ///
     /// # Errors
     ///
-    /// A file that does not read.
+    /// A malformed file.
     pub(crate) fn at(folder: &Path) -> Result<Option<Self>> {
         let file = file(folder);
-        // What somebody else has put in a folder above says nothing of what is meant here.
+        // A file that another user put into a parent folder must not decide which host is used.
         if fs::metadata(&file).is_ok_and(|about| about.uid() != geteuid().as_raw()) {
             return Ok(None);
         }
@@ -71,15 +71,15 @@ impl Folder {
         Ok(Some(Self { path: folder.to_owned(), state: serde_json::from_str(&text).map_err(unread)? }))
     }
 
-    /// Notes which endpoint a folder is.
+    /// Writes the state of a folder.
     ///
     /// # Errors
     ///
-    /// Where that cannot be written.
+    /// The file cannot be written.
     pub(crate) fn note(folder: &Path, state: &State) -> Result {
         let text = serde_json::to_string_pretty(state).map_err(|error| Error::refused(error.to_string()))? + "\n";
         let file = file(folder);
-        // It holds nothing that is secret, and is written whole.
+        // The file contains no secrets, and is replaced atomically.
         let written = fs::create_dir_all(folder.join(".tollhouse")).and_then(|()| {
             let beside = file.with_extension(format!("new-{}", std::process::id()));
             fs::write(&beside, text).and_then(|()| fs::rename(&beside, &file))

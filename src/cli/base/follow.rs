@@ -1,4 +1,4 @@
-//! Following a stream of a host: it is gone on with where it broke off, and what was missed is said.
+//! Follows a stream of a host. After an interruption it continues where it broke off, and reports missed entries.
 
 use std::{
     io,
@@ -17,28 +17,29 @@ use super::{
     sse::{Event, Reader},
 };
 
-/// Between the first attempts to come back.
+/// Delay before the first attempts to reconnect.
 const FIRST: Duration = Duration::from_millis(200);
-/// Between later ones.
+/// Maximum delay before an attempt to reconnect.
 const LAST: Duration = Duration::from_secs(10);
 
-/// How long a connection lasts that is one.
+/// How long a connection must last to count as stable.
 const STEADY: Duration = Duration::from_secs(5);
 
-/// How a connection ended that had begun.
+/// How an established connection ended.
 enum Ended {
-    /// It broke off, or the host let its readers go.
+    /// It broke, or the host closed it.
     Lost,
-    /// Whoever reads has enough.
+    /// The reader has enough.
     Enough,
 }
 
-/// Follows what `ask` asks for, until Ctrl-C, until nobody reads any more, or until `told` says that it is enough. Each entry is given to `told` once. `ask` is given
-/// how far back to begin, where it says nothing of that itself: when a connection broke off before anything came.
+/// Follows the stream that `ask` requests, until Ctrl-C, until nobody reads the output, or until `told` returns that it
+/// is enough. Each entry is passed to `told` once. If a connection breaks before any entry has come, `ask` gets the
+/// time to start from.
 ///
 /// # Errors
 ///
-/// What the host refuses; a host that was never there. One that goes away is waited for.
+/// The host's refusal, or a host that was never reachable. A host that goes away later is waited for.
 pub(crate) async fn follow<'c>(
     out: Out,
     ask: impl Fn(Option<String>) -> Asking<'c>,
@@ -52,15 +53,15 @@ pub(crate) async fn follow<'c>(
     }
 }
 
-/// How often it is looked whether somebody reads standard output yet.
+/// How often to check whether somebody reads standard output.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Waits until whoever reads standard output has gone, such as `head`: where nothing more happens, no writing would find that out.
+/// Waits until the reader of standard output has gone, such as `head`. Without new entries, no write would notice that.
 pub(crate) async fn nobody_reads() {
     let stdout = io::stdout();
     loop {
         let mut asked = [PollFd::new(&stdout, PollFlags::empty())];
-        // A file is read by nobody in particular, and never says so; a socket hangs up.
+        // A file never reports that; a pipe or socket does.
         if poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
             return;
         }
@@ -71,9 +72,9 @@ pub(crate) async fn nobody_reads() {
 struct Following {
     out: Out,
     begun: Instant,
-    /// The place of what was told last.
+    /// Id of the last entry.
     last: Option<String>,
-    /// When to come back.
+    /// Delay before the next attempt to reconnect.
     retry: Duration,
 }
 
@@ -91,10 +92,10 @@ impl Following {
                     if let Ended::Enough = self.read(response, told).await? {
                         return Ok(());
                     }
-                    // One that breaks off at once, again and again, is not asked as often.
+                    // If it breaks at once repeatedly, reconnect less often.
                     wait = if begun.elapsed() > STEADY || self.last != place { FIRST } else { (wait * 2).min(LAST) };
                 }
-                // A host that was never there is not waited for; nor is one that refuses.
+                // Do not wait for a host that was never reachable or that refuses.
                 Err(error) if lost.is_none() || error.exit != Exit::Away && error.code() != "rate_limited" => return Err(error),
                 Err(_) => wait = (wait * 2).min(LAST),
             }
@@ -142,7 +143,7 @@ impl Following {
             "lagged" => {
                 self.say(&format!("{} were missed: they came faster than they were read, and are in the pages", data["missed"]));
             }
-            // The host's store is away: coming back finds what was missed meanwhile.
+            // The host's store is unavailable. Reconnecting will deliver what was missed meanwhile.
             "error" => return Ok(Some(Ended::Lost)),
             _ => {
                 self.last = event.id.or(self.last.take());
@@ -154,7 +155,8 @@ impl Following {
         Ok(None)
     }
 
-    /// The host tells from its store what came behind the last place that was told, so nothing is missing.
+    /// Reports the reconnection. Nothing is missing, because the host sends everything after the last entry from its
+    /// store.
     fn back(&self, since: Instant) {
         self.say(&format!("connection lost, back after {:.1} s, nothing missed", since.elapsed().as_secs_f64()));
     }

@@ -1,4 +1,4 @@
-//! What every command takes that speaks to a host: which host, as whom, and how it is told.
+//! Flags of every command that uses a host: which host, as whom, and the output format.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, parser::ValueSource};
 use reqwest::Url;
@@ -8,33 +8,33 @@ use super::{
     error::{Error, Result},
 };
 
-/// As whom a command asks, where more than one credential is there.
+/// The kind of credential to use if there are several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// By the builder's key.
+    /// The builder key.
     Builder,
-    /// By the admin's token.
+    /// The admin token.
     Admin,
-    /// By the token of a developer credit.
+    /// The token of a developer credit.
     Credit,
 }
 
-/// Something, and how it was said: on the command line, or by the environment.
+/// A value, and whether it came from the command line or from the environment.
 #[derive(Debug, Clone)]
 pub(crate) struct Given<T> {
     pub(crate) value: T,
     pub(crate) by_flag: bool,
 }
 
-/// What was said to all commands.
+/// The values of the common flags.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Global {
     pub(crate) profile: Option<Given<String>>,
     pub(crate) url: Option<Given<Url>>,
-    /// One document, or one object a line, in place of tables.
+    /// Whether to print one document, or one object per line, instead of tables.
     pub(crate) json: bool,
     pub(crate) role: Option<Role>,
-    /// Whether a credential may go over plain http to another machine.
+    /// Whether a credential may be sent over plain http to another machine.
     pub(crate) plain_http: bool,
 }
 
@@ -58,8 +58,8 @@ fn args() -> [Arg; 5] {
     .map(|arg| arg.help_heading(HEADING))
 }
 
-/// The command, in which all of `asking` take these flags, before their name and behind it, and all others but those of `silent` `--json`. A command
-/// that has a flag of such a name itself keeps it.
+/// Adds the common flags to the commands in `asking`, both before and after their names, and `--json` to all others
+/// except those in `silent`. A command's own flag with the same name takes precedence.
 pub(crate) fn given_to(command: Command, asking: &[String], silent: &[&str]) -> Command {
     let command = command.args(args());
     command.mut_subcommands(|sub| {
@@ -74,13 +74,13 @@ pub(crate) fn given_to(command: Command, asking: &[String], silent: &[&str]) -> 
 }
 
 impl Global {
-    /// Reads what was said, wherever it stands: what is behind the command's name counts before what is in front of it.
+    /// Reads the flags from all levels. Those after the command's name take precedence.
     pub(crate) fn of(given: &ArgMatches) -> Self {
         let levels: Vec<_> = std::iter::successors(Some(given), |level| level.subcommand().map(|(_, below)| below)).collect();
         Self::at(&levels)
     }
 
-    /// Reads what was said in front of a command's name alone: behind it a command that asks no host has flags of its own.
+    /// Reads only the flags before the command's name, for commands that use no host and have flags of their own.
     pub(crate) fn in_front(given: &ArgMatches) -> Self {
         Self::at(&[given])
     }
@@ -95,12 +95,12 @@ impl Global {
         }
     }
 
-    /// Whether the command line says which host is meant.
+    /// Returns whether the command line names a host.
     pub(crate) fn names_a_host(&self) -> bool {
         self.url.as_ref().is_some_and(|given| given.by_flag) || self.profile.as_ref().is_some_and(|given| given.by_flag)
     }
 
-    /// Refuses what names a host, or somebody, to a command of this machine alone that tells programs what it does.
+    /// Fails if a host or an identity was given to a local command that supports `--json`.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Global {
         Self { json: false, ..self.clone() }.none()
     }
 
-    /// Refuses what was said to a command that asks no host.
+    /// Fails if a common flag was given to a command that uses no host.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Global {
 
 fn value<T: Clone + Send + Sync + 'static>(levels: &[&ArgMatches], id: &str) -> Option<Given<T>> {
     let at = |level: &&ArgMatches| {
-        // Of another type it is a command's own.
+        // A flag of another type is the command's own.
         let value = level.try_get_one::<T>(id).ok()??.clone();
         Some(Given { value, by_flag: level.value_source(id) == Some(ValueSource::CommandLine) })
     };

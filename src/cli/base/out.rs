@@ -1,5 +1,5 @@
-//! Where a command tells: what was asked for on standard output, everything else on standard error. A reader who has gone has what they wanted,
-//! and keeps nothing from being done: a command ends as it would have with one, but where it [shows something once](Out::tell_once).
+//! Output of commands: results on standard output, everything else on standard error. If the reader has gone, a command
+//! still completes and ends as usual, unless it [shows something only once](Out::tell_once).
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -12,7 +12,7 @@ use super::{
     table::Table,
 };
 
-/// How things are told.
+/// Settings of the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Out {
     /// Whether programs read it.
@@ -21,19 +21,19 @@ pub(crate) struct Out {
     colours: bool,
 }
 
-/// What colours begin and end with, behind the character that has a terminal heed it.
+/// The color sequences, after the escape character.
 const COLOURS: [&str; 5] = ["[0m", "[2m", "[31m", "[32m", "[33m"];
 
-/// What a word is painted as, where colours are.
+/// The meaning of a word, which determines its color.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Paint {
-    /// Well, settled, active.
+    /// Good: settled, active.
     Good,
-    /// Waits, is unknown, is play money.
+    /// Noteworthy: waiting, unknown, play money.
     Odd,
-    /// Failed, refused, taken down.
+    /// Bad: failed, refused, taken down.
     Bad,
-    /// Beside the point.
+    /// Secondary.
     Quiet,
 }
 
@@ -43,11 +43,11 @@ impl Out {
         Self { json, is_terminal, colours: is_terminal && !json && !environment::is_plain() }
     }
 
-    /// The one document that was asked for.
+    /// Prints the result as a single document.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// It cannot be written.
     pub(crate) fn document(&self, value: &(impl Serialize + ?Sized)) -> Result {
         write(self.written(value).as_bytes())
     }
@@ -57,58 +57,58 @@ impl Out {
         text + "\n"
     }
 
-    /// One object of a stream, on a line of its own, at once.
+    /// Prints one object of a stream on one line, immediately.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// It cannot be written.
     pub(crate) fn object(&self, value: &(impl Serialize + ?Sized)) -> Result {
         write((json(value) + "\n").as_bytes())
     }
 
-    /// Text for people. Words of others have to be [clean](super::clean) by then, so that they forge no line; those that are not drive no
-    /// terminal all the same.
+    /// Prints text for people. Foreign text must already be [clean](super::clean) so that it cannot forge a line. Even
+    /// if it is not, it cannot control the terminal.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// It cannot be written.
     pub(crate) fn text(&self, text: &str) -> Result {
         write(self.harmless(text).as_bytes())
     }
 
-    /// A text of others: its bytes as they are. To a terminal, which they could drive, as people read them.
+    /// Prints foreign text: unchanged, or on a terminal, which it could control, in readable form.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// It cannot be written.
     pub(crate) fn copy(&self, text: &str) -> Result {
         if self.is_terminal { self.text(text) } else { write(text.as_bytes()) }
     }
 
-    /// A document for programs; else what `people` makes of it.
+    /// Prints a document for programs, or the text from `people`.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// It cannot be written.
     pub(crate) fn tell<T: Serialize + ?Sized>(&self, value: &T, people: impl FnOnce(&T) -> String) -> Result {
         if self.json { self.document(value) } else { self.text(&people(value)) }
     }
 
-    /// The same of what is shown this once, such as `what` says: whoever has gone does not have it.
+    /// Prints something that is shown only once, such as a key, which `what` names. Losing it is an error.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written, or nobody reads.
+    /// It cannot be written, or nobody reads it.
     pub(crate) fn tell_once<T: Serialize + ?Sized>(&self, value: &T, what: &str, people: impl FnOnce(&T) -> String) -> Result {
         let text = if self.json { self.written(value) } else { self.harmless(&people(value)) };
         whole(text.as_bytes()).map_err(|error| Error::refused(format!("{what} could not be written: {error}")))
     }
 
-    /// A table, or a sentence on standard error where it has no row.
+    /// Prints a table, or the sentence `empty` on standard error if it has no rows.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written.
+    /// It cannot be written.
     pub(crate) fn table(&self, table: &Table, empty: &str) -> Result {
         if table.is_empty() {
             self.note(empty);
@@ -117,13 +117,13 @@ impl Out {
         self.text(&table.text())
     }
 
-    /// A sentence beside the answer, on standard error.
+    /// Prints a remark on standard error.
     pub(crate) fn note(&self, text: &str) {
-        // There is nobody else to tell.
+        // There is no other place to report to.
         _ = writeln!(io::stderr(), "{}", self.harmless(text));
     }
 
-    /// With nothing in it that drives a terminal but colours, where there are any. What is clean stays as it is.
+    /// Removes everything that controls a terminal, except colors if they are used. Clean text is unchanged.
     fn harmless(&self, text: &str) -> String {
         let mut pieces = text.split('\u{1b}');
         let mut out = block(pieces.next().unwrap_or_default(), "");
@@ -135,7 +135,7 @@ impl Out {
         out
     }
 
-    /// A word in colour, where there are colours.
+    /// Colors a word, if colors are used.
     pub(crate) fn paint(&self, paint: Paint, word: &str) -> String {
         if !self.colours {
             return word.to_owned();
@@ -150,11 +150,11 @@ impl Out {
     }
 }
 
-/// Bytes as they are, on standard output.
+/// Writes bytes to standard output. A closed reader is not an error.
 ///
 /// # Errors
 ///
-/// Where they cannot be written, though somebody reads.
+/// They cannot be written although somebody reads.
 pub(crate) fn write(bytes: &[u8]) -> Result {
     match whole(bytes) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,11 +1,11 @@
-//! Lists that a host gives in pages: as many entries as were asked for, and where the rest begins.
+//! Paged lists of a host: reads as many entries as requested, and reports where the rest begins.
 
 use serde_json::{Value, json};
 use tollhouse_base::{clock::Clock, when::When};
 
 use super::{client::Asking, error::Result, out::Out, words::text};
 
-/// Most entries of one page of the host.
+/// Maximum number of entries on a page of the host.
 const PAGE: usize = 200;
 
 /// How much of a list.
@@ -29,28 +29,28 @@ pub(crate) struct Back {
     paging: Paging,
 }
 
-/// How a list is ordered.
+/// The order of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
     NewestFirst,
     OldestFirst,
 }
 
-/// What is made of an entry.
+/// Whether an entry is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Yes,
     No,
-    /// Neither it is, nor any that comes after.
+    /// Neither this entry is wanted nor any that follows.
     Past,
 }
 
 impl Back {
-    /// Reads entries `name`, and of them those alone that are of `since` or later by their member `at`.
+    /// Reads the list `name`, but only entries whose field `at` is `since` or later.
     ///
     /// # Errors
     ///
-    /// What the host refuses.
+    /// The host's refusal.
     pub(crate) async fn read<'c>(&self, name: &str, at: &str, order: Order, ask: impl Fn() -> Asking<'c>) -> Result<Value> {
         let Some(since) = self.since else { return read(&self.paging, name, ask).await };
         let now = Clock::default().now();
@@ -59,18 +59,18 @@ impl Back {
             Ok(at) if at.at(now) >= since => Wanted::Yes,
             Ok(_) if order == Order::NewestFirst => Wanted::Past,
             Ok(_) => Wanted::No,
-            // What does not say when it was is not kept back.
+            // Keep entries without a valid time.
             Err(_) => Wanted::Yes,
         };
         sift(&self.paging, name, ask, wanted).await
     }
 }
 
-/// Reads entries `name` that are wanted, of as many pages as it takes; answers as [`read`] does.
+/// Reads the wanted entries of the list `name` from as many pages as needed. Returns a document like [`read`].
 ///
 /// # Errors
 ///
-/// What the host refuses.
+/// The host's refusal.
 pub(crate) async fn sift<'c>(
     paging: &Paging,
     name: &str,
@@ -80,7 +80,7 @@ pub(crate) async fn sift<'c>(
     let (mut found, mut cursor) = (vec![], paging.cursor.clone());
     loop {
         let left = usize::try_from(paging.limit).unwrap_or(usize::MAX).saturating_sub(found.len());
-        // No page has more than are wanted: where the next one begins is where this list goes on.
+        // Never request more entries than are still needed, so that the next page begins where this list continues.
         let mut page = ask().query("limit", left.min(PAGE)).query_opt("cursor", cursor.take()).send().await?.body;
         let entries = if let Value::Array(entries) = page[name].take() { entries } else { vec![] };
         let (is_empty, mut is_past) = (entries.is_empty(), false);
@@ -105,11 +105,11 @@ pub(crate) async fn sift<'c>(
     }
 }
 
-/// Reads entries `name` of as many pages as it takes; answers the last page's document with all entries in it.
+/// Reads the list `name` from as many pages as needed. Returns the last page's document with all entries in it.
 ///
 /// # Errors
 ///
-/// What the host refuses.
+/// The host's refusal.
 pub(crate) async fn read<'c>(paging: &Paging, name: &str, ask: impl Fn() -> Asking<'c>) -> Result<Value> {
     let (mut entries, mut cursor) = (vec![], paging.cursor.clone());
     loop {
@@ -121,7 +121,7 @@ pub(crate) async fn read<'c>(paging: &Paging, name: &str, ask: impl Fn() -> Aski
             entries.extend(more);
         }
         cursor = page["nextCursor"].as_str().map(str::to_owned);
-        // A page with nothing on it leads nowhere, whatever it says.
+        // An empty page ends the list, even if it has a cursor.
         if cursor.is_none() || left <= PAGE || entries.len() == before {
             page[name] = json!(entries);
             return Ok(page);
@@ -129,7 +129,7 @@ pub(crate) async fn read<'c>(paging: &Paging, name: &str, ask: impl Fn() -> Aski
     }
 }
 
-/// Says where a list goes on, beside it.
+/// Prints the cursor of the rest of a list as a remark.
 pub(crate) fn rest(out: Out, page: &Value) {
     if let Some(cursor) = page["nextCursor"].as_str() {
         out.note(&format!("there is more: --cursor {}", super::clean::line(cursor)));

@@ -1,4 +1,4 @@
-//! Where the commands keep what they keep, and files that nobody else may read.
+//! Folders of the commands' files, and private files.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,16 +14,16 @@ use super::{
     error::{Error, Exit, Result},
 };
 
-/// Most bytes of a file that people write for the commands.
+/// Maximum size of a file written by people, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The folder of `config.toml` and `credentials.toml`.
+/// Returns the folder of `config.toml` and `credentials.toml`.
 pub(crate) fn config() -> Result<PathBuf> {
     let found = environment::folder("XDG_CONFIG_HOME", ".config");
     found.map(|folder| folder.join("tollhouse")).ok_or_else(|| homeless("XDG_CONFIG_HOME"))
 }
 
-/// The folder of what the commands note for themselves: payments that were signed, what a day has cost.
+/// Returns the folder of the commands' own records: signed payments, and spending per day.
 pub(crate) fn state() -> Result<PathBuf> {
     let found = environment::folder("XDG_STATE_HOME", ".local/state");
     found.map(|folder| folder.join("tollhouse")).ok_or_else(|| homeless("XDG_STATE_HOME"))
@@ -33,7 +33,7 @@ fn homeless(variable: &str) -> Error {
     Error::usage(format!("there is no home folder: set `HOME`, or `{variable}`, to an absolute path"))
 }
 
-/// A text that people wrote; `None` where there is none.
+/// Reads a text written by people. Returns `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     match open(path) {
         Ok(Some(file)) => text(file, path).map(Some),
@@ -42,11 +42,11 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>> {
     }
 }
 
-/// A text that nobody but its owner may read; `None` where there is none.
+/// Reads a private text. Returns `None` if the file does not exist.
 ///
 /// # Errors
 ///
-/// With the exit code of credentials, where others can read or write it, or it is another's.
+/// The exit code for credentials, if the file is accessible to others or belongs to another user.
 pub(crate) fn read_private(path: &Path) -> Result<Option<String>> {
     let as_credential = |error: Error| Error { exit: Exit::Credential, ..error };
     let Some(file) = open(path).map_err(|error| as_credential(unread(path, &error)))? else { return Ok(None) };
@@ -61,7 +61,7 @@ pub(crate) fn read_private(path: &Path) -> Result<Option<String>> {
     text(file, path).map(Some).map_err(as_credential)
 }
 
-/// Opens a plain file: what waits for a writer, or never ends, is none.
+/// Opens a regular file. Pipes and devices, which could block or never end, are refused.
 fn open(path: &Path) -> io::Result<Option<File>> {
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
@@ -85,7 +85,7 @@ fn unread(path: &Path, error: &io::Error) -> Error {
     Error::refused(format!("`{}` cannot be read: {error}", path.display()))
 }
 
-/// Writes a file that only its owner may read, whole or not at all; its folder is made where it is missing.
+/// Writes a private file atomically, and creates its folder if necessary.
 pub(crate) fn write_private(path: &Path, text: &str) -> Result {
     let written = (|| {
         let folder = path.parent().unwrap_or(Path::new("."));
@@ -102,7 +102,8 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result {
     written.map_err(|error| Error::refused(format!("`{}` cannot be written: {error}", path.display())))
 }
 
-/// Keeps other commands from what is in a folder, until it is dropped: of two who read, change and write a file, one would lose what it did.
+/// Locks a folder against other commands until the result is dropped. Otherwise, of two commands that change a file,
+/// one would lose its change.
 pub(crate) fn lock(folder: &Path) -> Result<File> {
     let locked = (|| {
         make_folder(folder)?;
@@ -113,7 +114,7 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
     locked.map_err(|error: io::Error| Error::refused(format!("`{}` cannot be locked: {error}", folder.display())))
 }
 
-/// Makes a folder that only its owner looks into.
+/// Creates a private folder.
 pub(crate) fn make_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

@@ -1,4 +1,4 @@
-//! `config.toml`: the hosts that somebody works with, by name, and what may be spent there.
+//! `config.toml`: the user's hosts by name, with spending limits.
 
 use std::{
     collections::BTreeMap,
@@ -18,44 +18,44 @@ use super::{
     places,
 };
 
-/// The host where none is named: one on this machine, as `serve` starts it.
+/// The default host: one on this machine, as `serve` starts it.
 pub(crate) const DEFAULT_URL: &str = "http://127.0.0.1:4020";
 
-/// What a call may cost where a profile does not say: 0.10 USD.
+/// Default limit per call: 0.10 USD.
 pub(crate) const DEFAULT_MAX: MicroUsd = MicroUsd(100_000);
 
-/// What a day may cost where a profile does not say: 5.00 USD.
+/// Default limit per day: 5.00 USD.
 pub(crate) const DEFAULT_DAILY: MicroUsd = MicroUsd(5_000_000);
 
-/// What `config.toml` says.
+/// The contents of `config.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
-    /// The profile that is meant where none is named.
+    /// The default profile.
     default: Option<String>,
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
 }
 
-/// A host, and what may be spent there.
+/// A host with spending limits.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
     #[serde(with = "address")]
     pub(crate) url: Url,
-    /// The most that one call may cost. Default: 0.10 USD.
+    /// Maximum price of one call. Default: 0.10 USD.
     #[serde(default = "max")]
     pub(crate) max_usd: MicroUsd,
-    /// The most that a day may cost. Default: 5.00 USD.
+    /// Maximum spending per day. Default: 5.00 USD.
     #[serde(default = "daily")]
     pub(crate) daily_usd: MicroUsd,
-    /// File with the key that pays; `~/` is the home folder.
+    /// File with the key that pays. `~/` is the home folder.
     pub(crate) key_file: Option<PathBuf>,
-    /// The one network to pay on, such as `eip155:8453`.
+    /// The only network to pay on, such as `eip155:8453`.
     pub(crate) network: Option<String>,
-    /// The one token to pay with there, by its address or as people call it. Default: each that is known there.
+    /// The only token to pay with, by address or symbol. Default: every known token of the network.
     pub(crate) asset: Option<String>,
-    /// A node of that network, which tells what the key has.
+    /// A node of that network, for reading the key's balance.
     #[serde(default, deserialize_with = "address::node")]
     pub(crate) rpc_url: Option<Url>,
 }
@@ -69,21 +69,23 @@ fn daily() -> MicroUsd {
 }
 
 impl Profile {
-    /// A host of which nothing is said but where it is.
+    /// Returns a profile with defaults for a host.
     pub(crate) fn of(url: Url) -> Self {
         Self { url, max_usd: DEFAULT_MAX, daily_usd: DEFAULT_DAILY, key_file: None, network: None, asset: None, rpc_url: None }
     }
 }
 
-/// Where it is.
+/// Returns the path of the file.
 pub(crate) fn file() -> Result<PathBuf> {
     Ok(places::config()?.join("config.toml"))
 }
 
 impl Config {
+    /// Reads the file. Without one, there are no profiles.
+    ///
     /// # Errors
     ///
-    /// A file that does not read, or says what nobody knows. Without one nothing is said.
+    /// The file is malformed or has unknown keys.
     pub(crate) fn read(file: &Path) -> Result<Self> {
         let text = places::read(file)?.unwrap_or_default();
         let unread = |error| Error::usage(format!("`{}` does not read: {}", file.display(), Unread::of(&text, &error)));
@@ -94,9 +96,11 @@ impl Config {
         Ok(config)
     }
 
+    /// Returns the profile with this name.
+    ///
     /// # Errors
     ///
-    /// Names those that there are.
+    /// An unknown name. The message lists the existing ones.
     pub(crate) fn named(&self, name: &str) -> Result<&Profile> {
         let known = || self.profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let unknown = || {
@@ -112,36 +116,36 @@ impl Config {
         self.profiles.get(name)
     }
 
-    /// What a new profile is called: the first one `default`, others as their host is.
+    /// Returns a name for a new profile: `default` for the first one, the host's name for others.
     pub(crate) fn new_name(&self, url: &Url) -> String {
         let port = || url.port().map(|port| format!(":{port}")).unwrap_or_default();
         if self.profiles.is_empty() { "default".to_owned() } else { format!("{}{}", url.host_str().unwrap_or("host"), port()) }
     }
 
-    /// The profile of a host: the default where it is of that, else the first by name.
+    /// Returns the profile of a host: the default if it is for that host, else the first by name.
     pub(crate) fn of(&self, url: &Url) -> Option<(&str, &Profile)> {
         let is_of = |profile: &Profile| same_place(&profile.url, url);
         self.usual().filter(|(_, profile)| is_of(profile)).or_else(|| self.all().find(|(_, profile)| is_of(profile)))
     }
 
-    /// The one that is called the default, or is named so, or is the only one.
+    /// Returns the default profile: the configured one, else the one named `default`, else the only one.
     pub(crate) fn usual(&self) -> Option<(&str, &Profile)> {
         let name = self.default.as_deref().unwrap_or("default");
         let only = || if self.profiles.len() == 1 { self.all().next() } else { None };
         self.profiles.get_key_value(name).map(|(name, profile)| (name.as_str(), profile)).or_else(only)
     }
 
-    /// All of them, by name.
+    /// Returns all profiles, by name.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Profile)> {
         self.profiles.iter().map(|(name, profile)| (name.as_str(), profile))
     }
 }
 
-/// Adds a profile to the end of the file, which keeps what people wrote in it.
+/// Appends a profile to the file, keeping what people wrote.
 ///
 /// # Errors
 ///
-/// Where it would not read then; where it cannot be written.
+/// The file would become invalid, or it cannot be written.
 pub(crate) fn add(file: &Path, name: &str, url: &Url) -> Result {
     let before = places::read(file)?.unwrap_or_default();
     let gap = if before.is_empty() {

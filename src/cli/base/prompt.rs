@@ -1,4 +1,4 @@
-//! Questions to people: only where there are people, and never without a flag that answers them.
+//! Prompts: only if a person can answer, and always with a flag as an alternative.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Stdin, Write as _};
 
@@ -8,10 +8,10 @@ use zeroize::Zeroizing;
 
 use super::error::{Error, Result};
 
-/// Most bytes of a secret that is read from standard input.
+/// Maximum length of a secret read from standard input, in bytes.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Whether somebody can be asked: whoever types sees the question.
+/// Returns whether a person can answer: standard input and standard error are terminals.
 pub(crate) fn is_asked() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
@@ -24,22 +24,22 @@ fn only_people(question: &str, flag: &str) -> Result {
     Err(error.hint(format!("answer with {flag}")))
 }
 
-/// Asks for a yes; anything else is a no. `flag` says yes without being asked.
+/// Asks for confirmation. Anything but yes means no. `flag` is the alternative to answering.
 ///
 /// # Errors
 ///
-/// Where there is nobody to ask.
+/// Nobody can answer.
 pub(crate) fn confirm(question: &str, flag: &str) -> Result<bool> {
     only_people(question, flag)?;
     let answer = typed(&format!("{question} [y/N] "))?;
     Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Asks for a yes, and ends the command without one.
+/// Asks for confirmation, and ends the command without it.
 ///
 /// # Errors
 ///
-/// Where there is nobody to ask, and where the answer is no.
+/// Nobody can answer, or the answer is no.
 pub(crate) fn insist(question: &str, flag: &str) -> Result {
     if confirm(question, flag)? { Ok(()) } else { Err(Error::refused("nothing was done")) }
 }
@@ -48,7 +48,7 @@ pub(crate) fn insist(question: &str, flag: &str) -> Result {
 ///
 /// # Errors
 ///
-/// Where there is nobody to ask.
+/// Nobody can answer.
 pub(crate) fn ask(question: &str, flag: &str) -> Result<String> {
     only_people(question, flag)?;
     Ok(typed(&format!("{question}: "))?.trim().to_owned())
@@ -60,21 +60,21 @@ fn typed(question: &str) -> Result<String> {
     stderr.flush()?;
     let mut answer = String::new();
     if io::stdin().lock().read_line(&mut answer)? == 0 {
-        // Ctrl-D leaves the cursor behind the question.
+        // Ctrl-D leaves the cursor after the question.
         _ = writeln!(stderr);
     }
     Ok(answer)
 }
 
-/// What nobody is to see: typed without being shown, or standard input as it is but for the end of its last line.
+/// Reads a secret: typed without echo, or standard input without the line break at its end.
 ///
 /// # Errors
 ///
-/// Where there is nobody to ask and nothing on standard input, or too much.
+/// Nobody can answer and standard input is empty or too long.
 pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<Hidden> {
     let text = if is_asked() {
         let _unseen = Unseen::from_now_on()?;
-        // Asked once nothing is shown: what is typed ahead is not either.
+        // Prompt after echo is off, so that text typed ahead is not shown either.
         typed_unseen(&format!("{question}: "))?
     } else if io::stdin().is_terminal() {
         return Err(only_people(question, otherwise).err().unwrap_or_else(|| Error::usage(question)));
@@ -96,11 +96,11 @@ pub(crate) fn hidden(question: &str, otherwise: &str) -> Result<Hidden> {
 /// Ctrl-C, as a terminal sends it.
 const INTERRUPT: u8 = 3;
 
-/// Most bytes of a line that a terminal hands on: what is typed beyond is lost.
+/// Maximum bytes of a line that a terminal delivers. Anything typed beyond is lost.
 const MOST_TYPED: usize = 4_095;
 
-/// A terminal that shows nothing of what is typed, until this is dropped. Ctrl-C ends the line and not the process, so that it is as it was
-/// by then.
+/// A terminal with echo turned off until this is dropped. Ctrl-C ends the line instead of the process, so that the
+/// terminal is always restored.
 struct Unseen {
     stdin: Stdin,
     before: Termios,
@@ -120,12 +120,12 @@ impl Unseen {
 
 impl Drop for Unseen {
     fn drop(&mut self) {
-        // A terminal that has gone shows nothing.
+        // Ignore a terminal that has gone.
         _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before);
     }
 }
 
-/// A line that is typed at a terminal that shows nothing of it.
+/// Reads a line from a terminal whose echo is off.
 fn typed_unseen(question: &str) -> Result<Zeroizing<String>> {
     let mut stderr = io::stderr();
     write!(stderr, "{question}")?;
@@ -141,7 +141,7 @@ fn typed_unseen(question: &str) -> Result<Zeroizing<String>> {
             break is_interrupt;
         }
     };
-    // The one that was typed is not shown.
+    // The typed line break was not shown.
     writeln!(stderr)?;
     if interrupted {
         return Err(Error::interrupted());

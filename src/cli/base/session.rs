@@ -1,4 +1,4 @@
-//! One command's hold on a host: which one is meant, by whom, and how it is told.
+//! A command's session with a host: which host, as whom, and how to print.
 
 use reqwest::Url;
 use tollhouse_tool::Slug;
@@ -14,43 +14,44 @@ use super::{
     profile::{self, Config, DEFAULT_URL, Profile},
 };
 
-/// What a command works with.
+/// The context of a command.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) out: Out,
     pub(crate) client: Client,
-    /// The profile's name, where it has one.
+    /// Name of the profile, if there is one.
     pub(crate) name: Option<String>,
-    /// Whether that is one of `config.toml`, and not only said for now.
+    /// Whether that profile is in `config.toml`, and not only named for this command.
     pub(crate) is_kept: bool,
     pub(crate) profile: Profile,
-    /// The tool's folder that one is in.
+    /// The tool folder that contains the current folder.
     pub(crate) folder: Option<Folder>,
 }
 
-/// Which host is meant.
+/// How the host was chosen.
 #[derive(Debug, PartialEq, Eq)]
 enum Meant {
-    /// By name; the address is the profile's own, or one that was said besides.
+    /// By the name of a profile. Its address can be overridden.
     Profile(String),
-    /// By address alone.
+    /// By address only.
     Address(Url),
-    /// By the folder, which nobody has said a word about.
+    /// By the tool folder, without anything from the user.
     Folder(Url),
 }
 
 impl Session {
-    /// Finds out which host is meant: what flags say counts before the environment, that before the folder, that before `config.toml`.
+    /// Chooses the host. Flags override the environment, which overrides the tool folder, which overrides
+    /// `config.toml`.
     ///
     /// # Errors
     ///
-    /// A profile that is not there; files that do not read; credentials that others can read.
+    /// An unknown profile, malformed files, or credentials that others can read.
     pub(crate) fn open(global: &Global) -> Result<Self> {
-        // Without a home folder nothing is kept, and everything can be said.
+        // Without a home folder nothing is stored, and everything must be given.
         let config = profile::file().map_or_else(|_| Ok(Config::default()), |file| Config::read(&file))?;
         let folder = Folder::here()?;
         let meant = meant(global, &config, folder.as_ref())?;
-        // An address of the environment says nothing of a profile that a flag names.
+        // An address in the environment does not apply to a profile named by a flag.
         let names_profile = global.profile.as_ref().is_some_and(|given| given.by_flag);
         let address = global.url.as_ref().filter(|given| given.by_flag || !names_profile).map(|given| given.value.clone());
         let mut is_kept = false;
@@ -71,22 +72,23 @@ impl Session {
         Ok(Self { out: Out::new(global.json), client, name, is_kept, profile, folder })
     }
 
-    /// The endpoint that is meant: the one that is named, else the folder's.
+    /// Returns the tool: the named one, else that of the folder.
     ///
     /// # Errors
     ///
-    /// Where there is neither.
+    /// There is neither.
     pub(crate) fn slug(&self, named: Option<Slug>) -> Result<Slug> {
         let of_folder = || self.folder.as_ref().map(|folder| folder.state.slug.clone());
         named.or_else(of_folder).ok_or_else(|| Error::usage("name the endpoint: this folder was not published, here or elsewhere"))
     }
 
-    /// By which name what is spent is counted: a profile's, and none where it was made up, which would have a day's money of its own.
+    /// Returns the name under which spending is counted: that of a stored profile. A profile name made up for one
+    /// command does not count, because it would have a daily limit of its own.
     pub(crate) fn spends_as(&self) -> Option<&str> {
         self.name.as_deref().filter(|_| self.is_kept)
     }
 
-    /// The host, for people.
+    /// Formats the host for people.
     pub(crate) fn host(&self) -> String {
         match &self.name {
             Some(name) => format!("{} (profile {name})", told(self.client.base())),
@@ -111,7 +113,7 @@ fn meant(global: &Global, config: &Config, folder: Option<&Folder>) -> Result<Me
     if let Some(host) = folder.map(|folder| &folder.state.host) {
         return match at(host) {
             Meant::Address(url) if is_loopback(&url) => Ok(Meant::Folder(url)),
-            // Whoever made the folder chose the host: nothing is asked of it that its reader has not said.
+            // The author of the folder chose the host, so nothing is sent to it unless the user names it.
             Meant::Address(url) => {
                 let error = Error::usage(format!("this folder is of {}, which is no profile of yours", told(&url)));
                 Err(error.hint(format!("if it is the host that you mean: tollhouse login --url {}", told(&url))))
@@ -126,14 +128,14 @@ fn meant(global: &Global, config: &Config, folder: Option<&Folder>) -> Result<Me
     Ok(at(&url))
 }
 
-/// What can be shown the host: the environment's, and else what is kept for it.
+/// Returns the credentials for the host: those in the environment, else the stored ones.
 fn shown(name: Option<&str>, url: &Url) -> Result<Credentials> {
     let given = Credentials::of_environment();
     let Some(name) = name else { return Ok(given) };
     let kept = credentials::file().and_then(|file| Kept::read(&file)).map(|kept| kept.of(name, url));
     match kept {
         Ok(kept) => Ok(given.over(kept)),
-        // What the environment gives is enough, wherever files are.
+        // Credentials in the environment are enough, even if the files cannot be read.
         Err(_) if !given.is_empty() => Ok(given),
         Err(error) => Err(error),
     }

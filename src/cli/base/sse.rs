@@ -1,38 +1,38 @@
-//! Server-Sent Events, as they come in: pieces of any size in, whole events out. What a host sends is bounded.
+//! Parses Server-Sent Events from pieces of any size, with a size limit.
 
-/// Most bytes of one event: more than any entry of the host has.
+/// Maximum size of an event, in bytes: more than any entry of the host.
 const MOST_BYTES: usize = 4 << 20;
 
 /// An event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// Its place, by which a reader comes back.
+    /// Its id, from which a reader can resume.
     pub(crate) id: Option<String>,
     pub(crate) name: String,
     pub(crate) data: String,
 }
 
-/// Reads events out of bytes.
+/// Parses events from bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     line: Vec<u8>,
     event: Event,
     has_data: bool,
     after_return: bool,
-    /// When the host would have its readers come back, in milliseconds.
+    /// The host's delay for reconnecting, in milliseconds.
     pub(crate) retry: Option<u64>,
 }
 
-/// An event that is too large to be one of the host's.
+/// An event that is too large to be from a host.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLarge;
 
 impl Reader {
-    /// Takes the next bytes; answers the events that they end.
+    /// Takes the next bytes. Returns the events that they complete.
     ///
     /// # Errors
     ///
-    /// An event that has no end in sight.
+    /// An event that is too large.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Event>, TooLarge> {
         let mut events = Vec::new();
         for &byte in bytes {

@@ -1,10 +1,10 @@
-//! Tables for people: columns side by side, numbers to the right, and no more than that.
+//! Plain tables for people, with numbers aligned to the right.
 
 use unicode_width::UnicodeWidthStr as _;
 
 use super::clean::line;
 
-/// A table, row by row.
+/// A table.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     heads: Vec<&'static str>,
@@ -12,12 +12,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// With these heads. One that begins with `>` stands to the right, as numbers do.
+    /// Creates a table with these headers. A header that starts with `>` aligns its column to the right.
     pub(crate) fn new(heads: &[&'static str]) -> Self {
         Self { heads: heads.to_vec(), rows: vec![] }
     }
 
-    /// Adds a row. Words of others are taken as they are, and shown as they can be.
+    /// Adds a row. Foreign text is made safe to display.
     pub(crate) fn row<S: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(cells.into_iter().map(|cell| line(cell.as_ref())).collect());
     }
@@ -26,7 +26,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// As it is shown.
+    /// Formats the table.
     pub(crate) fn text(&self) -> String {
         let heads: Vec<_> = self.heads.iter().map(|head| head.trim_start_matches('>').to_owned()).collect();
         let all = || std::iter::once(&heads).chain(&self.rows);
@@ -47,19 +47,19 @@ impl Table {
     }
 }
 
-/// What is known of one thing, a line each.
+/// A list of facts about one thing, one per line.
 #[derive(Debug, Default)]
 pub(crate) struct Facts(Vec<(String, String)>);
 
 impl Facts {
-    /// Adds one, where there is something to say.
+    /// Adds a fact, unless the value is empty.
     pub(crate) fn add(&mut self, name: &str, value: impl AsRef<str>) {
         if !value.as_ref().is_empty() {
             self.0.push((name.to_owned(), line(value.as_ref())));
         }
     }
 
-    /// As they are shown.
+    /// Formats the list.
     pub(crate) fn text(&self) -> String {
         let width = self.0.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
         self.0.iter().map(|(name, value)| format!("{name}{}  {value}\n", " ".repeat(width - name.width()))).collect()

@@ -1,15 +1,15 @@
-//! Members of answers as people read them: moments, amounts, what is absent.
+//! Formats fields of answers for people: times, amounts, absent values.
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 use tollhouse_base::clock::Clock;
 
-/// A member by its name, or `a.b` within others; what is absent or no text is nothing.
+/// Returns a text field by its name or path `a.b`. Absent or other values give an empty text.
 pub(crate) fn text<'v>(value: &'v Value, name: &str) -> &'v str {
     member(value, name).as_str().unwrap_or_default()
 }
 
-/// The same of numbers, texts and what else stands there, as it is written.
+/// Returns a field of any type as text.
 pub(crate) fn any(value: &Value, name: &str) -> String {
     match member(value, name) {
         Value::Null => String::new(),
@@ -22,18 +22,18 @@ fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
     name.split('.').fold(value, |value, name| &value[name])
 }
 
-/// The entries of a list, none where it is none.
+/// Returns the items of a list, or none if it is not a list.
 pub(crate) fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     member(value, name).as_array().into_iter().flatten()
 }
 
-/// The members that are true, such as granted capabilities.
+/// Returns the names of the fields that are true, such as granted capabilities.
 pub(crate) fn granted(value: &Value, name: &str) -> String {
     let members = member(value, name).as_object().into_iter().flatten();
     members.filter(|(_, is)| **is == true).map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// An amount of US dollars, to the micro-dollar; nothing where there is none.
+/// Formats an amount of US dollars, to the micro-dollar. Empty if absent.
 pub(crate) fn usd(value: &Value, name: &str) -> String {
     match member(value, name).as_f64() {
         Some(amount) if amount < 0.0 => format!("-${}", -amount),
@@ -42,31 +42,31 @@ pub(crate) fn usd(value: &Value, name: &str) -> String {
     }
 }
 
-/// A price: what costs nothing is free.
+/// Formats a price. Zero is `free`.
 pub(crate) fn price(value: &Value, name: &str) -> String {
     let price = usd(value, name);
     if price == "$0" { "free".to_owned() } else { price }
 }
 
-/// What a call of an endpoint costs: of one that says it itself, at most how much.
+/// Formats the price of a tool's call: a maximum if the handler sets the charge.
 pub(crate) fn call_price(endpoint: &Value) -> String {
     let most = usd(endpoint, "maxPriceUsd");
     if most.is_empty() { price(endpoint, "priceUsd") } else { format!("up to {most}") }
 }
 
-/// Where something was found in a tool: the field, and the line where that is known.
+/// Formats where something was found in a tool: the field, and the line if known.
 pub(crate) fn found_at(finding: &Value) -> String {
     let (field, at) = (text(finding, "field"), any(finding, "line"));
     if at.is_empty() { field.to_owned() } else { format!("{field}:{at}") }
 }
 
-/// A moment in a table, of UTC: `2026-11-21 09:58Z`.
+/// Formats a time for a table, in UTC: `2026-11-21 09:58Z`.
 pub(crate) fn moment(value: &Value, name: &str) -> String {
     let at = text(value, name);
     at.parse::<Timestamp>().map_or_else(|_| at.to_owned(), |at| at.strftime("%Y-%m-%d %H:%MZ").to_string())
 }
 
-/// A moment at the head of a line, where one is: `10:22:07`, with its day where that is not today's.
+/// Formats a time for the start of a line, in local time: `10:22:07`, with the date if it is not today.
 pub(crate) fn clock(value: &Value, name: &str) -> String {
     let at = text(value, name);
     let Ok(moment) = at.parse::<Timestamp>() else { return super::clean::line(at) };

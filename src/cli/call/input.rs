@@ -1,4 +1,4 @@
-//! The input of a call, from wherever it is said to be.
+//! Reads the input of a call.
 
 use std::{
     fs::File,
@@ -7,14 +7,14 @@ use std::{
 
 use crate::base::error::{Error, Result};
 
-/// Most bytes of it.
+/// Maximum size of the input, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// Reads it: `@FILE`, `-`, or the text itself. It is sent as it was written.
+/// Reads the input from `@FILE`, from `-`, or as the text itself. It is sent unchanged.
 ///
 /// # Errors
 ///
-/// What cannot be read, or is no JSON.
+/// It cannot be read or is not JSON.
 pub(super) fn read(said: &str) -> Result<String> {
     let (text, from) = match said.strip_prefix('@') {
         Some(path) => {

@@ -1,4 +1,4 @@
-//! Sends a payment that was written down, and tells how that ended.
+//! Sends a payment whose record was stored, and reports the outcome.
 
 use reqwest::{StatusCode, Url, header::HeaderMap};
 use serde_json::Value;
@@ -22,11 +22,11 @@ use crate::{
     },
 };
 
-/// A payment on its way.
+/// A payment to be sent.
 pub(super) struct Sending<'a> {
     pub(super) session: &'a Session,
     pub(super) seller: Seller,
-    /// The host below which payments and receipts are asked for.
+    /// The host to query for payments and receipts.
     pub(super) host: Url,
     pub(super) record: Record,
     /// Whether another process may have sent it before.
@@ -37,7 +37,7 @@ pub(super) struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    /// Sends it, as often as it takes, and tells what came of it.
+    /// Sends it, with retries, and reports the outcome.
     pub(super) async fn send(mut self) -> Result {
         let headers = paying(self.session, &self.record.sent)?;
         let ended = {
@@ -46,11 +46,11 @@ impl Sending<'_> {
             let performing = perform(&self.seller, sent, &headers, &self.host, self.was_sent, &mut tell);
             tokio::select! {
                 ended = performing => ended,
-                // It is on its way: that it is not waited for takes nothing back.
+                // It has been sent. Not waiting for the answer does not cancel it.
                 _ = tokio::signal::ctrl_c() => Ended::Unknown { said: None, settled: false },
             }
         };
-        // Whatever becomes of the note, what was paid for is told.
+        // Report what was paid for, even if the record cannot be updated.
         let noted = self.note(&ended);
         let told = self.tell(ended).await;
         let Err(unnoted) = noted else { return told };
@@ -61,7 +61,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Tells how it ended.
+    /// Reports the outcome.
     async fn tell(&self, ended: Ended) -> Result {
         match ended {
             Ended::Answered { reply, settlement } => {
@@ -93,7 +93,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Notes what is known, in the book and beside what was signed.
+    /// Records the outcome in the book and in the payment's record.
     fn note(&mut self, ended: &Ended) -> Result {
         let now = Clock::default().now();
         let taken = ended.taken(&self.record.sent);
@@ -106,14 +106,14 @@ impl Sending<'_> {
             self.record.note(state, now);
         }
         match taken {
-            // Who pays again for what is known to be charged, and is not here, is to ask for it first.
+            // Charged, but the answer is missing: a further payment must be preceded by asking for it.
             Some(_) if matches!(ended, Ended::Unknown { .. }) => Ok(()),
             Some(taken) => self.book.close(self.record.sent.payment_id.as_str(), taken, now),
             None => Ok(()),
         }
     }
 
-    /// What the seller refused, or the tool failed at.
+    /// Returns the error for a payment that was not taken: the seller refused it, or the tool failed.
     fn untaken(&self, reply: Option<Reply>) -> Error {
         let sent = &self.record.sent;
         let Some(reply) = reply else {
@@ -127,7 +127,7 @@ impl Sending<'_> {
         if body.as_ref().is_some_and(|body| body["error"]["code"].is_string()) {
             return refusal(status, &reply.headers, body).more(["nothing was charged".to_owned()]);
         }
-        // The tool's own answer, under a status of its own.
+        // The tool's own response, with the status that it chose.
         match show::answer(&reply, self.include) {
             Ok(()) => Error::refused(format!("{} answered {}.  nothing was charged", sent.name, reply.status)),
             Err(error) => error,
@@ -148,16 +148,16 @@ impl Sending<'_> {
     }
 }
 
-/// A moment, for people.
+/// Formats a time for people.
 fn until(secs: u64) -> String {
     Timestamp(secs.saturating_mul(1_000)).to_string()
 }
 
-/// Headers that pay, of what was written down, and of a credit its token.
+/// Returns the payment headers from the record, or the token of a credit.
 ///
 /// # Errors
 ///
-/// Where the credit is not there, or is for another host.
+/// The credit is missing or for another host.
 fn paying(session: &Session, sent: &Sent) -> Result<HeaderMap> {
     let mut pairs = sent.headers.clone();
     if sent.by_credit {

@@ -1,4 +1,4 @@
-//! What is told where nothing was paid: what it would cost, and what costs nothing.
+//! Reports what was not paid: a price, or a free answer.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::{
     pay::{Chosen, aim::Aim, means::Means, money::usd, prove, reply::Reply, seller::Seller, show, why},
 };
 
-/// What came without a payment: an answer, or why there is none.
+/// Prints the answer to a request without payment, or returns its error.
 pub(super) async fn unpaid(seller: &Seller, aim: &Aim, reply: &Reply, include: bool, took: Duration) -> Result {
     if reply.is_success() {
         let written = show::answer(reply, include);
@@ -39,7 +39,7 @@ pub(super) async fn unpaid(seller: &Seller, aim: &Aim, reply: &Reply, include: b
     Err(Error::refused(format!("{} answered {}", aim.name, reply.status)))
 }
 
-/// What would be paid: nothing was.
+/// Prints what would be paid. Nothing was.
 pub(super) async fn dry(session: &Session, aim: &Aim, means: &Means, chosen: &Chosen, left: MicroUsd) -> Result {
     let Chosen { ask, token, usd: price } = chosen;
     let (version, simulated) = about(session, aim).await;
@@ -62,7 +62,7 @@ pub(super) async fn dry(session: &Session, aim: &Aim, means: &Means, chosen: &Ch
     })
 }
 
-/// The same of a credit.
+/// Prints what would be paid by credit. Nothing was.
 pub(super) fn dry_by_credit(session: &Session, aim: &Aim, means: &Means, price: MicroUsd, left: MicroUsd) -> Result {
     let told = json!({ "name": aim.name, "priceUsd": price, "credit": true, "maxUsd": means.max, "leftTodayUsd": left });
     session.out.tell(&told, |_| format!("{}  {} by credit   {}.  nothing was sent\n", aim.name, usd(price), limits(means, left)))
@@ -72,7 +72,8 @@ fn limits(means: &Means, left: MicroUsd) -> String {
     format!("limit {} a call, {} left today", usd(means.max), usd(left))
 }
 
-/// The first of the version that would run, for whom the host tells that, and whether no real money would move: by what the host says, where it is the profile's own.
+/// Returns the start of the version that would run, if the host shows it to this user, and whether no real money would
+/// move. Both only for the session's own host.
 async fn about(session: &Session, aim: &Aim) -> (String, bool) {
     let (Some(slug), true) = (&aim.slug, aim.own) else { return (String::new(), false) };
     let client = &session.client;

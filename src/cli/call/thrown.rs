@@ -1,4 +1,4 @@
-//! Where the handler of a call threw, for who manages the endpoint and is in its folder: the payer is told the words alone.
+//! Finds where a handler threw an error, for the tool's manager in its folder. The payer gets only the message.
 
 use std::time::Duration;
 
@@ -18,11 +18,12 @@ use crate::{
     tool::{map, place::Place},
 };
 
-/// How often the record of the call is looked for, and how long it is waited between two looks: it is written behind the answer.
+/// How often, and at what interval, to look for the record of the call, which is written after the answer.
 const LOOKS: u32 = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The error, with the place in the folder's own files where that is known. `own` says whether the call was of the host that is meant.
+/// Adds the location in the folder's own files to the error, if it is known. `own` says whether the call went to the
+/// session's host.
 pub(super) async fn placed(session: &Session, name: &str, own: bool, error: Error) -> Error {
     if !own || error.code() != "handler_failed" {
         return error;
@@ -43,13 +44,13 @@ async fn found(session: &Session, name: &str, error: &Error) -> Option<Place> {
         return None;
     }
     session.client.credential(Who::Manager).ok()?;
-    // By the host's own clock: the call began once the request had come.
+    // Use the host's own clock: the call began after the request arrived.
     let begun = error.request_id().parse::<RequestId>().ok()?.made_at();
     for _ in 0..LOOKS {
         let asking = session.client.get(&["ai", "endpoints", name, "calls"]).query("outcome", "handler_failed").query("since", begun);
         let page = asking.send().await.ok()?.body;
         let is_it = |call: &&Value| {
-            // The record has its words cut to a length.
+            // The record contains a shortened message.
             let words = text(call, "error").trim_end_matches('…');
             let after = text(call, "callId").parse::<CallId>().is_ok_and(|id| id.made_at() >= begun);
             after && !words.is_empty() && error.message.starts_with(words)

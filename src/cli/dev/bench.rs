@@ -1,4 +1,4 @@
-//! What a folder is worked on with.
+//! The context of `dev` for one folder.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -8,7 +8,7 @@ use tollhouse_tool::MicroUsd;
 use super::{known::Known, tell::Teller};
 use crate::local::Local;
 
-/// What a folder is worked on with.
+/// The context of `dev` for one folder.
 pub(super) struct Bench {
     pub(super) folder: PathBuf,
     pub(super) price: Option<MicroUsd>,
@@ -16,6 +16,6 @@ pub(super) struct Bench {
     pub(super) types: bool,
     pub(super) host: Arc<Local>,
     pub(super) teller: Teller,
-    /// Held by whoever publishes.
+    /// Locked while something is published.
     pub(super) known: Mutex<Known>,
 }

@@ -1,4 +1,4 @@
-//! The file that a tool has its secrets from here.
+//! The file with a tool's secrets for `dev`.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use crate::{
     trial::Secret,
 };
 
-/// Where nothing else is said.
+/// The default file.
 const FILE: &str = ".env.dev";
 
-/// The secrets of a folder, each with its line: those of `named`, or of the usual file, where that is there.
+/// Returns the secrets of a folder, each with its line: from `named`, or from the default file if it exists.
 ///
 /// # Errors
 ///
-/// What does not read.
+/// A malformed file.
 pub(super) fn read(folder: &Path, named: Option<&Path>) -> Result<Vec<Secret>, Problem> {
     let usual = folder.join(FILE);
     let (path, file) = named.map_or((usual.as_path(), FILE.to_owned()), |named| (named, named.display().to_string()));

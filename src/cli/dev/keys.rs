@@ -1,4 +1,4 @@
-//! Single keys, on a terminal: without it, none is read, and nothing waits for any.
+//! Reads single key presses from a terminal. Without a terminal, no keys are read, and nothing waits for any.
 
 use std::{
     io::{self, IsTerminal as _, Read as _},
@@ -8,7 +8,7 @@ use std::{
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use tokio::sync::mpsc;
 
-/// What somebody wants.
+/// A command by key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Key {
     Call,
@@ -17,13 +17,13 @@ pub(super) enum Key {
     Quit,
 }
 
-/// The keys of a terminal, which is as it was when this is dropped.
+/// Raw mode of a terminal. Dropping it restores the terminal.
 pub(super) struct Keys {
     pressed: Option<mpsc::Receiver<Key>>,
     before: Option<Termios>,
 }
 
-/// What they do, told once.
+/// The list of keys, shown once.
 pub(super) const HELP: &str = "[c] call again  [r] cases  [o] open  [q] quit";
 
 impl Keys {
@@ -34,7 +34,7 @@ impl Keys {
         }
         let Ok(before) = tcgetattr(io::stdin()) else { return none };
         let mut raw = before.clone();
-        // Keys one by one, and not shown; Ctrl-C stays what it is.
+        // Read keys one by one without echo. Ctrl-C still works.
         raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
         raw.special_codes[SpecialCodeIndex::VMIN] = 1;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
@@ -42,7 +42,7 @@ impl Keys {
             return none;
         }
         let (press, pressed) = mpsc::channel(8);
-        // It ends with the process, or with the terminal.
+        // The thread ends with the process or the terminal.
         thread::spawn(move || {
             for byte in io::stdin().lock().bytes() {
                 let key = match byte {
@@ -61,12 +61,12 @@ impl Keys {
         Self { pressed: Some(pressed), before: Some(before) }
     }
 
-    /// Whether there are any.
+    /// Returns whether keys can be read.
     pub(super) fn are_there(&self) -> bool {
         self.before.is_some()
     }
 
-    /// The next; never, where there are none.
+    /// Returns the next key. Waits forever if no keys can be read.
     pub(super) async fn next(&mut self) -> Option<Key> {
         match &mut self.pressed {
             Some(pressed) => match pressed.recv().await {

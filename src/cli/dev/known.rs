@@ -1,4 +1,4 @@
-//! What the host of a folder was given last.
+//! The version that was last published to the private host.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,26 +6,26 @@ use serde_json::{Map, Value};
 
 use crate::trial::Secret;
 
-/// A body, and the secrets beside it.
+/// A request body and the secrets that go with it.
 type Given = (Map<String, Value>, Arc<Vec<Secret>>);
 
-/// What the host was given last.
+/// The version that was last published to the private host.
 #[derive(Default)]
 pub(super) struct Known {
-    /// A body and secrets; nothing from before a publish until its end, which one that is given up does not come to.
+    /// The body and secrets. `None` during a publish, and after one that was aborted.
     pub(super) given: Option<Given>,
-    /// Names of the secrets that were set, with those that have gone since.
+    /// Names of all secrets ever set.
     pub(super) names: BTreeSet<String>,
 }
 
 impl Known {
-    /// Whether it is this, wherever the secrets stand.
+    /// Returns whether body and secrets are the same, wherever the secrets are defined.
     pub(super) fn is(&self, body: &Map<String, Value>, secrets: &[Secret]) -> bool {
         let same = |(one, other): (&Secret, &Secret)| one.name == other.name && one.value == other.value;
         self.given.as_ref().is_some_and(|(given, held)| given == body && held.len() == secrets.len() && held.iter().zip(secrets).all(same))
     }
 
-    /// Those that were set and are none of `secrets`.
+    /// Returns the names of secrets that were set but are not in `secrets`.
     pub(super) fn gone(&self, secrets: &[Secret]) -> Vec<String> {
         self.names.iter().filter(|name| secrets.iter().all(|secret| secret.name != **name)).cloned().collect()
     }

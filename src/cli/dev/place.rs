@@ -1,4 +1,4 @@
-//! Who serves a folder: one `dev` at a time, which says where it is for others to find.
+//! Lets only one `dev` at a time serve a folder, and lets other commands find it.
 
 use std::{
     env,
@@ -22,14 +22,14 @@ use crate::base::{
     places,
 };
 
-/// What the one says of itself.
+/// The address that a running `dev` publishes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Here {
     url: String,
     pid: u32,
 }
 
-/// A folder that nobody else serves as long as this is held. It is let go of when the process ends, however that comes.
+/// A lock on serving a folder. It is released when the process ends in any way.
 #[derive(Debug)]
 pub(super) struct Held {
     file: PathBuf,
@@ -45,11 +45,11 @@ fn note(folder: &Path) -> PathBuf {
 }
 
 impl Held {
-    /// Takes it.
+    /// Locks the folder.
     ///
     /// # Errors
     ///
-    /// Says who has it.
+    /// Another process serves it. The message names that process.
     pub(super) fn take(folder: &Path) -> Result<Self> {
         let path = lock(folder);
         places::make_folder(&folder.join(".tollhouse"))?;
@@ -58,16 +58,16 @@ impl Held {
             let who = read(folder).map(|here| format!(": {} (process {})", here.url, here.pid)).unwrap_or_default();
             return Err(Error::refused(format!("another `tollhouse dev` serves this folder{who}")));
         }
-        // What one that was killed has left says nothing any more.
+        // Remove the note of a process that was killed.
         _ = fs::remove_file(note(folder));
         Ok(Self { file: note(folder), _lock: file })
     }
 
-    /// Says where it is.
+    /// Publishes the address.
     ///
     /// # Errors
     ///
-    /// Where that cannot be written.
+    /// It cannot be written.
     pub(super) fn tell(&mut self, url: &str) -> Result {
         let here = Here { url: url.to_owned(), pid: process::id() };
         let text = serde_json::to_string(&here).map_err(|error| Error::refused(error.to_string()))?;
@@ -84,11 +84,11 @@ impl Drop for Held {
     }
 }
 
-/// The one that serves the folder that one is in, or one above it, as its owner runs it.
+/// Finds the `dev` of this user that serves the current folder or one of its parents.
 pub(super) fn here() -> Option<(PathBuf, Url)> {
     let here = env::current_dir().ok()?;
     let folder = here.ancestors().find(|folder| note(folder).is_file())?;
-    // What somebody else has put in a folder above says nothing of what is meant here.
+    // A file that another user put into a parent folder must not decide which host is used.
     if fs::metadata(note(folder)).ok()?.uid() != geteuid().as_raw() || is_free(folder) {
         return None;
     }
@@ -96,7 +96,8 @@ pub(super) fn here() -> Option<(PathBuf, Url)> {
     Some((folder.to_owned(), url))
 }
 
-/// Whether nobody serves it: one that was killed leaves its note behind, and a folder from elsewhere may have come with one.
+/// Returns whether nobody serves the folder. A process that was killed leaves its note behind, and a copied folder may
+/// contain one.
 fn is_free(folder: &Path) -> bool {
     !File::open(lock(folder)).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }

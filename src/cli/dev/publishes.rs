@@ -1,4 +1,4 @@
-//! What serves at the moment, and what becomes of saves.
+//! Handles saves, and keeps track of the version that serves.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     tool::{place::Problem, types::Types},
 };
 
-/// What serves.
+/// The version that serves.
 struct Serving {
     slug: String,
     id: String,
@@ -34,7 +34,7 @@ struct Serving {
     stream: Stream,
 }
 
-/// The saves, one after the other: a new one takes the place of one that is not done.
+/// The saves, one after the other. A new save aborts an unfinished one.
 pub(super) struct Publishes {
     bench: Arc<Bench>,
     tell: Tell,
@@ -42,11 +42,11 @@ pub(super) struct Publishes {
     round: Option<JoinHandle<()>>,
     calls: Option<JoinHandle<()>>,
     serving: Option<Serving>,
-    /// The head that was told of it.
+    /// The header line that was last printed.
     head: String,
-    /// What is published and not told yet: what is found in it is told with it.
+    /// A publish that has not been reported yet, so that it can be reported together with its check results.
     untold: Option<(String, Duration)>,
-    /// What was refused last, and told.
+    /// The problems of the last refused save, which were already reported.
     refused: Vec<Problem>,
     since: String,
 }
@@ -70,7 +70,7 @@ impl Publishes {
         }
     }
 
-    /// Publishes what the folder says now.
+    /// Publishes the folder's current state.
     pub(super) fn begin(&mut self) {
         if let Some(round) = self.round.take() {
             round.abort();
@@ -79,17 +79,17 @@ impl Publishes {
         self.round = Some(tokio::spawn(round::run(Arc::clone(&self.bench), self.number, self.tell.clone())));
     }
 
-    /// Tries the cases again.
+    /// Runs the cases again.
     pub(super) fn begin_cases(&mut self) {
         self.refused.clear();
         self.begin();
     }
 
-    /// Tells of a step. One of a round that is past says what serves, if anything, and nothing else.
+    /// Reports a step. For a round that was replaced, only reports what serves.
     ///
     /// # Errors
     ///
-    /// Where nobody reads any more; a host that broke.
+    /// Nobody reads the output, or the host has failed.
     pub(super) fn ended(&mut self, (number, step): (u64, Step), watch: &Watched, keys: &Keys) -> Result {
         let is_past = number != self.number;
         match step {
@@ -126,7 +126,7 @@ impl Publishes {
             }
             Step::Refused { problems, files } => {
                 let hindering = hindering(&self.bench.folder, &problems);
-                // A bundle is tried again without being saved: what comes of it is told where that is something else.
+                // A bundle is retried even without a save, so report only a different outcome.
                 let is_told = !hindering.is_empty() && problems == self.refused;
                 watch.add(files, hindering);
                 if is_told {
@@ -149,14 +149,14 @@ impl Publishes {
         Ok(())
     }
 
-    /// Follows what is served, if that is another endpoint.
+    /// Follows the published tool, if it is a different one.
     fn serve(&mut self, record: &Value) -> Result {
         let (slug, id, version) = (text(record, "slug"), text(record, "id"), text(record, "version"));
         let before = self.serving.take();
         match before {
             Some(serving) if serving.id == id => self.serving = Some(Serving { version: version.to_owned(), ..serving }),
             before => {
-                // A tool that is called otherwise now is not served under both names.
+                // If the tool was renamed, remove the one with the old name.
                 if let Some(other) = before.filter(|other| other.slug != slug).map(|other| other.slug) {
                     let host = Arc::clone(&self.bench.host);
                     tokio::spawn(async move { host.remove(&other).await });
@@ -168,7 +168,7 @@ impl Publishes {
         Ok(())
     }
 
-    /// Where it is, and what a call costs; once, and again when that is different.
+    /// Prints the tool's address and price, once and whenever they change.
     fn tell_head(&mut self, record: &Value, keys: &Keys) -> Result {
         let slug = text(record, "slug");
         let price = price(record, "priceUsd");
@@ -237,11 +237,11 @@ impl Publishes {
         }
     }
 
-    /// Tells of the next call, or line of the log.
+    /// Reports the next call or log line.
     ///
     /// # Errors
     ///
-    /// Where nobody reads any more.
+    /// Nobody reads the output.
     pub(super) async fn followed(&mut self) -> Result {
         let Some(serving) = &mut self.serving else { return std::future::pending().await };
         let (teller, folder) = (self.bench.teller, &self.bench.folder);
@@ -254,7 +254,7 @@ impl Publishes {
         }
     }
 
-    /// Calls it, as its owner: what comes of it is told as of any call, and its answer besides.
+    /// Calls the tool as its owner. The call is reported like any other, together with the answer.
     pub(super) fn call(&mut self) {
         let Some(slug) = self.serving.as_ref().map(|serving| serving.slug.clone()) else { return };
         let bench = Arc::clone(&self.bench);
@@ -267,11 +267,11 @@ impl Publishes {
         }));
     }
 
-    /// Opens its page, signed in.
+    /// Opens the tool's page, signed in.
     ///
     /// # Errors
     ///
-    /// Where nobody reads any more.
+    /// Nobody reads the output.
     pub(super) async fn open(&self) -> Result {
         let link = self.bench.host.client.post(&["ai", "builders", "sign-in-links"]).send().await?;
         let url = text(&link.body, "url").parse().map_err(|_| Error::refused("the host answered with no address"))?;

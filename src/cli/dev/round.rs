@@ -1,4 +1,4 @@
-//! One save: published, and then looked at by the compiler and its cases.
+//! A round: one save is published, then checked by the compiler and by its cases.
 
 use std::{
     path::PathBuf,
@@ -22,26 +22,27 @@ use crate::{
     trial::{self, Secret, Tried, is_away},
 };
 
-/// How long what is published waits to be told together with what is found in it.
+/// How long to wait before a publish is reported without its check results.
 const TOGETHER: Duration = Duration::from_secs(1);
 
-/// What a round comes to, step by step.
+/// A step of a round.
 pub(super) enum Step {
-    /// It serves, but for secrets that the host does not take.
+    /// It serves. `problems` lists secrets that the host refused.
     Published { upload: Arc<Upload>, record: Value, took: Duration, problems: Vec<Problem> },
-    /// It is the same that serves already.
+    /// It is identical to what serves already.
     Same { upload: Arc<Upload> },
-    /// It does not: what served before goes on. With the files that it is made of, as far as it came to that.
+    /// It was refused, and the previous version keeps serving. `files` are the files that it consists of, as far as
+    /// they are known.
     Refused { problems: Vec<Problem>, files: Vec<PathBuf> },
-    /// What is found in it takes longer.
+    /// The checks take longer.
     Late,
-    /// What was found in it.
+    /// The checks are complete.
     Looked(Looked),
     /// The host does not answer.
     Broke(Error),
 }
 
-/// What was found.
+/// The results of the checks.
 #[derive(Debug)]
 pub(super) struct Looked {
     pub(super) types: Option<std::result::Result<Types, String>>,
@@ -49,10 +50,10 @@ pub(super) struct Looked {
     pub(super) problem: Option<Problem>,
 }
 
-/// Who hears of it: a step, with the number of its round.
+/// Receives steps, each with the number of its round.
 pub(super) type Tell = UnboundedSender<(u64, Step)>;
 
-/// Publishes what the folder says, unless it is served already, and looks at it.
+/// Publishes the folder, unless its state serves already, and checks it.
 pub(super) async fn run(bench: Arc<Bench>, number: u64, tell: Tell) {
     let tell = |step| tell.send((number, step)).is_ok();
     let began = Instant::now();
@@ -94,7 +95,7 @@ pub(super) async fn run(bench: Arc<Bench>, number: u64, tell: Tell) {
     });
 }
 
-/// What a round comes to that does not go on: only a host that is not there ends those after it too.
+/// Returns the last step of a round that cannot continue. Only an unreachable host also ends later rounds.
 fn stopped(error: Error, problems: Vec<Problem>, upload: &Upload) -> Step {
     if is_away(&error) { Step::Broke(error) } else { Step::Refused { problems, files: upload.files() } }
 }
@@ -105,7 +106,8 @@ async fn read(bench: &Bench) -> std::result::Result<(Upload, Arc<Vec<Secret>>), 
     Ok((upload, Arc::new(secrets)))
 }
 
-/// Has the host serve what the folder says: its record, and what is wrong with secrets. `None`: it does already.
+/// Makes the host serve the folder's state. Returns the record and the problems with secrets, or `None` if it serves
+/// already.
 async fn publish(bench: &Bench, upload: &Upload, secrets: &Arc<Vec<Secret>>) -> Result<Option<(Value, Vec<Problem>)>> {
     let body = bench.body(upload);
     let mut known = bench.known.lock().await;
@@ -117,7 +119,7 @@ async fn publish(bench: &Bench, upload: &Upload, secrets: &Arc<Vec<Secret>>) -> 
     let slug = record["slug"].as_str().unwrap_or_default();
     for name in known.gone(secrets) {
         let asking = bench.host.client.ask(Method::DELETE, &["ai", "endpoints", slug, "secrets"]).query("name", &name);
-        // One that was not taken, or was another endpoint's, is not there.
+        // A secret that was refused or belonged to another tool does not exist.
         if let Err(error) = asking.send().await
             && is_away(&error)
         {
@@ -148,7 +150,7 @@ async fn look(bench: &Bench, upload: &Upload, secrets: &[Secret]) -> Result<Look
 ///
 /// # Errors
 ///
-/// A host that does not answer; a tool without cases.
+/// A host that does not answer, or a tool without cases.
 pub(super) async fn call(bench: &Bench, slug: &str) -> Result<(String, u16, String)> {
     let cases = cases::read(&bench.folder).map_err(|problem| Error::refused(problem.to_string()))?;
     let case = cases.first().ok_or_else(|| Error::new(Exit::Usage, "there is no case to call it with: write one in cases.jsonc"))?;
@@ -159,7 +161,7 @@ pub(super) async fn call(bench: &Bench, slug: &str) -> Result<(String, u16, Stri
 }
 
 impl Bench {
-    /// What is published of an upload.
+    /// Returns the request body for an upload.
     pub(super) fn body(&self, upload: &Upload) -> Map<String, Value> {
         let mut body = upload.body();
         if let Some(price) = self.price {

@@ -1,4 +1,4 @@
-//! What happens on the host meanwhile: calls, each with what its handler wrote.
+//! Follows events on the host: calls, each with the log lines of its handler.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -14,12 +14,12 @@ use crate::{
     local::Local,
 };
 
-/// How long a line waits for its call to end, to be told below it.
+/// How long a log line waits for its call to end, so that it can be printed below it.
 const WAIT: Duration = Duration::from_secs(1);
-/// How many calls are remembered as told.
+/// Number of reported calls that are remembered.
 const REMEMBERED: usize = 256;
 
-/// Something to tell.
+/// An event to report.
 pub(super) enum Happened {
     Call(Value, Vec<Value>),
     Log(Value),
@@ -30,7 +30,7 @@ enum Entry {
     Log(Value),
 }
 
-/// The calls and the log of an endpoint, from a moment on.
+/// The calls and log lines of a tool, from a given time on.
 pub(super) struct Stream {
     entries: mpsc::UnboundedReceiver<Entry>,
     tasks: Vec<JoinHandle<()>>,
@@ -46,14 +46,14 @@ impl Stream {
             let (host, slug, since, send) = (Arc::clone(host), slug.to_owned(), since.to_owned(), send.clone());
             tokio::spawn(async move {
                 let ask = |_| host.client.get(&["ai", "endpoints", &slug, name]).query("since", &since);
-                // It ends with the endpoint, or with the host.
+                // It ends with the tool or the host.
                 _ = follow(out, ask, |value| Ok(send.send(entry(value)).is_ok())).await;
             })
         });
         Self { entries, tasks: tasks.into(), waiting: VecDeque::new(), told: VecDeque::new() }
     }
 
-    /// The next. Nothing is lost where it is not waited for to its end.
+    /// Returns the next event. Dropping the future loses nothing.
     pub(super) async fn next(&mut self) -> Happened {
         loop {
             let until = self.waiting.front().map(|(since, _)| *since + WAIT);

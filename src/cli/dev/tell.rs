@@ -1,4 +1,4 @@
-//! The one stream of what happens: publishes, types, cases, calls and logs, a line each.
+//! Prints all events, one line each: publishes, types, cases, calls and logs.
 
 use jiff::{Zoned, tz::TimeZone};
 use serde_json::{Value, json};
@@ -16,10 +16,10 @@ use crate::{
     trial::stack,
 };
 
-/// What stands in front of the second and later lines of a message.
+/// Prefix of the second and later lines of a message.
 const MARGIN: &str = "            | ";
 
-/// Tells it.
+/// Prints events.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Teller {
     out: Out,
@@ -34,7 +34,7 @@ impl Teller {
         self.out
     }
 
-    /// Something that happens now: an event with its members for programs, a line for people.
+    /// Prints an event that happens now: an object with `members` for programs, a line for people.
     pub(super) fn event(self, name: &str, members: Value, words: &str) -> Result {
         if !self.out.json {
             return self.out.text(&format!("{}  {words}\n", now()));
@@ -46,7 +46,7 @@ impl Teller {
         self.out.object(&event)
     }
 
-    /// A line that goes on with what was told before; nothing for programs.
+    /// Prints a line that continues the previous one. Prints nothing for programs.
     pub(super) fn beside(self, words: &str) -> Result {
         if self.out.json { Ok(()) } else { self.out.text(&format!("{words}\n")) }
     }
@@ -60,7 +60,7 @@ impl Teller {
         self.event("problem", json!({ "problem": problem }), &format!("{}  {problem}", self.out.paint(Paint::Bad, word)))
     }
 
-    /// A call, and what its handler wrote meanwhile.
+    /// Prints a call and the log lines of its handler.
     pub(super) fn call(self, call: &Value) -> Result {
         if self.out.json {
             return self.out.object(&json!({ "event": "call", "call": call }));
@@ -83,7 +83,7 @@ impl Teller {
         self.out.text(&format!("{}  {}\n", clock(call, "at"), parts.join("  ")))
     }
 
-    /// A line that a handler wrote, with places of its stack as those of the folder's files.
+    /// Prints a log line of a handler, with stack locations mapped to the folder's files.
     pub(super) fn log(self, folder: &std::path::Path, entry: &Value) -> Result {
         let own = stack(entry).and_then(|stack| map::first_own(folder, &stack));
         if self.out.json {
@@ -105,7 +105,7 @@ impl Teller {
         let message = block(text(entry, "message"), MARGIN);
         let level = self.out.paint(paint, &format!("{:>6}", line(level)));
         let mut told_lines = format!("{}  {level}  {message}{fields}\n", clock(entry, "at"));
-        // A log has its texts on one line.
+        // Log texts are on one line.
         for frame in told.iter().flat_map(|told| told.split("    at ").skip(1)) {
             told_lines += &format!("{MARGIN}at {}\n", line(frame.trim()));
         }
@@ -113,7 +113,8 @@ impl Teller {
     }
 }
 
-/// How a call was made and ended: `POST 200` where its handler answered, else why it did not: `POST handler_failed`.
+/// Formats the method and outcome of a call: `POST 200` if its handler answered, else the reason:
+/// `POST handler_failed`.
 fn ended(call: &Value) -> String {
     let code = text(call, "code");
     let answered = call["status"].as_u64().filter(|_| code.is_empty() || code == ERROR_STATUS);
@@ -137,7 +138,7 @@ mod tests {
             (json!({ "method": "GET", "status": 201, "outcome": "succeeded" }), "GET 201"),
             (json!({ "method": "POST", "status": 422, "outcome": "failed", "code": ERROR_STATUS }), "POST 422"),
             (json!({ "method": "POST", "outcome": "failed", "code": "handler_failed" }), "POST handler_failed"),
-            // It answered, and its payment was refused then.
+            // The handler answered, but then the payment was refused.
             (json!({ "method": "POST", "status": 200, "outcome": "failed", "code": "payment_required" }), "POST payment_required"),
             (json!({ "method": "POST", "outcome": "failed", "code": "forged\n\u{1b}[2J" }), "POST forgedU+000AU+001B[2J"),
         ] {

@@ -1,5 +1,5 @@
-//! Watches the files that a tool is made of. What the system tells is a hint to look: whether something has changed is seen by looking, which
-//! is done now and then without a hint too. Editors write in the file, or put another one in its place.
+//! Watches the files of a tool. Notifications from the system are only hints: a change is detected by looking at the
+//! files, which also happens periodically without a hint. Editors either write to a file or replace it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,32 +17,32 @@ use tokio::{
 
 use crate::tool::place::Problem;
 
-/// How long nothing has to be written before it is read: editors write more than once.
+/// How long files must be unchanged before they are read, because editors write more than once.
 const QUIET: Duration = Duration::from_millis(50);
-/// How long one waits for that.
+/// Maximum time to wait for that.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How often one looks without a hint.
+/// How often to look without a hint.
 const LOOK: Duration = Duration::from_secs(1);
-/// The same where the system tells nothing.
+/// How often to look if the system sends no notifications.
 const LOOK_ALONE: Duration = Duration::from_millis(200);
 
-/// The files of a folder that are watched, whether they are there or not.
+/// The files in a folder that are watched, whether they exist or not.
 const FILES: [&str; 9] =
     ["tool.json", "handler.ts", "handler.js", "response.json", "cases.jsonc", "tsconfig.json", "tool.d.ts", "globals.d.ts", ".env.dev"];
 
-/// What is written where packages are installed: of npm, of pnpm, and of all of them.
+/// Files and folders that change when packages are installed: npm's, pnpm's, and common ones.
 const INSTALLED: [&str; 4] = ["package.json", "node_modules/.package-lock.json", "node_modules/.modules.yaml", "node_modules"];
 
-/// What tells a file from what it was: where it is on the disk, how long it is, and when it was written.
+/// A file's state: inode, size, and modification time.
 type Look = (u64, u64, i64, i64);
 
-/// Files to watch from here on, and what to look at for the time being.
+/// Files to watch permanently, and files to watch temporarily.
 type More = (Vec<PathBuf>, BTreeSet<PathBuf>);
 
-/// A folder that is watched.
+/// A watched folder.
 struct Watch {
     files: BTreeSet<PathBuf>,
-    /// Files and folders that are looked at besides, for the time being.
+    /// Files and folders that are watched temporarily.
     meanwhile: BTreeSet<PathBuf>,
     folders: BTreeSet<PathBuf>,
     watcher: Option<RecommendedWatcher>,
@@ -50,14 +50,14 @@ struct Watch {
     seen: BTreeMap<PathBuf, Option<Look>>,
 }
 
-/// A folder that a task of its own watches: however much happens besides, a change is heard.
+/// A folder watched by a separate task, so that no change is missed.
 pub(super) struct Watched {
     more: mpsc::UnboundedSender<More>,
     changes: mpsc::Receiver<()>,
 }
 
 impl Watched {
-    /// Those of a folder, and the file of its secrets, where that is another one.
+    /// Watches a folder, and the file with its secrets if that is elsewhere.
     pub(super) fn of(folder: &Path, env: Option<&Path>) -> Self {
         let mut watch = Watch::of(folder);
         watch.add(env.and_then(|env| path::absolute(env).ok()));
@@ -74,7 +74,7 @@ impl Watched {
                         None => return,
                     },
                     () = watch.changed() => {
-                        // One that waits to be heard says as much.
+                        // A pending notification says the same.
                         if let Err(TrySendError::Closed(())) = change.try_send(()) {
                             return;
                         }
@@ -85,10 +85,10 @@ impl Watched {
         Self { more, changes }
     }
 
-    /// Watches these files too from here on, and `meanwhile` until it is told of others: what is new among them counts as changed, since it
-    /// may have been before it was watched.
+    /// Watches `files` permanently, and `meanwhile` until the next call. New ones count as changed, because they may
+    /// have changed before they were watched.
     pub(super) fn add(&self, files: Vec<PathBuf>, meanwhile: BTreeSet<PathBuf>) {
-        // One that has ended watches nothing.
+        // The task may have ended.
         _ = self.more.send((files, meanwhile));
     }
 
@@ -104,7 +104,7 @@ impl Watch {
     fn of(folder: &Path) -> Self {
         let (hint, hints) = mpsc::channel(1);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Reading is no change, and one hint is as good as many.
+            // Reading is not a change, and one hint is enough.
             if !matches!(event, Ok(notify::Event { kind: EventKind::Access(_), .. })) {
                 _ = hint.try_send(());
             }
@@ -118,7 +118,7 @@ impl Watch {
     /// Watches more files.
     fn add(&mut self, files: impl IntoIterator<Item = PathBuf>) {
         for file in files {
-            // What is new is watched from here on; what is watched may have changed meanwhile.
+            // The current state is the baseline of new files only. Files already watched may have changed meanwhile.
             self.seen.entry(file.clone()).or_insert_with(|| look(&file));
             self.files.insert(file);
         }
@@ -126,7 +126,7 @@ impl Watch {
             if !self.folders.contains(folder) {
                 self.folders.insert(folder.to_owned());
                 let watched = self.watcher.as_mut().map(|watcher| watcher.watch(folder, RecursiveMode::NonRecursive));
-                // The system watches no more, or no such folder: looking has to do.
+                // The system cannot watch more, or the folder does not exist. Rely on looking.
                 if matches!(watched, Some(Err(_))) {
                     self.watcher = None;
                 }
@@ -134,13 +134,13 @@ impl Watch {
         }
     }
 
-    /// Looks at these besides, in place of those before.
+    /// Watches these paths temporarily, instead of the previous ones.
     fn mind(&mut self, paths: BTreeSet<PathBuf>) {
         self.meanwhile = paths;
         self.seen.retain(|path, _| self.files.contains(path) || self.meanwhile.contains(path));
     }
 
-    /// Waits until one of them has changed, and nothing is written any more.
+    /// Waits until a file has changed and writing has finished.
     async fn changed(&mut self) {
         loop {
             let mut now = self.look();
@@ -157,7 +157,7 @@ impl Watch {
         }
     }
 
-    /// Waits until nothing is written any more.
+    /// Waits until writing has finished.
     async fn settled(&mut self, now: &mut BTreeMap<PathBuf, Option<Look>>) {
         let (began, mut since) = (Instant::now(), Instant::now());
         while since.elapsed() < QUIET && began.elapsed() < PATIENCE {
@@ -174,8 +174,8 @@ impl Watch {
     }
 }
 
-/// What a bundle that cannot be made hangs on: where something is wrong, what is not there, and what is installed. Nothing, where it is not
-/// for the bundle.
+/// Returns the files that a failed bundle depends on: where the errors are, what is missing, and installed packages.
+/// Empty if the bundle did not fail.
 pub(super) fn hindering(folder: &Path, problems: &[Problem]) -> BTreeSet<PathBuf> {
     let mut hindering: BTreeSet<_> = problems
         .iter()
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
     use crate::tool::place::Place;
 
-    /// Whether a change is seen within some seconds.
+    /// Returns whether a change is noticed within some seconds.
     async fn seen(watch: &mut Watch) -> bool {
         timeout(Duration::from_secs(10), watch.changed()).await.is_ok()
     }

@@ -1,4 +1,4 @@
-//! `tollhouse serve --check`: every setting in force, and where it stands. Starts nothing, and makes no file.
+//! `tollhouse serve --check`: prints every effective setting with its source. Starts nothing and creates no file.
 
 use std::{
     ffi::OsStr,
@@ -11,20 +11,20 @@ use clap::Command;
 use tollhouse_config as config;
 use tollhouse_config::{Looked, Source, Told};
 
-/// The flag that asks for it.
+/// The flag that requests it.
 const ASKED: &str = "--check";
 
-/// Tells of the settings, where the command line is one of `serve` that asks for it. What it takes for settings is read here word by word,
-/// so that one that does not read is told with where it stands, and the others beside it.
+/// Prints the settings if the command line is `serve` with the flag. Settings are parsed one by one here, so that an
+/// invalid one is reported with its source, together with all others.
 pub(crate) fn if_asked(command: &Command) -> Option<ExitCode> {
     if !std::env::args_os().any(|word| word == OsStr::new(ASKED)) {
         return None;
     }
     let lenient = config::as_they_stand(config::without_empty(command.clone()));
-    // Of a command line that does not read the usual way tells what is wrong with it.
+    // If the command line is invalid, the normal way reports it.
     let given = lenient.try_get_matches().ok()?;
     let serve = given.subcommand_matches("serve").filter(|serve| serve.get_flag("check"))?;
-    // What is refused is refused here as well.
+    // Anything that is refused normally is refused here too.
     if config::said_aloud(command, &given).is_some() {
         return None;
     }
@@ -40,7 +40,7 @@ fn json(looked: &Looked, out: &mut impl std::io::Write) -> std::io::Result<()> {
     writeln!(out, "{}", serde_json::to_string(looked)?)
 }
 
-/// One line for each setting. What is wrong goes to stderr.
+/// Prints one line for each setting. Errors go to standard error.
 fn text(looked: &Looked, out: &mut impl std::io::Write) -> std::io::Result<()> {
     let width = looked.settings.iter().map(|told| told.name.len()).max().unwrap_or_default();
     for told in &looked.settings {
@@ -65,7 +65,7 @@ fn text(looked: &Looked, out: &mut impl std::io::Write) -> std::io::Result<()> {
 fn shown(told: &Told) -> String {
     match &told.value {
         _ if told.hidden => "(set, and not shown)".to_owned(),
-        // No line of another's making.
+        // Prevent values from forging lines.
         Some(value) => value.chars().map(|c| if c.is_control() { '·' } else { c }).collect(),
         None => "-".to_owned(),
     }

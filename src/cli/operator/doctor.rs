@@ -1,5 +1,5 @@
-//! `tollhouse doctor`: what this machine, its database and whoever settles give a host, what they do not, and how to get it; what would be said
-//! of the host by who lists such.
+//! `tollhouse doctor`: checks this machine, its database and facilitators, and says what is missing and how to get it.
+//! Also checks how the host looks to indexers.
 
 mod engine;
 mod profile;
@@ -48,7 +48,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
             told.add(public::examine(&base).await)?;
         }
         None => {
-            // A profile that is not there is told of at once.
+            // Report a missing profile immediately.
             let files = crate::files_of_secrets(args.profile.as_deref())?;
             machine_of(flags, &mut told).await?;
             profile::examine(args.profile.as_deref(), files, &mut told).await?;
@@ -67,7 +67,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// All that a host rests on here.
+/// Checks everything that a host depends on here.
 async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>> {
     let worker = "build it with `cargo xtask serve`, or name it in TOLLHOUSE_WORKER";
     match flags.sandbox.clone().resolve() {
@@ -96,14 +96,14 @@ async fn machine_of(flags: Flags, told: &mut Told) -> Result<(), Box<dyn Error>>
     Ok(())
 }
 
-/// Warns of a proxy that is not trusted, as far as the settings show one. Settings that cannot be used are reported elsewhere.
+/// Warns of an untrusted proxy, as far as the settings reveal one. Invalid settings are reported elsewhere.
 fn reached(flags: Flags) -> Option<Finding> {
     let settings = flags.resolve().ok()?;
     let warning = front::before_a_proxy(&settings.http.proxies, settings.listen.ip(), settings.base_url.as_deref())?;
     Some(Finding::warn("proxy", warning.message, warning.remedy))
 }
 
-/// Files of keys that are not in the data folder.
+/// Returns key files that are not in the data folder.
 fn named_keys(flags: &Flags) -> Vec<PathBuf> {
     let secret = &flags.secret;
     let telemetry = &flags.telemetry;
@@ -125,7 +125,7 @@ async fn facilitators(money: MoneyFlags, listen: Option<std::net::SocketAddr>) -
     };
     let mut found: Vec<_> = app::reach(&settings).await.into_iter().map(told).collect();
     let receivers: BTreeSet<_> = settings.networks.iter().flat_map(|network| &network.accepted).map(|accepted| &*accepted.pay_to).collect();
-    // Nothing on a chain says which stores take payments at an address.
+    // Nothing on a chain shows which stores accept payments at an address.
     found.extend(receivers.into_iter().map(|address| {
         Finding::ok(
             "payTo",

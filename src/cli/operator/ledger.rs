@@ -1,4 +1,4 @@
-//! `tollhouse ledger check`: whether all that a stopped host's data say of money agrees.
+//! `tollhouse ledger check`: checks that all records of money in a stopped host's data agree.
 
 use std::{error::Error, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! `tollhouse store`: what a stopped host's store holds, what is damaged in it, and what a repair would drop.
+//! `tollhouse store`: shows the contents of a stopped host's store, its damage, and what a repair would drop.
 
 use std::{error::Error, path::PathBuf};
 
@@ -9,7 +9,7 @@ use tollhouse_store::sled::{self, Checked, Repair, SledConfig};
 use crate::base::{error, out::Out, prompt};
 use crate::operator::save::Where;
 
-/// Dropped frames that are told; what they write is in the damaged files, which are kept.
+/// Most dropped frames that are listed. Their contents stay in the damaged files, which are kept.
 const TOLD: usize = 100;
 
 /// Arguments of `store check` and `store compact`.
@@ -42,7 +42,7 @@ pub(crate) async fn check(args: CheckArgs, out: Out) -> Result<(), Box<dyn Error
             told.wrong("damaged", damage.to_string())?;
         }
         if !damages.is_empty() || archive.is_some() {
-            // No host starts on it, or its money is not told by the archive any more.
+            // No host starts on a damaged log, and without the archive its money cannot be checked.
             return told.end();
         }
     }
@@ -71,7 +71,7 @@ pub(crate) async fn check(args: CheckArgs, out: Out) -> Result<(), Box<dyn Error
     told.end()
 }
 
-/// What a check found, told as it is found, or as one document at the end.
+/// The results of a check, printed as they are found or as one document at the end.
 struct Looked {
     found: Vec<String>,
     wrong: Vec<String>,
@@ -144,7 +144,7 @@ pub(crate) fn repair(args: &RepairArgs, out: Out) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// What a repair would do, for people.
+/// Describes for people what a repair would do.
 fn told(repair: &Repair) -> String {
     let mut text = String::new();
     if let Some(damage) = &repair.archive {

@@ -1,4 +1,5 @@
-//! `tollhouse secrets rotate` on the data of a stopped host; on a running one it is an operation of its API, in `cli`.
+//! `tollhouse secrets rotate` on the data of a stopped host. For a running host it is an operation of its API,
+//! implemented elsewhere in this crate.
 
 use std::{error::Error, path::PathBuf};
 
@@ -32,13 +33,13 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
     unopened(&rotated).map_or(Ok(()), |left| Err(left.into()))
 }
 
-/// What a rotation did.
+/// Describes the result of a rotation.
 pub(crate) fn told(rotated: &Value) -> String {
     let key = line(rotated["keyId"].as_str().unwrap_or_default());
     format!("{} secrets sealed anew under key {key}; retired keys: {}\n", rotated["resealed"], ids(rotated, "retired"))
 }
 
-/// What it could not do.
+/// Describes the secrets that the rotation could not open, if there are any.
 pub(crate) fn unopened(rotated: &Value) -> Option<String> {
     let needed = || ids(rotated, "needed");
     (rotated["unopened"] != 0).then(|| format!("{} secrets do not open and were left; old keys kept: {}", rotated["unopened"], needed()))

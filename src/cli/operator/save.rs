@@ -1,4 +1,4 @@
-//! `tollhouse backup`, `restore`, `store migrate` and `store stay`: where the rows of a host are, and copies of them.
+//! `tollhouse backup`, `restore`, `store migrate` and `store stay`: copy and move the rows of a host.
 
 use std::{error::Error, path::PathBuf};
 
@@ -92,7 +92,7 @@ pub(crate) async fn migrate(args: MigrateArgs, out: Out) -> Result<(), Box<dyn E
     secret::keep_private()?;
     let flags = Flags { host: HostFlags { data: args.data, ..HostFlags::default() }, ..Flags::default() };
     let home = flags.over_file(&args.config)?.home()?;
-    // What goes on is told as it does; a reader who has gone ends nothing.
+    // Prints each step as it happens. A closed output does not end the migration.
     let tell = |step: &str| _ = if out.json { out.object(&json!({ "step": step })) } else { out.text(&format!("{step}\n")) };
     let done = app::migrate(&home, args.to.expose(), args.to_password.as_ref().map(Hidden::expose), tell).await?;
     Ok(out.tell(&json!({ "done": done }), |_| format!("{done}\n"))?)
@@ -109,7 +109,7 @@ pub(crate) async fn stay(args: StayArgs, out: Out) -> Result<(), Box<dyn Error>>
     })?)
 }
 
-/// Fails where contents of files are missing, although all else was done.
+/// Fails if contents of files are missing, although everything else was done.
 fn complete(kept: &KeptCopy) -> Result<(), Box<dyn Error>> {
     match kept.files.missing.len() {
         0 => Ok(()),

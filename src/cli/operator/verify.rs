@@ -1,4 +1,4 @@
-//! `tollhouse verify-receipt FILE|URL`.
+//! `tollhouse verify-receipt FILE|URL`: verifies the signature of a receipt.
 
 use std::error::Error;
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(args: Args, out: Out) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The key set of the host at `receipt`.
+/// Returns the URL of the key set on the host that `receipt` is on.
 fn beside(receipt: &str) -> Result<String, Box<dyn Error>> {
     let mut url = Url::parse(receipt).map_err(|_| Ended::usage("name the host's key set with --keys FILE|URL"))?;
     url.set_path("/.well-known/jwks.json");
@@ -59,7 +59,7 @@ async fn read(from: &str) -> Result<Value, Box<dyn Error>> {
     serde_json::from_str(&text).map_err(|error| format!("`{from}` is not JSON: {error}").into())
 }
 
-/// Within the bounds of every answer that a command reads, and without following anybody elsewhere.
+/// Fetches a document within the limits that hold for all responses, without following redirects.
 async fn fetch(from: &str) -> Result<Value, Ended> {
     let url = Url::parse(from).map_err(|error| Ended::usage(format!("`{from}` is no address: {error}")))?;
     let asked = connecting(&url, Some(ANSWER))?.get(url).timeout(ANSWER);

@@ -1,4 +1,4 @@
-//! What is called: an endpoint of the host that is meant, or any address that is paid for.
+//! The target of a call: a tool of the profile's host, or any address that takes payments.
 
 use reqwest::{Method, Url};
 use serde_json::Value;
@@ -12,29 +12,30 @@ use crate::base::{
     session::Session,
 };
 
-/// A request, and whose it is.
+/// A request, and the host that it belongs to.
 #[derive(Debug, Clone)]
 pub(crate) struct Aim {
-    /// What people call it.
+    /// The name shown to people.
     pub(crate) name: String,
-    /// Its name on the host, where that is a Tollhouse by its address.
+    /// The tool's slug on the host, if the address looks like that of a tool on a Tollhouse host.
     pub(crate) slug: Option<Slug>,
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) body: Option<String>,
     pub(crate) stream: bool,
-    /// The host below which payments and receipts are asked for.
+    /// The host whose payments and receipts are looked up.
     pub(crate) host: Url,
-    /// Whether that is the host that the profile is of.
+    /// Whether that is the profile's host.
     pub(crate) own: bool,
 }
 
 impl Aim {
-    /// What `target` names: a slug, or an address that is asked with GET unless it is given an input.
+    /// Returns the target that `target` names: a slug, or an address. An address is requested with GET unless there is
+    /// an input.
     ///
     /// # Errors
     ///
-    /// What is neither; a slug that is none.
+    /// Neither a slug nor an address.
     pub(crate) fn at(session: &Session, target: &str, input: Option<String>, stream: bool) -> Result<Self> {
         if !target.contains("://") {
             let slug: Slug = target.parse().map_err(|error| Error::usage(format!("`{}` is no endpoint: {error}", first(target, 80))))?;
@@ -57,7 +58,7 @@ impl Aim {
         Ok(Self { name, slug, method, url, body: input, stream, host, own })
     }
 
-    /// What tells requests apart: the same one is not paid for twice without being asked.
+    /// Returns a hash that identifies the request. The same request is not paid for twice without `--again`.
     pub(crate) fn request(&self, by: &str) -> String {
         let input = self.body.as_deref().unwrap_or_default();
         let input = serde_json::from_str::<Value>(input).map_or_else(|_| input.to_owned(), |value| value.to_string());
@@ -65,7 +66,7 @@ impl Aim {
     }
 }
 
-/// The host that an address is below, and the endpoint that it names there: by how a Tollhouse names them.
+/// Returns the host that an address is on, and the tool that it names there if it has the form of a Tollhouse address.
 fn below(url: &Url) -> (Url, Option<Slug>) {
     let mut host = url.clone();
     host.set_query(None);

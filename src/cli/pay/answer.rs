@@ -1,4 +1,4 @@
-//! What an answer to a payment means: whether it is one, whether to ask again, and what was taken.
+//! Interprets the response to a payment: whether it is final, whether to try again, and how much was charged.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
@@ -6,20 +6,20 @@ use tollhouse_tool::MicroUsd;
 
 use super::{challenge::Challenge, record::Sent, reply::Reply};
 
-/// What to do with an answer.
+/// The next step after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is what was paid for.
+    /// It is the result that was paid for.
     Answered,
-    /// It is a refusal, or a failure: what was taken is still to be asked for.
+    /// It is a refusal or a failure. The host must still be asked how much was charged.
     Refused,
-    /// It is not known yet: the same payment is to be shown again.
+    /// The outcome is not known yet: the same payment is sent again.
     Open,
-    /// Nothing was begun for want of room.
+    /// The host was too busy to start.
     Busy,
 }
 
-/// Judges by status and envelope alone: what was taken, the host is asked for.
+/// Judges a response by its status and envelope alone. How much was charged is asked of the host separately.
 pub(super) fn judge(reply: &Reply) -> Verdict {
     if reply.is_success() {
         return Verdict::Answered;
@@ -31,13 +31,13 @@ pub(super) fn judge(reply: &Reply) -> Verdict {
         "payment_in_progress" => Verdict::Open,
         _ if error["charged"] == "unknown" => Verdict::Open,
         "busy" | "rate_limited" | "store_unavailable" | "not_ready" | "facilitator_unavailable" => Verdict::Busy,
-        // Whatever stands between has lost the answer.
+        // A proxy in between lost the response.
         "" if reply.status >= 500 => Verdict::Open,
         _ => Verdict::Refused,
     }
 }
 
-/// A refusal in the seller's words.
+/// Returns the reason of a refusal in the seller's words.
 pub(crate) fn why(reply: &Reply) -> String {
     let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let challenge = Challenge::read(&reply.headers, &reply.body).map(|challenge| challenge.error);
@@ -55,21 +55,21 @@ pub(crate) fn why(reply: &Reply) -> String {
     }
 }
 
-/// What a seller says of the settlement.
+/// The settlement as reported by the seller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settlement {
     pub(crate) success: bool,
-    /// What moved it.
+    /// The transaction that moved the money.
     pub(crate) transaction: String,
-    /// What moved, where it says.
+    /// The amount that was charged, if it is reported.
     pub(crate) taken: Option<MicroUsd>,
 }
 
 impl Settlement {
-    /// The money moved, and no more was said.
+    /// A settlement of which only the success is known.
     pub(super) const UNSAID: Self = Self { success: true, transaction: String::new(), taken: None };
 
-    /// Reads it; `None` where nothing is said that reads.
+    /// Reads the settlement from a response. Returns `None` if there is none that can be parsed.
     pub(crate) fn of(reply: &Reply, sent: &Sent) -> Option<Self> {
         let header = || {
             let header = reply.headers.get("payment-response").or_else(|| reply.headers.get("x-payment-response"))?;
@@ -82,7 +82,8 @@ impl Settlement {
     }
 }
 
-/// So much of the token, in dollars, of a payment of so much: never more than that, and rounded up.
+/// Returns the dollar value of `amount` units of the token, as a share of the signed payment: rounded up, and never
+/// more than was signed.
 fn part(amount: &str, sent: &Sent) -> Option<MicroUsd> {
     let whole: u128 = sent.token.as_ref()?.amount.parse().ok()?;
     let amount: u128 = amount.parse().ok()?;

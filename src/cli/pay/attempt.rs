@@ -1,4 +1,4 @@
-//! Sends a payment until there is an answer to it, or none is to be had: the same bytes each time.
+//! Sends a payment until there is a final response or the retries are used up. Each retry sends the same bytes.
 
 use std::time::Duration;
 
@@ -12,30 +12,32 @@ use super::{
 };
 use crate::base::answer::retry_after;
 
-/// Between one time and the next.
+/// Waits between the tries.
 const WAITS: [Duration; 3] = [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(3)];
 
-/// The longest that a host may ask to wait.
+/// Longest wait that a host may ask for.
 const MOST_WAIT: Duration = Duration::from_secs(10);
 
-/// How it went.
+/// Outcome of all tries.
 #[derive(Debug)]
 pub(super) enum Went {
-    /// What was paid for came.
+    /// The result arrived.
     Answered(Reply),
-    /// It did not, and the seller said why.
+    /// The seller refused.
     Refused(Reply),
-    /// The seller had no room, each time.
+    /// The seller was busy each time.
     Busy(Reply),
-    /// It came, and is larger than is read.
+    /// The result arrived, but is too large to read.
     TooLarge(Reply),
-    /// Nobody said anything that ends it; with what was said last.
+    /// No try had a final response. Holds the last reason that is known.
     Lost(Option<String>),
-    /// Nobody was there: nothing was sent.
+    /// The host could not be reached: nothing was sent.
     Unsent(String),
 }
 
-/// Sends it; answers too whether it may have been taken at a time before the last. One that `was_sent` by another process may have been.
+/// Sends the payment. Also returns whether an earlier try may have been charged.
+///
+/// `was_sent` means that another process may have sent the payment before.
 pub(super) async fn attempt(
     seller: &Seller,
     headers: &HeaderMap,
@@ -61,7 +63,7 @@ pub(super) async fn attempt(
                 }
             }
             Err(Lost::TooLarge(reply)) => break Went::TooLarge(*reply),
-            // Whoever waits this long waits for nothing.
+            // The time for the call is used up, so there is no retry.
             Err(Lost::Late) => break Went::Lost(None),
             Err(Lost::Unsent(why)) if !was_sent => (Went::Unsent(why), None),
             Err(Lost::Unsent(why)) => (Went::Lost(Some(format!("nobody is there now: {why}"))), None),

@@ -1,7 +1,8 @@
-//! What a day has cost, and which payments are open: a file under a lock, so that of calls at once none slips under the limit.
+//! The amount spent today, and the open payments. They are in one file under a lock, so that concurrent calls cannot
+//! exceed the limit together.
 //!
-//! A payment is counted before it is signed. It stays counted until the host that is asked says that nothing was taken; of a most that
-//! was signed, what was not taken is given back.
+//! A payment is counted before it is signed. It stays counted until the host reports that nothing was charged. Of a
+//! payment that was signed for a maximum, the part that was not charged is given back.
 
 use std::{
     collections::BTreeMap,
@@ -22,48 +23,48 @@ use crate::base::{
     places,
 };
 
-/// How long another process may hold the lock. It is held for a write, not for a call.
+/// Longest wait for the lock. Processes hold it for a write, not for a call.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Most payments that are open at once; of more the oldest are let go of, and stay counted.
+/// Most open payments. Of more, the oldest are dropped from the list but stay counted.
 const MOST_OPEN: usize = 1_000;
 
-/// How long a payment is open that nobody says anything of: no host keeps an answer for so long.
+/// Longest time that a payment without a known outcome stays open: no host keeps a result for that long.
 const OPEN_MILLIS: u64 = 8 * 24 * 60 * 60 * 1_000;
 
-/// Where it is.
+/// The folder with the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Book {
     folder: PathBuf,
 }
 
-/// What the file says.
+/// Contents of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pages {
-    /// What a day has cost, by profile.
+    /// Amount spent on a day, by profile.
     days: BTreeMap<String, Day>,
-    /// The oldest first.
+    /// Oldest first.
     open: Vec<Open>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Day {
-    /// In UTC.
+    /// Date in UTC.
     day: String,
     micros: u64,
 }
 
-/// A payment that was counted, and of which it is not known yet what became.
+/// A payment that is counted, and whose outcome is not known yet.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Open {
     pub(crate) id: String,
-    /// Whose day it is counted in.
+    /// The profile whose daily limit it counts against.
     pub(crate) profile: String,
     pub(crate) micros: u64,
-    /// What it pays for: the same request is not paid for again while it is open.
+    /// Identifies the request: the same one is not paid for again while this payment is open.
     pub(crate) request: String,
     pub(crate) made_at: Timestamp,
 }
@@ -77,22 +78,22 @@ impl Book {
         self.folder.join("spent.json")
     }
 
-    /// What is left of today.
+    /// Returns how much may still be spent today.
     ///
     /// # Errors
     ///
-    /// A file that does not read: what was spent is not known then, and nothing more is.
+    /// The file cannot be read. The amount spent is unknown then, so nothing may be spent.
     pub(crate) fn left(&self, means: &Means, now: Timestamp) -> Result<MicroUsd> {
         let pages = self.read()?;
         Ok(MicroUsd(means.daily.0.saturating_sub(pages.spent(&means.profile, now))))
     }
 
-    /// The payments that are open for a request.
+    /// Returns the open payments for a request.
     pub(crate) fn open_for(&self, request: &str) -> Result<Vec<Open>> {
         Ok(self.read()?.open.into_iter().filter(|open| open.request == request).collect())
     }
 
-    /// All that are open.
+    /// Returns the IDs of all open payments.
     pub(crate) fn open(&self) -> Result<Vec<String>> {
         Ok(self.read()?.open.into_iter().map(|open| open.id).collect())
     }
@@ -101,16 +102,16 @@ impl Book {
     ///
     /// # Errors
     ///
-    /// With the exit code of payments where the day has no room for it: nothing is counted then.
+    /// The payment would exceed the daily limit: an error with the exit code of payments, and nothing is counted.
     pub(crate) fn count(&self, open: Open, means: &Means, name: &str) -> Result {
         self.change(open.made_at, |pages, now| pages.count(open, means, name, now))
     }
 
-    /// The same, where none is open for its request: of those who ask at once one pays.
+    /// Counts a payment if none is open for the same request: of concurrent calls only one pays.
     ///
     /// # Errors
     ///
-    /// As of [`Book::count`], and where another process was quicker.
+    /// Those of [`Book::count`]. Another process was faster.
     pub(crate) fn count_alone(&self, open: Open, means: &Means, name: &str) -> Result {
         self.change(open.made_at, |pages, now| match pages.open.iter().find(|other| other.request == open.request) {
             Some(other) => Err(under_way(&other.id)),
@@ -118,7 +119,7 @@ impl Book {
         })
     }
 
-    /// Lets go of a payment of which this much was taken, and gives the rest of it back to its day.
+    /// Closes a payment of which `taken` was charged, and gives the rest back to its day.
     pub(crate) fn close(&self, id: &str, taken: MicroUsd, now: Timestamp) -> Result {
         self.change(now, |pages, now| {
             let Some(place) = pages.open.iter().position(|open| open.id == id) else { return Ok(()) };
@@ -153,7 +154,7 @@ impl Book {
         Ok(sync_folder(&self.file())?)
     }
 
-    /// The lock, until what is returned is dropped or the process ends.
+    /// Takes the lock. It is held until the returned file is dropped or the process ends.
     fn lock(&self) -> Result<File> {
         let path = self.folder.join("lock");
         let wrong = |error: std::io::Error| Error::refused(format!("`{}` cannot be locked: {error}", path.display()));
@@ -199,7 +200,7 @@ impl Pages {
         day
     }
 
-    /// What is of no use any more, and what is too much.
+    /// Removes past days, expired payments, and the oldest payments beyond the limit.
     fn forget(&mut self, now: Timestamp) {
         let today = day_of(now);
         self.days.retain(|_, day| day.day == today);
@@ -209,13 +210,13 @@ impl Pages {
     }
 }
 
-/// Another process pays for the same request, by this payment.
+/// Returns the error for a request that another process is paying for with the payment `id`.
 pub(crate) fn under_way(id: &str) -> Error {
     let error = Error::refused(format!("another process is paying for the same request, by {id}.  nothing was signed"));
     error.hint(format!("once it has ended, what it bought is had by: tollhouse call --resume {id}   to pay besides: --again"))
 }
 
-/// The day of a moment, in UTC.
+/// Returns the UTC date of a moment.
 fn day_of(at: Timestamp) -> String {
     at.to_string().chars().take(10).collect()
 }

@@ -1,4 +1,4 @@
-//! What an address has on a chain, by a node that the profile names.
+//! Reads the balance of an address from the node that the profile names.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use crate::base::{
     error::{Error, Exit, Result},
 };
 
-/// How long a node may take.
+/// Longest wait for a node's response.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Most bytes of its answer.
+/// Most bytes of its response.
 const MOST_BYTES: usize = 64 << 10;
 
-/// So much of the token, in its smallest unit.
+/// Returns the balance of `address` in the token's smallest unit.
 ///
 /// # Errors
 ///
-/// A node that does not answer, or is of another chain. Its address is not told: there may be a key in it.
+/// The node does not respond, or is on another chain. The message leaves out the node's URL, which may contain a key.
 pub(crate) async fn balance(node: &Url, token: &Asset, address: &str) -> Result<U256> {
     let client = connecting(node, None)?;
     let chain = ask(&client, node, "eth_chainId", json!([])).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn balance(node: &Url, token: &Asset, address: &str) -> Result<
         return Err(Error::refused(format!("the profile's node is of chain {chain}, and {} is another", token.network.caip2)));
     }
     let address: Address = address.parse().map_err(|_| Error::refused("the key has no address"))?;
-    // `balanceOf(address)`.
+    // ABI call of `balanceOf(address)`.
     let call = format!("0x70a08231{:0>64}", hex::encode(address));
     ask(&client, node, "eth_call", json!([{ "to": token.address, "data": call }, "latest"])).await
 }

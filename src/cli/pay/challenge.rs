@@ -1,27 +1,27 @@
-//! What a seller asks for: v2 in the header, v1 in the body.
+//! A seller's challenge: v2 in the header, v1 in the body.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tollhouse_money::WireVersion;
 
-/// Most entries of `accepts` that are looked at.
+/// Most entries of `accepts` that are read.
 const MOST_WAYS: usize = 64;
 
-/// What a seller asks for.
+/// The payment terms of a seller.
 #[derive(Debug)]
 pub(crate) struct Challenge {
     pub(crate) version: WireVersion,
     pub(crate) accepts: Vec<Value>,
     pub(crate) resource: Value,
-    /// Why it asks, in its own words.
+    /// The seller's reason for the challenge.
     pub(crate) error: String,
-    /// What it says of x402's extension by which a payment has a name, where it wants one.
+    /// The seller's declaration of x402's payment-identifier extension, if it wants payments to have an identifier.
     pub(crate) naming: Option<Value>,
 }
 
 impl Challenge {
-    /// Reads it; `None` where nothing is asked for that reads.
+    /// Reads the challenge of a response. Returns `None` if there is none that can be parsed.
     pub(crate) fn read(headers: &HeaderMap, body: &[u8]) -> Option<Self> {
         let v2 = headers.get("payment-required").and_then(|header| STANDARD.decode(header.as_bytes()).ok());
         let v2 = v2.and_then(|json| Self::of(WireVersion::V2, serde_json::from_slice(&json).ok()?));

@@ -1,4 +1,4 @@
-//! Which of the ways to pay is taken: the cheapest that the limits allow. Nothing else is signed.
+//! Chooses the payment option to sign: the cheapest that the limits allow. Nothing else is signed.
 
 use tollhouse_money::{
     Asset, Network,
@@ -12,23 +12,23 @@ use crate::base::{
     error::{Error, Exit, Result},
 };
 
-/// Most reasons that are told.
+/// Most reasons that are listed in an error.
 const MOST_REASONS: usize = 8;
 
-/// What will be signed.
+/// The option that will be signed.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) ask: Ask,
     pub(crate) token: &'static Asset,
-    /// What it comes to, or the most that it does.
+    /// The price in dollars, or the maximum of it.
     pub(crate) usd: MicroUsd,
 }
 
-/// Chooses. `name` is what is paid for, as people call it.
+/// Chooses an option. `name` is the name of the tool shown to people.
 ///
 /// # Errors
 ///
-/// With the exit code of payments: where nothing is asked for that these means allow. It says of each why.
+/// No option is allowed: an error with the exit code of payments, which gives the reason for each option.
 pub(crate) fn choose(challenge: &Challenge, means: &Means, name: &str) -> Result<Chosen> {
     let (mut fitting, mut reasons) = (Vec::new(), Vec::new());
     for accepted in &challenge.accepts {
@@ -56,7 +56,7 @@ pub(crate) fn choose(challenge: &Challenge, means: &Means, name: &str) -> Result
     }
 }
 
-/// That a call costs more than one may.
+/// Returns the error for a call that costs more than the limit of one call.
 pub(crate) fn over(name: &str, scheme: Scheme, price: MicroUsd, means: &Means) -> Error {
     let most = match scheme {
         Scheme::Exact => "",
@@ -171,7 +171,7 @@ mod tests {
         assert!(altered("/extra/name", json!("USD Coin")).is_err());
         assert!(altered("/extra/version", json!("1")).is_err());
         assert!(altered("/network", json!("eip155:1")).unwrap_err().more[0].contains("play money"));
-        // How many decimals it has is the table's to say.
+        // The decimals come from the table of tokens, not from the seller.
         assert_eq!(altered("/extra/decimals", json!(18)).unwrap().usd, MicroUsd(3_000));
         assert!(altered("/amount", json!("115792089237316195423570985008687907853269984665640564039457584007913129639935")).is_err());
     }

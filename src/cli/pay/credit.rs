@@ -1,4 +1,5 @@
-//! Paying with a developer credit: at a price that was quoted and judged, under a key by which it is debited once.
+//! Pays with a developer credit, at a price that was quoted and checked. An idempotency key makes sure that the credit
+//! is debited once.
 
 use serde_json::{Value, json};
 use tollhouse_base::clock::Timestamp;
@@ -13,14 +14,14 @@ use crate::base::{
     session::Session,
 };
 
-/// How long a call may take that is paid with a credit: as long as any tool may run.
+/// Longest duration of a call that a credit pays for: the longest that any tool may run.
 const TIMEOUT_SECS: u64 = 300;
 
-/// What a call will be debited, and what is sent for it.
+/// Gets the price that the call will be debited, and returns the request to send.
 ///
 /// # Errors
 ///
-/// An address of another host, which a credit is not shown; no credit; a host that quotes nothing.
+/// The address is of another host, which must not see the credit. There is no credit. The host quotes no price.
 pub(crate) async fn by_credit(session: &Session, aim: &Aim, now: Timestamp) -> Result<Sent> {
     let (Some(slug), true) = (&aim.slug, aim.own) else {
         return Err(Error::usage(format!("a credit pays at its own host alone, and {} is none of its endpoints", aim.name)));
@@ -38,11 +39,11 @@ pub(crate) async fn by_credit(session: &Session, aim: &Aim, now: Timestamp) -> R
     Ok(Sent { by_credit: true, usd: price, timeout_secs: TIMEOUT_SECS, ..sent })
 }
 
-/// The header that shows the credit; kept nowhere but where credentials are.
+/// Returns the header that presents the credit. The token is kept in the credentials file only.
 ///
 /// # Errors
 ///
-/// Where there is none.
+/// There is no credit.
 pub(crate) fn token(session: &Session) -> Result<(String, String)> {
     match session.client.credential(Who::Holder)? {
         Some((Role::Credit, token)) => Ok((Role::Credit.header().to_owned(), token.expose().to_owned())),

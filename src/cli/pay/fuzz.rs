@@ -1,4 +1,4 @@
-//! What a payer reads of a stranger's host, of any bytes: what it asks for, and how it streams its answer.
+//! Fuzzes the code that reads a foreign host's responses: challenges and streamed results.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -13,15 +13,16 @@ use super::{
     stream::Stream,
 };
 
-/// Where it may be spent.
+/// The network of the payments.
 fn network() -> &'static Network {
     Network::named("eip155:84532").unwrap()
 }
 
-/// What may be spent.
+/// The limit of a payment.
 const MAX: MicroUsd = MicroUsd(100_000);
 
-/// An answer of these bytes: lines of headers, an empty one, and the body. A header `name=value` comes in base64, as x402's do.
+/// Returns a response made of these bytes: header lines, an empty line, and the body. The value of a header written as
+/// `name=value` is encoded in base64, as in x402.
 fn reply(status: u16, bytes: &[u8]) -> Reply {
     let end = bytes.windows(2).position(|two| two == b"\n\n").unwrap_or(bytes.len());
     let (head, body) = (&bytes[..end], bytes.get(end + 2..).unwrap_or_default());
@@ -35,12 +36,12 @@ fn reply(status: u16, bytes: &[u8]) -> Reply {
     Reply { status, headers, body: body.to_vec(), ..Reply::default() }
 }
 
-/// What a terminal would do something on.
+/// Returns whether the text contains control characters that a terminal acts on.
 fn drives(words: &str) -> bool {
     words.chars().any(|c| c.is_control() && !"\n\t".contains(c))
 }
 
-/// A payment of all that may be spent.
+/// Returns a payment of the whole limit.
 fn sent() -> Sent {
     let token = Asset::of(network()).next().unwrap();
     serde_json::from_value(serde_json::json!({
@@ -78,7 +79,8 @@ fn whatever_is_asked_for_nothing_is_chosen_that_the_limits_do_not_allow() {
     });
 }
 
-/// What came of a stream that is read in pieces of so many bytes: what was told on the way, and the reply or why there is none.
+/// Reads a stream in pieces of `pieces` bytes. Returns the progress reports, and the reply or the reason that there is
+/// none.
 fn streamed(bytes: &[u8], pieces: usize) -> (Vec<Progress>, Result<Option<Reply>, String>) {
     let mut told = vec![];
     let mut stream = Stream::new(200, HeaderMap::new());

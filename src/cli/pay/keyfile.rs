@@ -1,4 +1,4 @@
-//! The file of the key that pays: for its owner alone, written once, and never over.
+//! The file of the key that pays: readable by its owner only, written once, and never overwritten.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,7 +16,8 @@ use crate::base::{
     places,
 };
 
-/// Which file it is: the one that is named, the environment's, the profile's, or the one that all share that name none.
+/// Returns the path of the key file: the one named on the command line, else the environment's, else the profile's,
+/// else the default that all other profiles share.
 pub(crate) fn path(named: Option<&Path>, of_profile: Option<&Path>) -> Result<PathBuf> {
     let by_home = |path: &Path| match path.strip_prefix("~") {
         Ok(below) => environment::path("HOME").map(|home| home.join(below)).ok_or_else(|| Error::usage("`~` leads nowhere: set `HOME`")),
@@ -34,7 +35,7 @@ pub(crate) fn path(named: Option<&Path>, of_profile: Option<&Path>) -> Result<Pa
 ///
 /// # Errors
 ///
-/// With the exit code of credentials: where there is none, others can read it, or it is none.
+/// There is no file, others can read it, or it holds no key: an error with the exit code of credentials.
 pub(crate) fn read(path: &Path) -> Result<PayKey> {
     let name = path.display();
     let text = Zeroizing::new(places::read_private(path)?.ok_or_else(|| {
@@ -43,11 +44,11 @@ pub(crate) fn read(path: &Path) -> Result<PayKey> {
     text.trim().parse().map_err(|_| Error::credential(format!("`{name}` holds no key: 32 bytes in hex")))
 }
 
-/// Makes a new key, in a file that was not there.
+/// Creates a new key in a new file.
 ///
 /// # Errors
 ///
-/// Where something is there, or it cannot be written.
+/// The file exists, or cannot be written.
 pub(crate) fn create(path: &Path) -> Result<PayKey> {
     let key = PayKey::generate().ok_or_else(|| Error::refused("the system gives no randomness"))?;
     let text = Zeroizing::new(format!("0x{}\n", *key.secret()));
@@ -55,7 +56,8 @@ pub(crate) fn create(path: &Path) -> Result<PayKey> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             places::make_folder(folder)?;
         }
-        // Beside, and then under its name where nothing has that: a key that is there is there whole.
+        // The key is written to another file and then linked to its name, which fails if the name exists. A key file is
+        // therefore always complete.
         let beside = path.with_extension(format!("new-{}", std::process::id()));
         _ = std::fs::remove_file(&beside);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
@@ -74,7 +76,7 @@ pub(crate) fn create(path: &Path) -> Result<PayKey> {
     }
 }
 
-/// Puts the entry of a file in its folder on disk.
+/// Syncs the folder of a file, so that the file's entry is on disk.
 pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()

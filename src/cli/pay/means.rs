@@ -1,4 +1,5 @@
-//! What may be spent, of what, and where: by the profile, and by what was said for this one call.
+//! The limits of what may be spent, with which token and on which network: from the profile and from the flags of the
+//! call.
 
 use tollhouse_money::{Asset, Network};
 use tollhouse_tool::MicroUsd;
@@ -8,30 +9,30 @@ use crate::base::{
     profile::Profile,
 };
 
-/// Where play money is, of hosts that have not been told otherwise.
+/// Network with test money that hosts use by default.
 const PLAY: &str = "eip155:84532";
 
 /// The limits of a payment.
 #[derive(Debug, Clone)]
 pub(crate) struct Means {
-    /// Whose day it is counted in.
+    /// The profile whose daily limit counts.
     pub(crate) profile: String,
-    /// The one network to pay on. Without it: those whose tokens are worth nothing.
+    /// The only network to pay on. `None` allows all test networks, whose tokens are worth nothing.
     pub(crate) network: Option<&'static Network>,
-    /// The one token to pay with. Without it: each that is known there.
+    /// The only token to pay with. `None` allows each known token of those networks.
     pub(crate) asset: Option<&'static Asset>,
-    /// The most of one call.
+    /// The limit of one call.
     pub(crate) max: MicroUsd,
-    /// The most of a day.
+    /// The limit of a day.
     pub(crate) daily: MicroUsd,
 }
 
 impl Means {
-    /// Those of a profile, of which `max` was said for this call.
+    /// Returns the limits of a profile. `max` is the limit given for this call.
     ///
     /// # Errors
     ///
-    /// A network that is not known, or that nothing is signed for.
+    /// The network is unknown, or no payments are signed for it.
     pub(crate) fn of(name: Option<&str>, profile: &Profile, max: Option<MicroUsd>) -> Result<Self> {
         let network = match &profile.network {
             Some(text) => Some(named(text)?),
@@ -42,7 +43,7 @@ impl Means {
         Ok(Self { profile: name.unwrap_or_default().to_owned(), network, asset, max, daily: profile.daily_usd })
     }
 
-    /// Whether a token may be paid with.
+    /// Returns whether the limits allow this token.
     pub(crate) fn takes(&self, token: &Asset) -> bool {
         let there = match self.network {
             Some(network) => token.network == network,
@@ -51,7 +52,7 @@ impl Means {
         there && self.asset.is_none_or(|asset| asset == token)
     }
 
-    /// The token of a payer's own that is told of where none is named.
+    /// Returns the token whose balance is shown if the profile names none.
     pub(crate) fn token(&self) -> Result<&'static Asset> {
         if let Some(asset) = self.asset {
             return Ok(asset);
@@ -60,7 +61,7 @@ impl Means {
         Asset::of(network).next().ok_or_else(|| Error::usage(format!("no token is known on `{}`", network.caip2)))
     }
 
-    /// For people: where it is paid.
+    /// Describes for people where payments may go.
     pub(crate) fn whereabouts(&self) -> String {
         let profile = &self.profile;
         match self.network {

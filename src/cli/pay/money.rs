@@ -1,15 +1,15 @@
-//! Amounts as people read them: to the micro-dollar, with at least two digits behind the point.
+//! Amounts as people read them: to the micro-dollar, with at least two decimals.
 
 use tollhouse_tool::MicroUsd;
 
-/// Such as `$0.10`, `$0.003`, `$4.91`.
+/// Formats an amount, such as `$0.10`, `$0.003`, `$4.91`.
 pub(crate) fn usd(amount: MicroUsd) -> String {
     let digits = format!("{:06}", amount.0 % 1_000_000);
     let part = digits.trim_end_matches('0');
     format!("${}.{part:0<2}", amount.0 / 1_000_000)
 }
 
-/// Reads dollars, as people write them: `0.25`, or `$0.25`.
+/// Parses dollars: `0.25` or `$0.25`.
 pub(crate) fn dollars(text: &str) -> Result<MicroUsd, String> {
     let digits = text.strip_prefix('$').unwrap_or(text);
     MicroUsd::from_decimal(digits).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! One payment, from the first time that it is sent to what is known of it.
+//! Carries out one payment, from the first try to the known outcome.
 
 use std::time::Duration;
 
@@ -16,31 +16,32 @@ use super::{
     state::{self, Became},
 };
 
-/// Beside the time that the work may take: for settling, and for the way there and back.
+/// Time beside that of the work: for the settlement and the transfer.
 const BESIDE: Duration = Duration::from_secs(30);
 
-/// The longest that work is waited for, whatever a seller asks for.
+/// Longest time that is allowed for the work, whatever the seller demands.
 const MOST_SECS: u64 = 600;
 
-/// How often, and after how long, a host is asked again of a payment that it says is under way.
+/// Waits between the queries to a host that reports a payment as in progress.
 const LOOKS: [Duration; 4] = [Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(1), Duration::from_secs(3)];
 
-/// How it ended.
+/// Outcome of a payment.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// Here is what was paid for, and what was said of the settlement.
+    /// The result, and the settlement if one is reported.
     Answered { reply: Reply, settlement: Option<Settlement> },
-    /// It came, and is larger than is read.
+    /// The result arrived, but is too large to read.
     TooLarge { settlement: Settlement },
-    /// Nothing was taken, and nothing will be.
+    /// Nothing was charged, and nothing will be.
     Untaken { reply: Option<Reply> },
-    /// Nobody was there.
+    /// The host could not be reached.
     Unsent(String),
-    /// It is not known; or it is, and the answer is not here. With what was said in its place.
+    /// The outcome is unknown, or the payment was settled but the result is missing. `said` is the last message of the
+    /// seller.
     Unknown { said: Option<String>, settled: bool },
 }
 
-/// Sends it, and finds out what became of it. `was_sent` says that it may have been sent before, by another process.
+/// Sends the payment and finds out its outcome. `was_sent` means that another process may have sent it before.
 pub(crate) async fn perform(
     seller: &Seller,
     sent: &Sent,
@@ -71,7 +72,7 @@ pub(crate) async fn perform(
         Went::Unsent(why) => Ended::Unsent(why),
         Went::Refused(reply) | Went::Busy(reply) => match became(seller, host, sent).await {
             Became::Untaken => Ended::Untaken { reply: Some(reply) },
-            // It was refused, and never reached what is paid for; unless it is still on its way from a time before.
+            // It was refused and never reached the tool, unless an earlier try is still on its way.
             Became::Unheard if !in_doubt || is_over(sent) => Ended::Untaken { reply: Some(reply) },
             became => Ended::Unknown { said: Some(why(&reply)), settled: became == Became::Settled },
         },
@@ -85,13 +86,14 @@ pub(crate) async fn perform(
 /// How far a host's clock may be behind.
 const CLOCKS_SECS: u64 = 600;
 
-/// Whether the profile's own host would not take it any more, if it came now: what that has not heard of by then, it never took.
+/// Returns whether the payment has expired at the profile's own host. A payment that the host does not know by then was
+/// never charged.
 fn is_over(sent: &Sent) -> bool {
     let until = sent.token.as_ref().map_or(u64::MAX, |token| token.until_secs.saturating_add(CLOCKS_SECS));
     sent.own && Clock::default().now().0 / 1_000 > until
 }
 
-/// What the host says of it, once it says something that lasts.
+/// Asks the host for the outcome until it is no longer in progress, or the queries are used up.
 async fn became(seller: &Seller, host: &Url, sent: &Sent) -> Became {
     let mut looks = LOOKS.into_iter();
     loop {
@@ -104,8 +106,8 @@ async fn became(seller: &Seller, host: &Url, sent: &Sent) -> Became {
 }
 
 impl Ended {
-    /// What counts as taken from now on; `None` while it is not known. Who is not the profile's own host is not believed to have taken
-    /// less than it could.
+    /// Returns the amount that counts as charged, or `None` while it is unknown. If the host is not the profile's own,
+    /// the full signed amount counts, because the host's report is not trusted.
     pub(crate) fn taken(&self, sent: &Sent) -> Option<MicroUsd> {
         let told = match self {
             Self::Unsent(_) => return Some(MicroUsd::ZERO),

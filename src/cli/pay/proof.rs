@@ -1,4 +1,4 @@
-//! The receipt of an answer: whether its signature holds, and whether it is about what was paid and what came.
+//! Checks the receipt of a response: its signature, and whether it matches the payment and the result.
 
 use std::time::Duration;
 
@@ -11,20 +11,21 @@ use tollhouse_tool::{MicroUsd, Slug};
 
 use super::{record::Sent, reply::Reply, seller::Seller};
 
-/// How long a receipt, or the keys for it, may take.
+/// Longest wait for a receipt or for the keys that verify it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is known of a receipt.
+/// The result of checking a receipt.
 #[derive(Debug, Default)]
 pub(crate) struct Proof {
     pub(crate) id: Option<ReceiptId>,
-    /// What it says, where it holds.
+    /// The receipt's contents, if it is valid.
     pub(crate) record: Option<Record>,
-    /// Why it does not.
+    /// The reason that it is invalid.
     pub(crate) wrong: Option<String>,
 }
 
-/// Looks for the receipt of an answer and at it. An answer without one is no fault: not everybody gives receipts.
+/// Finds and verifies the receipt of a response. A response without a receipt is no error: not every seller issues
+/// receipts.
 pub(crate) async fn prove(seller: &Seller, host: &Url, sent: Option<&Sent>, reply: &Reply) -> Proof {
     let given = reply.beside.receipt.clone().filter(Value::is_object);
     let named = given.as_ref().and_then(|given| given["receiptId"].as_str()).or_else(|| reply.header("x-receipt-id"));
@@ -65,7 +66,7 @@ async fn check(
     Ok(record)
 }
 
-/// Whether it is about a payment.
+/// Checks that a receipt matches the payment.
 fn about(record: &Record, sent: &Sent) -> Result<(), String> {
     let same = |said: Option<&String>, signed: &str| said.is_some_and(|said| said.eq_ignore_ascii_case(signed));
     let Some(token) = &sent.token else {
@@ -91,7 +92,8 @@ fn about(record: &Record, sent: &Sent) -> Result<(), String> {
     }
 }
 
-/// The hash of what came, as receipts have it. A new builder's key is given beside what their receipt is about: it is kept nowhere.
+/// Returns the hash of the result as receipts state it. The key of a new builder is not part of it: the host delivers
+/// the key beside the result and stores it nowhere.
 fn result_hash(reply: &Reply, slug: &Slug) -> Option<String> {
     let headers: Vec<_> = reply.header("content-type").map(|kind| ("content-type".to_owned(), kind.to_owned())).into_iter().collect();
     match Content::new(reply.status, &headers, &reply.body) {
@@ -121,7 +123,7 @@ async fn fetch(seller: &Seller, host: &Url, path: &[&str]) -> Result<Value, Stri
 }
 
 impl Proof {
-    /// What it says was paid.
+    /// Returns the price in the receipt.
     pub(crate) fn price(&self) -> Option<MicroUsd> {
         self.record.as_ref().map(|record| record.draft.price_usd)
     }

@@ -1,7 +1,8 @@
-//! What was signed, on disk before it is sent: a file for each payment, for its owner alone. Its first line is what is sent, as often as
-//! it takes; those behind it say what became of it.
+//! Records of signed payments, written to disk before the payment is sent: one file for each payment, readable by its
+//! owner only. The first line holds the request, which may be sent several times. The later lines note the outcome.
 //!
-//! Who sends it holds the file's lock. One that nobody holds, and of which no end is noted, was left behind by a process that died.
+//! The process that sends a payment holds the lock of its file. A file without a lock and without an outcome was left
+//! behind by a process that died.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -23,59 +24,59 @@ use crate::base::{
     places,
 };
 
-/// Most records that are kept, and for how many days.
+/// Most records that are kept, and the days that they are kept.
 const MOST: usize = 1_000;
 const DAYS: u64 = 30;
 
-/// Most bytes of one.
+/// Most bytes of a record.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// What is sent, and what it is.
+/// A request with its payment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Sent {
     pub(crate) payment_id: PaymentId,
-    /// What is paid for, as people call it.
+    /// The name of the tool shown to people.
     pub(crate) name: String,
     pub(crate) made_at: Timestamp,
     pub(crate) method: String,
     pub(crate) url: String,
-    /// Nothing where it has none.
+    /// `None` if the request has no body.
     pub(crate) body: Option<String>,
     pub(crate) stream: bool,
-    /// The headers that pay, but for a credit's token, which is kept in one place alone.
+    /// The headers that pay. The token of a credit is not among them: it is kept in the credentials file only.
     pub(crate) headers: Vec<(String, String)>,
     /// Whether a developer credit pays.
     pub(crate) by_credit: bool,
-    /// The host below which payments are asked for.
+    /// The host whose payments are looked up.
     pub(crate) host: String,
-    /// Whether that host is the profile's own, whose word on what it took counts.
+    /// Whether that is the profile's own host, whose report of the charge is trusted.
     pub(crate) own: bool,
-    /// What was signed for: all, or the most.
+    /// The amount that was signed: exact, or the maximum.
     pub(crate) usd: MicroUsd,
-    /// Whether that is the most.
+    /// Whether `usd` is the maximum.
     pub(crate) most: bool,
-    /// Of a payment on a network: what receipts are held against.
+    /// The token of a payment on a network. Receipts are compared with it.
     pub(crate) token: Option<Token>,
-    /// How long an answer may take.
+    /// Longest wait for the response.
     pub(crate) timeout_secs: u64,
 }
 
-/// What moves.
+/// The token and the amount that move.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Token {
     pub(crate) network: String,
     pub(crate) asset: String,
-    /// In its smallest unit.
+    /// In the token's smallest unit.
     pub(crate) amount: String,
     pub(crate) payer: String,
-    /// In seconds since 1970: the payment is worth nothing from then on.
+    /// In seconds since 1970: the payment is invalid from then on.
     pub(crate) until_secs: u64,
 }
 
 impl Sent {
-    /// A request with headers that pay; nothing is said of the price yet.
+    /// Returns a request with headers that pay, without a price yet.
     pub(crate) fn new(aim: &Aim, payment_id: PaymentId, made_at: Timestamp, headers: Vec<(String, String)>) -> Self {
         Self {
             payment_id,
@@ -96,11 +97,11 @@ impl Sent {
         }
     }
 
-    /// What is sent, once more.
+    /// Returns the request to send it again.
     ///
     /// # Errors
     ///
-    /// Where what was written down is no request.
+    /// The record holds no valid request.
     pub(crate) fn request(&self) -> Result<(Request, Url)> {
         let wrong = || Error::refused(format!("what was written down of {} is no request", self.payment_id));
         let method = Method::from_bytes(self.method.as_bytes()).map_err(|_| wrong())?;
@@ -109,20 +110,20 @@ impl Sent {
     }
 }
 
-/// What became of it, as a line behind it says.
+/// An outcome, as a later line of the file notes it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Noted {
     state: State,
     at: Timestamp,
 }
 
-/// Where records are.
+/// The folder of records.
 #[derive(Debug, Clone)]
 pub(crate) struct Records {
     folder: PathBuf,
 }
 
-/// One that is held.
+/// A record whose lock this process holds.
 #[derive(Debug)]
 pub(crate) struct Record {
     file: File,
@@ -138,11 +139,11 @@ impl Records {
         self.folder.join(format!("{id}.jsonl"))
     }
 
-    /// Writes one down: it is on disk when this returns.
+    /// Writes a record. It is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// Where it cannot be written: then nothing may be sent.
+    /// The record cannot be written: nothing may be sent then.
     pub(crate) fn write(&self, sent: Sent) -> Result<Record> {
         let path = self.file(&sent.payment_id);
         let wrong = |error: io::Error| Error::refused(format!("`{}` cannot be written: {error}.  nothing was sent", path.display()));
@@ -150,7 +151,7 @@ impl Records {
         let opened = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path);
         let mut file = opened.map_err(wrong)?;
         let written = (|| {
-            // It may be looked at this very moment; who looks holds it no longer than that.
+            // Another process may be looking at the file right now, but holds its lock for a moment only.
             file.lock()?;
             file.write_all(format!("{}\n", serde_json::to_string(&sent)?).as_bytes())?;
             file.sync_all()?;
@@ -163,11 +164,11 @@ impl Records {
         Ok(Record { file, sent })
     }
 
-    /// One that was written before.
+    /// Opens an existing record.
     ///
     /// # Errors
     ///
-    /// Where there is none, it does not read, or another process sends it.
+    /// There is no record, it cannot be read, or another process is sending it.
     pub(crate) fn find(&self, id: &PaymentId) -> Result<Record> {
         let path = self.file(id);
         let wrong = |error: &dyn std::fmt::Display| Error::refused(format!("`{}` does not read: {error}", path.display()));
@@ -189,7 +190,8 @@ impl Records {
         if sent.payment_id != *id {
             return Err(wrong(&"it is of another payment"));
         }
-        // Sent once more it could be taken, and would count nowhere.
+        // The payment was released from the daily total. If it were sent again, it could be charged without being
+        // counted.
         if text
             .lines()
             .filter_map(|line| serde_json::from_str::<Noted>(line).ok())
@@ -201,19 +203,21 @@ impl Records {
         Ok(Record { file, sent })
     }
 
-    /// Whether a process holds it.
+    /// Returns whether a process holds the record's lock.
     pub(crate) fn is_held(&self, id: &str) -> bool {
         let held =
             |id: PaymentId| File::open(self.file(&id)).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)));
         id.parse().is_ok_and(held)
     }
 
-    /// Whether it was written down; what was not, was never sent. Whoever begins to write holds it.
+    /// Returns whether the record was written. A payment without a record was never sent. A process that begins to
+    /// write a record holds its lock.
     pub(crate) fn is_there(&self, id: &PaymentId) -> bool {
         self.file(id).metadata().is_ok_and(|about| about.len() > 0)
     }
 
-    /// Lets go of those that are too old or too many: of these first the oldest of which the end is known. Those that are `open` go last.
+    /// Removes records that are too old or too many. Of too many, the oldest with a known outcome go first, and those
+    /// in `open` last.
     pub(crate) fn prune(&self, open: &[String], now: Timestamp) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let mut all: Vec<_> = entries.flatten().filter_map(|entry| found(&entry.path(), open)).collect();
@@ -233,7 +237,7 @@ fn millis(at: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A record: whether it is open, and when something was written in it.
+/// Returns whether a record is open, the time of its last write, and its path.
 fn found(path: &Path, open: &[String]) -> Option<(bool, SystemTime, PathBuf)> {
     let id = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
     id.parse::<PaymentId>().ok()?;
@@ -242,7 +246,7 @@ fn found(path: &Path, open: &[String]) -> Option<(bool, SystemTime, PathBuf)> {
 }
 
 impl Record {
-    /// Notes what became of it. One that is not on disk is asked for again.
+    /// Notes the outcome. If the note does not reach the disk, the host is asked again.
     pub(crate) fn note(&mut self, state: State, at: Timestamp) {
         if let Ok(line) = serde_json::to_string(&Noted { state, at }) {
             _ = self.file.write_all(format!("{line}\n").as_bytes());

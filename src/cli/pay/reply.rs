@@ -1,28 +1,28 @@
-//! What a seller answered, or why nothing came.
+//! The response of a seller, or the reason that there is none.
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-/// An answer, read to its end.
+/// A response, read completely.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
-    /// What the last event of a stream says beside its result.
+    /// Further members of the last event of a stream.
     pub(crate) beside: Beside,
 }
 
-/// Why there is none.
+/// The reason that there is no response.
 #[derive(Debug)]
 pub(crate) enum Lost {
     /// Nothing was sent.
     Unsent(String),
-    /// What became of what was sent is not known.
+    /// The request was sent, but its outcome is unknown.
     Sent(String),
-    /// The same, and the time for it is over.
+    /// As `Sent`, and the time for the call is used up.
     Late,
-    /// It is more than is read; its head was.
+    /// The response is too large to read. Holds its head.
     TooLarge(Box<Reply>),
 }
 
@@ -36,7 +36,7 @@ impl Lost {
     }
 }
 
-/// Something that is told on the way.
+/// A progress report.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Progress {
     pub(crate) message: Option<String>,
@@ -44,21 +44,21 @@ pub(crate) struct Progress {
     pub(crate) elapsed_ms: u64,
 }
 
-/// What the last event says beside its result.
+/// Members that the last event of a stream has beside its result.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     pub(crate) receipt: Option<Value>,
     pub(crate) settlement: Option<Value>,
 }
 
-/// The last cause, which says most.
+/// Returns the innermost cause of an error, which is the most specific.
 pub(super) fn cause(error: &reqwest::Error) -> String {
     let last = std::iter::successors(std::error::Error::source(error), |&cause| cause.source()).last();
     last.map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 impl Reply {
-    /// A header, where it is text.
+    /// Returns a header's value if it is text.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }

@@ -1,4 +1,5 @@
-//! Asking a seller: in time, within bounds, without following it anywhere, and without a word about what else it is sent.
+//! Sends requests to a seller: with limits of time and size, without following redirects, and without sending anything
+//! that the request does not need.
 
 use std::{pin::Pin, time::Duration};
 
@@ -17,10 +18,10 @@ use crate::base::{
     error::{Error, Result},
 };
 
-/// Most bytes of an answer.
+/// Most bytes of a response.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What is sent each time.
+/// The request that each try sends.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -29,7 +30,7 @@ pub(crate) struct Request {
     pub(crate) stream: bool,
 }
 
-/// Whoever is asked.
+/// The client for one seller.
 #[derive(Debug)]
 pub(crate) struct Seller {
     client: Client,
@@ -37,18 +38,20 @@ pub(crate) struct Seller {
 }
 
 impl Seller {
+    /// Creates a client for the request.
+    ///
     /// # Errors
     ///
-    /// Where this machine cannot make connections at all.
+    /// This machine cannot make connections at all.
     pub(crate) fn new(request: Request) -> Result<Self> {
         Ok(Self { client: connecting(&request.url, None)?, request })
     }
 
-    /// Asks once, with these headers besides.
+    /// Sends the request once, with these headers added.
     ///
     /// # Errors
     ///
-    /// Where no whole answer came within `most`, and whether anything was sent.
+    /// No complete response arrived within `most`. The error says whether the request was sent.
     pub(crate) async fn ask(&self, more: &HeaderMap, most: Duration, tell: &mut dyn FnMut(Progress)) -> std::result::Result<Reply, Lost> {
         let Request { method, url, body, stream } = &self.request;
         let mut asked = self.client.request(method.clone(), url.clone()).headers(more.clone());
@@ -61,7 +64,7 @@ impl Seller {
         self.within(asked, Instant::now() + most, tell).await
     }
 
-    /// Asks for something else of a host, which answers in JSON.
+    /// Gets a JSON document from a host.
     pub(crate) async fn get(&self, url: Url, most: Duration) -> std::result::Result<Reply, Lost> {
         let asked = self.client.get(url).header(header::ACCEPT, "application/json");
         self.within(asked, Instant::now() + most, &mut |_| {}).await
@@ -100,11 +103,11 @@ async fn read(mut response: reqwest::Response, status: u16, headers: HeaderMap) 
     Ok(Reply { status, headers, body, ..Reply::default() })
 }
 
-/// Headers out of what was written down.
+/// Returns the headers of a record.
 ///
 /// # Errors
 ///
-/// Where they are none.
+/// They are no valid headers.
 pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {

@@ -1,4 +1,5 @@
-//! What is told of a call: the answer on standard output, as the tool sent it; of the payment one line on standard error.
+//! Prints the result of a call: the response on standard output, as the tool sent it, and one line about the payment on
+//! standard error.
 
 use std::{
     fmt::Write as _,
@@ -23,11 +24,11 @@ use crate::base::{
     out::write,
 };
 
-/// Writes an answer: its bytes as they are. To a terminal, which they could drive, as people read them.
+/// Writes a response: its bytes unchanged. To a terminal, which bytes could control, it writes readable text.
 ///
 /// # Errors
 ///
-/// Where it cannot be written.
+/// The output cannot be written.
 pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
     let is_terminal = io::stdout().is_terminal();
     if with_head {
@@ -48,7 +49,7 @@ pub(crate) fn answer(reply: &Reply, with_head: bool) -> Result {
     }
 }
 
-/// Tells what a tool says on the way.
+/// Prints a progress report of a tool.
 pub(crate) fn progress(told: &Progress) {
     let share = told.fraction.map(|share| format!("{:>3.0} %  ", (share * 100.0).clamp(0.0, 100.0))).unwrap_or_default();
     let message = told.message.as_deref().map(|message| first(message, 500)).unwrap_or_default();
@@ -57,7 +58,7 @@ pub(crate) fn progress(told: &Progress) {
     }
 }
 
-/// What was paid: in one line, and what is wrong with the receipt in another.
+/// Prints the amount that was paid in one line, and in a second line any problem with the receipt.
 pub(crate) fn paid(sent: &Sent, settlement: Option<&Settlement>, proof: &Proof, took: Duration) {
     let taken = proof.price().or(settlement.and_then(|settled| settled.taken)).unwrap_or(sent.usd);
     let mut told = match settlement {
@@ -76,7 +77,7 @@ pub(crate) fn paid(sent: &Sent, settlement: Option<&Settlement>, proof: &Proof, 
     warn(proof);
 }
 
-/// The same of a call that cost nothing.
+/// Prints the line for a call that cost nothing.
 pub(crate) fn free(proof: &Proof, took: Duration) {
     let id = proof.id.as_ref().map(|id| format!("  {id}")).unwrap_or_default();
     _ = writeln!(io::stderr(), "free{id}  {:.1} s", took.as_secs_f64());
@@ -89,7 +90,7 @@ fn warn(proof: &Proof) {
     }
 }
 
-/// What follows an amount that is not real.
+/// Returns the suffix of an amount that is not real money.
 fn marked(sent: &Sent, proof: &Proof) -> &'static str {
     let network = sent.token.as_ref().and_then(|token| Network::named(&token.network));
     match &proof.record {
@@ -99,7 +100,7 @@ fn marked(sent: &Sent, proof: &Proof) -> &'static str {
     }
 }
 
-/// An address, so that it is told from others at a glance: `0x209…cB2`.
+/// Shortens an address so that people can tell addresses apart: `0x209…cB2`.
 pub(crate) fn short(address: &str) -> String {
     let length = address.chars().count();
     if length <= 12 {

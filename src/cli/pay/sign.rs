@@ -1,4 +1,5 @@
-//! Makes a payment of what was chosen: first what it will be known by, which is counted; then the signature, which is written down.
+//! Creates a payment of the chosen option: first its ID, so that it can be counted, then the signature, so that it can
+//! be recorded.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::base::error::{Error, Exit, Result};
 
-/// How long a signature is good for at most, whatever is asked for: nobody runs for longer.
+/// Longest validity of a signature, whatever the seller demands: no call runs for longer.
 const MOST_SECS: u64 = 60 * 60;
 
 /// Largest payment that sellers read.
@@ -32,20 +33,22 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// Creates a draft with a random nonce.
+    ///
     /// # Errors
     ///
-    /// Where the system gives no randomness.
+    /// The system provides no randomness.
     pub(crate) fn new(chosen: &Chosen, key: &PayKey, now: Timestamp) -> Result<Self> {
         let secs = chosen.ask.timeout_secs.clamp(1, MOST_SECS);
         let bounds = Bounds { nonce: random::<32>()?.into(), until_secs: now.as_secs() + secs };
         Ok(Self { payment_id: chosen.ask.id(key.address(), &bounds), bounds, secs, made_at: now })
     }
 
-    /// Signs it.
+    /// Signs the payment.
     ///
     /// # Errors
     ///
-    /// Terms so large that no seller reads them when they come back.
+    /// The terms are so large that no seller would read them in the payment.
     pub(crate) fn signed(self, aim: &Aim, challenge: &Challenge, chosen: &Chosen, key: &PayKey) -> Result<Sent> {
         let Chosen { ask, token, usd } = chosen;
         let mut payment = ask.signed(key, &self.bounds, &challenge.resource);
@@ -74,11 +77,11 @@ impl Draft {
     }
 }
 
-/// So many bytes that nobody guesses.
+/// Returns `N` random bytes.
 ///
 /// # Errors
 ///
-/// Where the system gives none.
+/// The system provides no randomness.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|_| Error::refused("the system gives no randomness"))?;

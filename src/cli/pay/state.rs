@@ -1,4 +1,4 @@
-//! What a host says became of a payment.
+//! Asks a host for the outcome of a payment.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use tollhouse_money::PaymentId;
 
 use super::seller::Seller;
 
-/// How long an answer may take.
+/// Longest wait for the response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What became of it.
+/// The outcome of a payment, as the host reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Became {
-    /// It is under way.
+    /// It is in progress.
     UnderWay,
     /// The money moved.
     Settled,
-    /// Nothing was taken, and nothing is.
+    /// Nothing was charged, and nothing will be.
     Untaken,
-    /// The host has never heard of it: what is on its way may still reach it.
+    /// The host does not know it. A request that is on its way may still arrive.
     Unheard,
-    /// Nobody says: there is no answer, or no such route.
+    /// Unknown: the host does not respond, or has no such route.
     Untold,
 }
 
-/// Asks.
+/// Asks the host.
 pub(crate) async fn ask(seller: &Seller, host: &Url, id: &PaymentId) -> Became {
     let mut url = host.clone();
     match url.path_segments_mut() {

@@ -1,4 +1,4 @@
-//! An answer that is streamed: what the tool says on the way, and at the end the same as without a stream.
+//! Reads a streamed response: progress reports, and at the end the same reply as without a stream.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::base::sse::{Event, Reader};
 /// Most events of a stream.
 const MOST_EVENTS: usize = 10_000;
 
-/// Most headers that an event may say the answer has: a host tells of a handful.
+/// Most headers in an event: hosts send a handful.
 const MOST_HEADERS: usize = 256;
 
-/// The event `result`.
+/// Data of the event `result`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Told {
@@ -29,7 +29,7 @@ struct Told {
     settlement: Option<Value>,
 }
 
-/// A result that is no JSON.
+/// A result that is not JSON.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Other {
@@ -39,7 +39,7 @@ struct Other {
     base64: Option<String>,
 }
 
-/// Reads events until the last one.
+/// Reads events up to the last one.
 pub(super) async fn read(
     mut response: reqwest::Response,
     status: u16,
@@ -55,7 +55,7 @@ pub(super) async fn read(
     Err(Lost::Sent("the stream ended before its result".to_owned()))
 }
 
-/// A stream, as it comes in: pieces of any size in, the reply out.
+/// The state of a stream that is being read. It takes pieces of any size, and returns the reply at the end.
 pub(super) struct Stream {
     status: u16,
     headers: HeaderMap,
@@ -64,12 +64,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Of an answer with this head.
+    /// Creates the state for a response with this head.
     pub(super) fn new(status: u16, headers: HeaderMap) -> Self {
         Self { status, headers, reader: Reader::default(), count: 0 }
     }
 
-    /// Takes the next bytes; answers the reply that they end.
+    /// Takes the next bytes. Returns the reply if they complete it.
     pub(super) fn take(&mut self, bytes: &[u8], tell: &mut dyn FnMut(Progress)) -> Result<Option<Reply>, Lost> {
         let events = self.reader.take(bytes).map_err(|_| Lost::Sent("an event has no end".to_owned()))?;
         for event in events {
@@ -101,10 +101,10 @@ fn progress(event: &Event) -> Progress {
     }
 }
 
-/// The reply that would have come without a stream.
+/// Returns the reply that would have been sent without a stream.
 fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
     let Told { status: own, headers: chosen, result, receipt, settlement } = serde_json::from_str(data).ok()?;
-    // A map of headers takes so many, and no more without an end to the program.
+    // A `HeaderMap` panics beyond its capacity.
     if chosen.len() > MOST_HEADERS {
         return None;
     }
@@ -112,7 +112,7 @@ fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
     for (name, value) in &chosen {
         headers.insert(HeaderName::try_from(name.as_str()).ok()?, HeaderValue::try_from(value.as_str()).ok()?);
     }
-    // Who named no content type has sent JSON, whatever it looks like.
+    // A result without a content type is JSON, whatever it looks like.
     let is_other = chosen.contains_key("content-type");
     let body = match serde_json::from_str::<Other>(result.get()) {
         Ok(Other { text: Some(text), base64: None, .. }) if is_other => text.into_bytes(),
@@ -122,10 +122,10 @@ fn result(data: &str, status: u16, mut headers: HeaderMap) -> Option<Reply> {
     Some(Reply { status: own.unwrap_or(status), headers, body, beside: Beside { receipt, settlement } })
 }
 
-/// An error, under the status that it would have had.
+/// Returns an error as a reply, with the status that it would have had without a stream.
 fn error(event: Event, headers: HeaderMap) -> Reply {
     let told: Value = serde_json::from_str(&event.data).unwrap_or_default();
-    // A challenge has another envelope.
+    // A challenge has a different envelope.
     let code = told["error"]["code"].as_str().or(told["accepts"].is_array().then_some("payment_required")).unwrap_or_default();
     let known = Code::ALL.iter().find(|known| known.row().name == code);
     let status = known.map_or(500, |code| code.row().status.as_u16());

@@ -1,4 +1,4 @@
-//! `.tollhouse/base.json`: what a folder's endpoint was when the folder was last published or taken from the host.
+//! `.tollhouse/base.json`: the state of a folder's tool when the folder was last published or pulled.
 
 use std::{fs, path::Path};
 
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::base::places;
 
-/// What it was.
+/// The state of a tool at a revision.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Base {
     pub(crate) revision: u64,
-    /// The handler's hash.
+    /// Hash of the handler.
     pub(crate) version: String,
     pub(crate) fields: Map<String, Value>,
 }
@@ -19,7 +19,7 @@ pub(crate) struct Base {
 const FILE: &str = ".tollhouse/base.json";
 
 impl Base {
-    /// That of a revision, where the folder has it. Without it there is less to tell, and nothing is lost.
+    /// Reads the base of a revision, if the folder has it. Without it the plan is less precise, but nothing is lost.
     pub(crate) fn read(folder: &Path, revision: u64) -> Option<Self> {
         let text = places::read(&folder.join(FILE)).ok()??;
         serde_json::from_str(&text).ok().filter(|base: &Self| base.revision == revision)

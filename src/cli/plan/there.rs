@@ -1,4 +1,4 @@
-//! What a host has of an endpoint, and what is told where somebody else was quicker.
+//! The state of a tool on the host, and the error if somebody else changed it first.
 
 use serde_json::{Map, Value, json};
 use tollhouse_tool::Slug;
@@ -14,7 +14,7 @@ use crate::{
     tool::wanted,
 };
 
-/// An endpoint, as its owner reads it.
+/// A tool, as its owner reads it.
 #[derive(Debug, Clone)]
 pub(crate) struct There {
     pub(crate) record: Value,
@@ -27,11 +27,11 @@ impl There {
         Self { fields: wanted::of_record(&record), revision: record["revision"].as_u64().unwrap_or_default(), record }
     }
 
-    /// Reads it; `None` where there is none.
+    /// Reads the tool. Returns `None` if the host has none with this slug.
     ///
     /// # Errors
     ///
-    /// What the host refuses; an endpoint of somebody else.
+    /// The host's refusal. The tool belongs to somebody else.
     pub(crate) async fn read(session: &Session, slug: &Slug) -> Result<Option<Self>> {
         match session.client.get(&["ai", "endpoints", slug.as_str()]).send().await {
             Ok(mut answer) => {
@@ -48,29 +48,29 @@ impl There {
         }
     }
 
-    /// The source that it runs, or its answer as JSON.
+    /// Returns the source that the host runs, or the fixed response as JSON.
     ///
     /// # Errors
     ///
-    /// What the host refuses.
+    /// The host's refusal.
     pub(crate) async fn source(&self, session: &Session) -> Result<Value> {
         let slug = text(&self.record, "slug");
         let asked = session.client.get(&["ai", "endpoints", slug, "source"]).send().await;
         match asked {
             Ok(mut answer) => Ok(answer.body["handler"].take()),
-            // Of what the host has the code of there is none.
+            // A tool that is built into the host has no source.
             Err(error) if error.code() == "unknown_version" => Ok(Value::Null),
             Err(error) => Err(error),
         }
     }
 
-    /// What it was, for the next time.
+    /// Returns the base to store for the next deploy.
     pub(crate) fn base(&self, fields: Map<String, Value>) -> Base {
         Base { revision: self.revision, version: text(&self.record, "version").to_owned(), fields }
     }
 }
 
-/// Somebody else was quicker: what they changed, and what can be done.
+/// Returns the error for a tool that somebody else changed first: it lists their changes, and what can be done.
 pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before: Option<&Base>, now: &There) -> Error {
     let at = moment(&now.record, "updatedAt");
     let by = changed_by(session, slug, &now.record).await.map(|by| format!(", by {by}")).unwrap_or_default();
@@ -91,7 +91,7 @@ pub(crate) async fn conflict(session: &Session, slug: &Slug, since: u64, before:
     error
 }
 
-/// Who made the last change, as far as it is told.
+/// Returns who made the last change, as far as the host says.
 async fn changed_by(session: &Session, slug: &Slug, record: &Value) -> Option<String> {
     let at = text(record, "updatedAt");
     let published = list(record, "versions").find(|version| text(version, "createdAt") == at);

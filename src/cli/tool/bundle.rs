@@ -1,7 +1,8 @@
-//! The one source that a host takes: the handler as it is, or bundled with what it imports.
+//! The single source file that a host accepts: the handler unchanged, or bundled with its imports.
 //!
-//! The bundler is the builder's own `esbuild`, of the packages around the folder or of the machine. As a crate one would be most of the
-//! binary: rolldown is 288 crates, twice what the host is built of, and wants a newer compiler each month.
+//! The bundler is the builder's own `esbuild`, from the packages around the folder or from the machine. A bundler crate
+//! would be most of the binary: rolldown has 288 crates, twice as many as the host, and needs a newer compiler each
+//! month.
 
 use std::{
     cmp::Reverse,
@@ -22,31 +23,31 @@ use super::{
     scratch::Scratch,
 };
 
-/// How esbuild begins an error.
+/// Start of an error in esbuild's output.
 const ERROR: &str = "✘ [ERROR] ";
-/// By which it tells what Node alone has.
+/// Part of the message by which esbuild reports a module that only Node has.
 const BUILT_INTO_NODE: &str = "built into node";
-/// How many that take room are named.
+/// Most of the largest parts that an error lists.
 const NAMED: usize = 5;
 
-/// What is uploaded.
+/// The source to upload.
 #[derive(Debug, Clone)]
 pub(crate) struct Bundle {
     pub(crate) source: String,
     pub(crate) language: &'static str,
     pub(crate) map: Map,
-    /// The builder's own files that it is made of, but for packages.
+    /// The builder's own files in the bundle, without packages.
     pub(crate) files: Vec<PathBuf>,
-    /// Whether it is another text than the handler's.
+    /// Whether the text differs from the handler's.
     pub(crate) is_made: bool,
 }
 
 impl Bundle {
-    /// What a handler is uploaded as; `None` of a tool without code.
+    /// Returns the source to upload for a tool, or `None` if it has no code.
     ///
     /// # Errors
     ///
-    /// What keeps it from being one source, or from being short enough.
+    /// The handler cannot be bundled, or the bundle is too large.
     pub(crate) async fn of(tool: &Tool) -> Result<Option<Self>, Vec<Problem>> {
         let Code::Source { file, language, text } = &tool.code else { return Ok(None) };
         let imports = imports(text);
@@ -74,7 +75,7 @@ impl Bundle {
         }
     }
 
-    /// Whether it is as short as the host wants it, or what takes the room.
+    /// Checks the size of the bundle against the limit. The error lists the largest parts.
     fn within(self, tool: &Tool, room: &[(String, u64)]) -> Result<Self, Vec<Problem>> {
         let asked = tool.body.get("limits").and_then(|limits| limits["sourceBytes"].as_u64());
         let limit = asked.unwrap_or(Limits::default().source_bytes);
@@ -92,7 +93,8 @@ impl Bundle {
     }
 }
 
-/// For what runs neither in Node nor in a browser: packages are taken as browsers get them, which is without Node.
+/// Arguments for a runtime that is neither Node nor a browser. Packages are resolved as for browsers, so without Node's
+/// modules.
 fn args(file: &str, scratch: &Path) -> Vec<OsString> {
     let flags = [
         "--bundle",
@@ -119,7 +121,7 @@ fn args(file: &str, scratch: &Path) -> Vec<OsString> {
     args
 }
 
-/// What the bundler made, and what in it takes how much room, the most first.
+/// Reads the bundler's output. Also returns the sizes of its parts, largest first.
 fn made(tool: &Tool, scratch: &Path) -> Option<(Bundle, Vec<(String, u64)>)> {
     let read = |name: &str| fs::read_to_string(scratch.join(name)).ok();
     let map = Map::read(&read("bundle.js.map")?, &tool.folder, scratch)?;
@@ -140,7 +142,7 @@ fn made(tool: &Tool, scratch: &Path) -> Option<(Bundle, Vec<(String, u64)>)> {
     Some((Bundle { source: read("bundle.js")?, language: "js", map, files, is_made: true }, room))
 }
 
-/// The package that a path is of.
+/// Returns the package that a path belongs to.
 fn package(path: &str) -> Option<&str> {
     let (_, within) = path.rsplit_once("node_modules/")?;
     let names = if within.starts_with('@') { 2 } else { 1 };
@@ -148,14 +150,14 @@ fn package(path: &str) -> Option<&str> {
     Some(&within[..end])
 }
 
-/// Reads `✘ [ERROR] what`, an empty line, and `    file:line:column:`, whose column counts bytes, from 0.
+/// Parses errors of the form `✘ [ERROR] what`, an empty line, and `    file:line:column:`. The column counts bytes from 0.
 fn problems(told: &str, folder: &Path) -> Vec<Problem> {
     let mut found = vec![];
     for error in told.split(ERROR).skip(1) {
         let message = error.lines().next().unwrap_or_default();
         let place = error.lines().nth(2).and_then(|line| placed(line, folder)).unwrap_or_else(|| Place::file("handler"));
         let missing = message.strip_prefix("Could not resolve ").map(|name| name.trim_matches('"'));
-        // It may be found with another ending, or once its folder is there.
+        // The file may appear with an extension, or once its folder exists.
         let target = missing.filter(|name| name.starts_with(['.', '/'])).map(|name| Path::new(&place.file).with_file_name(name));
         let hangs_on = target.iter().flat_map(|target| [Some(target.as_path()), target.parent()]).flatten().map(Path::to_owned).collect();
         let message = match missing {

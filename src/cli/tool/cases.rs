@@ -1,4 +1,5 @@
-//! `cases.jsonc`: what a tool does, as a list of claims, and whether an answer is what a case says. `fixtures/README.md` has the members.
+//! `cases.jsonc`: the test cases of a tool, and the check of a response against a case. `fixtures/README.md` describes
+//! the members.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -12,26 +13,26 @@ use super::{
 };
 use crate::base::clean::{first, json as on_one_line};
 
-/// The file of cases.
+/// Name of the file with cases.
 pub(crate) const FILE: &str = "cases.jsonc";
 
-/// What a case may say.
+/// Members that a case may have.
 const MEMBERS: [&str; 12] =
     ["name", "input", "inputText", "output", "outputMatches", "status", "error", "http", "notHeaders", "publishError", "says", "within_ms"];
 
-/// Longest a value is told, in characters.
+/// Most characters of a value in a message.
 const LONGEST: usize = 60;
 
-/// A case.
+/// A test case.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) name: String,
     said: Map<String, Value>,
-    /// Of `http`.
+    /// Recorded responses from the member `http`.
     recorded: Option<Vec<RecordedAnswer>>,
 }
 
-/// What was answered.
+/// The response to a case.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -40,18 +41,18 @@ pub(crate) struct Reply {
     pub(crate) took: Duration,
 }
 
-/// The cases of a folder; none where there is no such file.
+/// Reads the cases of a folder. A missing file has no cases.
 ///
 /// # Errors
 ///
-/// What does not read, with its place.
+/// The file cannot be parsed. The problem has its place.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Case>, Problem> {
     let wrong = |place: Place, message: String| Problem::new("cases", place, message);
     let text = folder::read(&folder.join(FILE)).map_err(|why| wrong(Place::file(FILE), why))?.unwrap_or_default();
     if text.is_empty() {
         return Ok(vec![]);
     }
-    // Comments stand on lines of their own, which stay as lines.
+    // Comments have lines to themselves. They are blanked, so that line numbers stay the same.
     let plain: String = text.split_inclusive('\n').map(|line| if line.trim_start().starts_with("//") { "\n" } else { line }).collect();
     let cases: Value = serde_json::from_str(&plain).map_err(|error| {
         let begun: usize = plain.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
@@ -88,17 +89,18 @@ impl Case {
         Ok(Self { name, said, recorded })
     }
 
-    /// The answers that its handler gets in place of the servers'. `None`: the servers answer.
+    /// Returns the recorded responses that the handler gets in place of real ones, or `None` if the real servers
+    /// respond.
     pub(crate) fn recorded(&self) -> Option<Arc<Recorded>> {
         self.recorded.as_ref().map(|answers| Arc::new(Recorded::new(answers.clone())))
     }
 
-    /// Whether it is about the publishing alone.
+    /// Returns whether the case only tests publishing.
     pub(crate) fn is_of_publishing(&self) -> bool {
         self.said.contains_key("publishError")
     }
 
-    /// The body of its call.
+    /// Returns the body of the case's call.
     pub(crate) fn input(&self) -> String {
         match self.said.get("inputText").and_then(Value::as_str) {
             Some(text) => text.to_owned(),
@@ -106,7 +108,7 @@ impl Case {
         }
     }
 
-    /// What is wrong with an answer, if anything.
+    /// Returns how a response differs from the case, if it does.
     pub(crate) fn wrong(&self, reply: &Reply) -> Option<String> {
         let member = |name: &str| self.said.get(name);
         let of_error = member("error").or(member("publishError"));
@@ -116,7 +118,7 @@ impl Case {
         };
         let late = || {
             let bound = Duration::from_millis(member("within_ms")?.as_u64()?);
-            // As `fixtures/README.md` has it: machines are slower than the one the bound was set on.
+            // As in `fixtures/README.md`: machines may be slower than the one that the limit was measured on.
             (reply.took > bound * 3).then(|| format!("took {} ms, {} are allowed", reply.took.as_millis(), (bound * 3).as_millis()))
         };
         let carried = || {
@@ -174,7 +176,7 @@ fn misfit(schema: &Value, value: &Value) -> Option<String> {
     Some(format!("{} {}", if at.is_empty() { "the result:" } else { &at }, first(&error.to_string(), 200)))
 }
 
-/// The first place where two values differ.
+/// Describes the first place where two values differ.
 fn difference(at: &str, wanted: &Value, found: &Value) -> Option<String> {
     if wanted == found {
         return None;

@@ -1,10 +1,11 @@
-//! Changes `tool.json` as a person would: values where they stand, new members at the end, and everything else as it was.
+//! Edits `tool.json` as a person would: changes values in place, appends new members, and leaves everything else as it
+//! is.
 
 use serde_json::{Map, Value};
 
 use super::place::find_exactly;
 
-/// The text with each of these members as said.
+/// Returns the text with these members set.
 pub(crate) fn with(text: &str, members: &[(String, Value)]) -> String {
     let mut text = text.to_owned();
     for (name, value) in members {
@@ -17,7 +18,7 @@ pub(crate) fn with(text: &str, members: &[(String, Value)]) -> String {
     text
 }
 
-/// A new text of these members, in their order.
+/// Returns a new text with these members in their order.
 pub(crate) fn new(members: &[(String, Value)]) -> String {
     with("{\n}\n", members)
 }
@@ -30,7 +31,7 @@ fn append(text: &mut String, name: &str, value: &str) {
     text.replace_range(before..end, &format!("{comma}\n  {name}: {value}\n"));
 }
 
-/// On one line where it is short, else below its name.
+/// Formats a value on one line if it is short, else on several indented lines.
 fn indented(value: &Value) -> String {
     let short = spaced(value);
     if short.len() <= 80 {
@@ -39,7 +40,7 @@ fn indented(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default().replace('\n', "\n  ")
 }
 
-/// On one line, with spaces as people write them.
+/// Formats a value on one line, with spaces as people write them.
 fn spaced(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(spaced).collect::<Vec<_>>().join(", ")),

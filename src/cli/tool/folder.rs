@@ -1,4 +1,4 @@
-//! Reads the folder of a tool, the shape of `fixtures/tools/*`: `tool.json`, its handler, its cases.
+//! Reads the folder of a tool, laid out as in `fixtures/tools/*`: `tool.json`, the handler and the cases.
 
 use std::{
     fs,
@@ -11,38 +11,39 @@ use tollhouse_tool::Slug;
 
 use super::place::{Place, Problem, find, position};
 
-/// Longest file that is read, in bytes: the host takes no longer handler, nor a longer body.
+/// Most bytes of a file that is read: the host accepts neither a longer handler nor a longer body.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// A tool's folder, as it lies there.
+/// A tool's folder as it is on disk.
 #[derive(Debug, Clone)]
 pub(crate) struct Tool {
     pub(crate) folder: PathBuf,
-    /// The text of `tool.json`.
+    /// Text of `tool.json`.
     pub(crate) text: String,
-    /// What it says: the body of a create without its handler. What people attest they say each time.
+    /// Contents of `tool.json`: the body of a create request without the handler. Attestations are not part of it,
+    /// because people confirm them each time.
     pub(crate) body: Map<String, Value>,
     pub(crate) slug: Slug,
     pub(crate) code: Code,
 }
 
-/// What answers.
+/// The source of a tool's responses.
 #[derive(Debug, Clone)]
 pub(crate) enum Code {
-    /// Of the builder's own.
+    /// The builder's code.
     Source { file: &'static str, language: &'static str, text: String },
-    /// The same to everyone.
+    /// A fixed response.
     Response(Value),
-    /// The host's.
+    /// A tool that is built into the host.
     Builtin,
 }
 
 impl Tool {
-    /// Reads it.
+    /// Reads a folder.
     ///
     /// # Errors
     ///
-    /// All that keeps it from being one, each with its place.
+    /// All problems of the folder, each with its place.
     pub(crate) fn read(folder: &Path) -> Result<Self, Vec<Problem>> {
         let wrong = |place: Place, message: String| vec![Problem::new("tool", place, message)];
         let text = match read(&folder.join("tool.json")) {
@@ -89,7 +90,7 @@ impl Tool {
         Ok(Self { folder: folder.to_owned(), text, body, slug, code })
     }
 
-    /// The file that a finding about the handler is in.
+    /// Returns the file that problems of the handler are reported in.
     pub(crate) fn handler_file(&self) -> &'static str {
         match &self.code {
             Code::Source { file, .. } => file,
@@ -98,13 +99,13 @@ impl Tool {
         }
     }
 
-    /// Where in `tool.json` a member stands.
+    /// Returns the place of a member in `tool.json`.
     pub(crate) fn place_of(&self, pointer: &str) -> Place {
         Place::of_byte("tool.json", &self.text, find(&self.text, pointer).0)
     }
 }
 
-/// Where JSON does not read.
+/// Returns the place at which a JSON file cannot be parsed.
 fn unread(tool: &str, response: Option<&str>) -> Place {
     for (file, text) in [("tool.json", Some(tool)), ("response.json", response)] {
         let Some(text) = text else { continue };
@@ -117,11 +118,11 @@ fn unread(tool: &str, response: Option<&str>) -> Place {
     Place::at("tool.json", 1, 1)
 }
 
-/// A text of the folder; `None` where there is none.
+/// Reads a text file of the folder. Returns `None` if there is none.
 ///
 /// # Errors
 ///
-/// What is no plain file, is too long, or no text.
+/// It is not a plain file, is too long, or is not text.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
     let about = match fs::metadata(path) {
         Ok(about) => about,
@@ -136,13 +137,14 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, String> {
     }
     match fs::read(path) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| "is no text in UTF-8".to_owned()),
-        // Editors put a new file in the place of the old one.
+        // Editors replace a file by a new one, so it may be gone for a moment.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("cannot be read: {error}")),
     }
 }
 
-/// A place that others tell, whose column counts `units` of each character: by its line, as the file has it now.
+/// Converts a place from another program, whose column counts `units` for each character, by the current text of its
+/// file.
 pub(super) fn counted(folder: &Path, place: Place, units: fn(char) -> usize) -> Place {
     match read(&folder.join(&place.file)) {
         Ok(Some(text)) => place.counted(&text, units),

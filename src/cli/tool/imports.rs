@@ -1,17 +1,17 @@
-//! What a handler imports: who imports nothing needs no bundler.
+//! Finds the imports of a handler: one without imports needs no bundler.
 
 use tollhouse_base::lexer::{Kind, Token, cooked, tokens};
 
-/// An import that is there when the handler runs.
+/// An import that exists at run time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Import {
-    /// What is asked for, as it is written.
+    /// The module specifier as it is written.
     pub(crate) from: String,
-    /// Its first byte in the source.
+    /// Byte offset of the specifier in the source.
     pub(crate) at: usize,
 }
 
-/// Every import of a source, but for those of types alone, of which nothing is left at run time.
+/// Returns all imports of a source, except those of types, which disappear at run time.
 pub(crate) fn imports(source: &str) -> Vec<Import> {
     let tokens: Vec<_> = tokens(source).into_iter().filter(|token| token.kind != Kind::Comment).collect();
     let mut found = vec![];
@@ -27,7 +27,7 @@ pub(crate) fn imports(source: &str) -> Vec<Import> {
         };
         if let Some(from) = from {
             let quoted = from.text(source);
-            // One that has no end is no string, which the host says.
+            // An unterminated string is a syntax error, which the host reports.
             let inner = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
             found.push(Import { from: cooked(inner).into_owned(), at: from.start });
         }
@@ -35,7 +35,7 @@ pub(crate) fn imports(source: &str) -> Vec<Import> {
     found
 }
 
-/// The string that is imported from, behind `import`.
+/// Returns the module specifier after `import`.
 fn imported(source: &str, behind: &[Token]) -> Option<Token> {
     let first = behind.first()?;
     let second = behind.get(1);
@@ -44,7 +44,7 @@ fn imported(source: &str, behind: &[Token]) -> Option<Token> {
         (Kind::Punct, "(") => second.filter(|token| token.kind == Kind::Str).copied(),
         (Kind::Punct, "{" | "*") => from(source, behind),
         (Kind::Word, "type") => match second {
-            // A default import that is called `type`.
+            // A default import with the name `type`.
             Some(token) if token.text(source) == "," => from(source, behind),
             Some(token) if token.text(source) == "from" && behind.get(2).is_some_and(|token| token.kind == Kind::Str) => {
                 from(source, behind)
@@ -56,7 +56,7 @@ fn imported(source: &str, behind: &[Token]) -> Option<Token> {
     }
 }
 
-/// The same behind `export`.
+/// Returns the module specifier after `export`.
 fn exported(source: &str, behind: &[Token]) -> Option<Token> {
     match behind.first()?.text(source) {
         "*" | "{" => from(source, behind),
@@ -64,7 +64,7 @@ fn exported(source: &str, behind: &[Token]) -> Option<Token> {
     }
 }
 
-/// The string behind `from`, if a list of names and nothing else comes before it.
+/// Returns the string after `from`, if only a list of names comes before it.
 fn from(source: &str, behind: &[Token]) -> Option<Token> {
     let mut is_from = false;
     for token in behind {

@@ -1,4 +1,4 @@
-//! Source maps: what a line of a bundle was in the builder's own files, and stacks told by those.
+//! Source maps: convert positions in a bundle, and in stack traces, to positions in the builder's own files.
 
 use std::{
     fs,
@@ -12,16 +12,16 @@ use tollhouse_money::receipt::bytes_hash;
 
 use super::{folder::counted, place::Place};
 
-/// How many versions' maps a folder keeps: as many as the host keeps versions.
+/// Versions whose maps a folder keeps: as many versions as the host keeps.
 const KEPT: usize = 50;
 
-/// Where positions of a source are of.
+/// The map from a source to the builder's files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Map {
-    /// The source is that file: types are taken out, and nothing else moves.
+    /// The source is that file. Types are blanked out, so positions stay the same.
     #[serde(rename = "file")]
     Same(String),
-    /// As a bundler has it, with its sources as paths from the tool's folder.
+    /// A bundler's map, with the paths of its sources relative to the tool's folder.
     #[serde(rename = "bundle")]
     Bundle { sources: Vec<String>, mappings: String },
 }
@@ -34,14 +34,15 @@ struct Written {
 }
 
 impl Map {
-    /// Reads a bundler's map, which lies in `beside`, below the folder.
+    /// Parses a bundler's map. `beside` is the folder of the map, below `folder`.
     pub(crate) fn read(text: &str, folder: &Path, beside: &Path) -> Option<Self> {
         let Written { sources, mappings } = serde_json::from_str(text).ok()?;
         let named = |source: &String| relative(folder, &beside.join(source));
         Some(Self::Bundle { sources: sources.iter().map(named).collect(), mappings })
     }
 
-    /// What a position of the source is of, both from 1: columns count units of UTF-16, as engines and bundlers have them.
+    /// Returns the original place of a position in the source. Both count from 1, and columns count UTF-16 units, as
+    /// engines and bundlers count them.
     pub(crate) fn place(&self, line: u32, column: u32) -> Option<Place> {
         match self {
             Self::Same(file) => Some(Place::at(file, line, column)),
@@ -56,7 +57,7 @@ impl Map {
         folder.join(".tollhouse/maps").join(format!("{version}.json"))
     }
 
-    /// Keeps it for the stacks of a version. Nothing hangs on it: where it cannot be written, stacks are told as they are.
+    /// Stores the map for the stack traces of a version. A failure is ignored: stack traces are then shown unconverted.
     pub(crate) fn keep(&self, folder: &Path, version: &str) {
         let Some(version) = short(version) else { return };
         let file = Self::file_of(folder, version);
@@ -67,23 +68,23 @@ impl Map {
         }
     }
 
-    /// That of a version by the start of its hash, where the folder has it.
+    /// Reads the stored map of a version from the start of its hash, if the folder has it.
     fn kept(folder: &Path, version: &str) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(Self::file_of(folder, version)).ok()?).ok()
     }
 }
 
-/// The version that a source is.
+/// Returns the version (hash) of a source.
 pub(crate) fn version(language: &str, source: &str) -> String {
     bytes_hash(format!("{language}\0{source}").as_bytes())
 }
 
-/// The characters of a version's hash by which stacks name it.
+/// Returns the part of a version's hash that stack traces contain.
 fn short(version: &str) -> Option<&str> {
     version.strip_prefix("sha256:").unwrap_or(version).get(..12).filter(|short| short.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Removes the oldest above [`KEPT`].
+/// Removes the oldest maps beyond [`KEPT`].
 fn forget(maps: &Path) {
     let Ok(entries) = fs::read_dir(maps) else { return };
     let mut all: Vec<_> = entries.flatten().filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
@@ -94,7 +95,7 @@ fn forget(maps: &Path) {
     }
 }
 
-/// A path from a folder on, with `..` where it leads out, whatever there is on the disk.
+/// Returns `path` relative to `folder`, with `..` where needed, without looking at the disk.
 pub(super) fn relative(folder: &Path, path: &Path) -> String {
     let plain = |path: &Path| {
         let mut parts = vec![];
@@ -113,7 +114,8 @@ pub(super) fn relative(folder: &Path, path: &Path) -> String {
     up.chain(path[common..].iter().cloned()).collect::<Vec<_>>().join("/")
 }
 
-/// Source, line and column of a position in what was made, all from 0: those of the last segment of its line that does not begin behind it.
+/// Returns source, line and column for a position in the bundle, all from 0. They are those of the last segment of the
+/// line that starts at or before the position.
 fn original(mappings: &str, line: u32, column: u32) -> Option<(usize, u32, u32)> {
     let (mut source, mut from_line, mut from_column) = (0_i64, 0_i64, 0_i64);
     for (number, segments) in mappings.split(';').enumerate() {
@@ -137,7 +139,7 @@ fn original(mappings: &str, line: u32, column: u32) -> Option<(usize, u32, u32)>
     None
 }
 
-/// The numbers of a segment, each in base 64 of variable length.
+/// Decodes the numbers of a segment, which are in base64 VLQ.
 fn decode(segment: &str) -> Option<Vec<i64>> {
     let (mut numbers, mut value, mut shift) = (vec![], 0_i64, 0_u32);
     for byte in segment.bytes() {
@@ -162,18 +164,19 @@ fn decode(segment: &str) -> Option<Vec<i64>> {
     Some(numbers)
 }
 
-/// How the host names a place of a handler: `tool:/shout/3f9a1c0b22aa:4:27`.
+/// A place of a handler as the host writes it: `tool:/shout/3f9a1c0b22aa:4:27`.
 static FRAME: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"tool:/[a-z0-9-]+/([0-9a-f]{12}):([0-9]+)(?::([0-9]+))?").expect("it is a pattern"));
 
-/// A stack, or any words, with places of handlers told as those of the builder's own files, as far as the folder knows the version.
+/// Replaces the places of handlers in a stack trace, or any text, by places in the builder's own files, if the folder
+/// knows the version.
 pub(crate) fn told(folder: &Path, text: &str) -> String {
     FRAME
         .replace_all(text, |frame: &Captures<'_>| placed(folder, frame).map_or_else(|| frame[0].to_owned(), |place| place.to_string()))
         .into_owned()
 }
 
-/// The first place of the builder's own that a stack names, not of a package.
+/// Returns the first place in a stack trace that is in the builder's own files, not in a package.
 pub(crate) fn first_own(folder: &Path, stack: &str) -> Option<Place> {
     let mut places = FRAME.captures_iter(stack).filter_map(|frame| placed(folder, &frame));
     places.find(|place| !place.file.contains("node_modules/"))
@@ -189,7 +192,7 @@ fn placed(folder: &Path, frame: &Captures<'_>) -> Option<Place> {
 mod tests {
     use super::*;
 
-    /// Of `esbuild`: a handler that imports `./lib/x.ts` and throws on its fourth line.
+    /// Generated by `esbuild` from a handler that imports `./lib/x.ts` and throws on its fourth line.
     const MAPPINGS: &str =
         ";AAAO,IAAM,IAAY;;;ACEzB,eAAO,gBAAwB,KAAU;AACvC,QAAM,QAAY,UAAAA,SAAG,IAAI,MAAM,CAAC;AAChC,MAAI,IAAI,MAAM,KAAM,OAAM,IAAI,MAAM,MAAM";
 

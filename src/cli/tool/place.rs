@@ -1,4 +1,4 @@
-//! Where in a folder something is wrong: file, line and column, as editors jump to them.
+//! Places of problems in a folder: file, line and column, in the form that editors can open.
 
 use std::{fmt, path::PathBuf};
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::base::clean::line;
 
-/// A place in a file, from 1. A column counts characters.
+/// A place in a file, counted from 1. Columns count characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Place {
     pub(crate) file: String,
@@ -16,15 +16,15 @@ pub(crate) struct Place {
     pub(crate) column: Option<u32>,
 }
 
-/// What is wrong with a tool.
+/// A problem of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Problem {
     #[serde(flatten)]
     pub(crate) place: Place,
-    /// Who says so: `tool`, `bundle`, `host`, `types` or `cases`.
+    /// The check that found it: `tool`, `bundle`, `host`, `types` or `cases`.
     pub(crate) by: &'static str,
     pub(crate) message: String,
-    /// Files and folders, from the tool's on, that it may be mended by besides that of its place.
+    /// Further files and folders whose change may fix the problem, relative to the tool's folder.
     #[serde(skip)]
     pub(crate) hangs_on: Vec<PathBuf>,
 }
@@ -38,13 +38,14 @@ impl Place {
         Self { file: file.into(), line: Some(line), column: Some(column) }
     }
 
-    /// The place of a byte of a file's text.
+    /// Returns the place of a byte in a file's text.
     pub(crate) fn of_byte(file: impl Into<String>, text: &str, byte: usize) -> Self {
         let (line, column) = position(text, byte);
         Self::at(file, line, column)
     }
 
-    /// The same where its column counts `units` of each character, by the text of its file. A line that is not there stays as it was told.
+    /// Converts a place whose column counts `units` for each character, by the text of its file. A line that does not
+    /// exist stays unchanged.
     pub(super) fn counted(mut self, text: &str, units: fn(char) -> usize) -> Self {
         let row = self.line.and_then(|line| text.split('\n').nth(usize::try_from(line).ok()?.checked_sub(1)?));
         if let (Some(row), Some(column)) = (row, &mut self.column) {
@@ -88,7 +89,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Line and column of a byte, from 1.
+/// Returns line and column of a byte, from 1.
 pub(crate) fn position(text: &str, byte: usize) -> (u32, u32) {
     let mut end = byte.min(text.len());
     while !text.is_char_boundary(end) {
@@ -100,7 +101,8 @@ pub(crate) fn position(text: &str, byte: usize) -> (u32, u32) {
     (number(before.matches('\n').count()), number(before[begun..].chars().count()))
 }
 
-/// The bytes of a value in JSON text, by a JSON Pointer. Of a member that is not there, the nearest value that is.
+/// Returns the byte range of the value at a JSON Pointer. If there is no such value, returns the range of the nearest
+/// one that exists.
 pub(crate) fn find(text: &str, pointer: &str) -> (usize, usize) {
     let steps: Vec<String> = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect();
     let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
@@ -115,14 +117,14 @@ pub(crate) fn find(text: &str, pointer: &str) -> (usize, usize) {
     found
 }
 
-/// Whether there is such a value at all.
+/// Returns the byte range of the value of a top-level member, or `None` if there is none.
 pub(crate) fn find_exactly(text: &str, member: &str) -> Option<(usize, usize)> {
     let mut scan = Scan { bytes: text.as_bytes(), at: 0 };
     scan.space();
     scan.enter(member)
 }
 
-/// Reads JSON that a parser has taken already.
+/// A scanner of JSON that a parser has already accepted.
 #[derive(Clone)]
 struct Scan<'t> {
     bytes: &'t [u8],
@@ -140,14 +142,14 @@ impl Scan<'_> {
         }
     }
 
-    /// The value that begins here.
+    /// Returns the range of the value that begins here.
     fn span(mut self) -> (usize, usize) {
         let begun = self.at;
         self.skip();
         (begun, self.at)
     }
 
-    /// Over a value, however deep it is nested.
+    /// Skips a value, however deeply it is nested.
     fn skip(&mut self) {
         let mut depth = 0_usize;
         loop {
@@ -180,7 +182,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Over a string; its text with what escapes stand for.
+    /// Skips a string, and returns its text with the escapes decoded.
     fn string(&mut self) -> String {
         let begun = self.at;
         self.at += 1;
@@ -191,7 +193,7 @@ impl Scan<'_> {
         serde_json::from_slice(&self.bytes[begun..self.at]).unwrap_or_default()
     }
 
-    /// Into the member or item of that name, of the value that begins here; its span.
+    /// Moves to the member or item with that name of the value that begins here, and returns its range.
     fn enter(&mut self, step: &str) -> Option<(usize, usize)> {
         let is_object = match self.peek() {
             b'{' => true,
@@ -199,7 +201,7 @@ impl Scan<'_> {
             _ => return None,
         };
         self.at += 1;
-        // Of several members of one name the last counts.
+        // Of several members with one name, the last counts.
         let mut found = None;
         for index in 0_usize.. {
             self.space();
@@ -279,7 +281,7 @@ mod tests {
             assert_eq!(told(2, column(byte), char::len_utf8), wanted);
             assert_eq!(told(2, column(ROW[..byte].encode_utf16().count()), char::len_utf16), wanted);
         }
-        // Behind its end, and of a line that is not there.
+        // Beyond the end of the line, and on a line that does not exist.
         assert_eq!((told(2, 40, char::len_utf16), told(9, 40, char::len_utf8)), (Some(39), Some(40)));
         assert_eq!(Place::file("a.ts").counted(ROW, char::len_utf8), Place::file("a.ts"));
     }

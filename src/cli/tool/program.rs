@@ -1,4 +1,4 @@
-//! Programs of the builder's own: those of the packages that are installed around a folder, else those of the machine.
+//! Runs the builder's own programs: those of the packages installed around a folder, else those of the machine.
 
 use std::{
     ffi::OsString,
@@ -10,21 +10,21 @@ use std::{
 
 use tokio::process::Command;
 
-/// Longest that one may take: a compiler of a large project is done in a few seconds.
+/// Longest run time: a compiler finishes a large project in a few seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a program ended, or that there is none.
+/// The result of a program, or that it is not installed.
 pub(crate) enum Ran {
     Absent,
     Ended(Output),
 }
 
-/// Runs a program of `node_modules/.bin`, of this folder or of one above it, else of `PATH`. It ends with whoever waits for it, and
-/// is asked nothing.
+/// Runs a program from `node_modules/.bin` of this folder or one above it, else from `PATH`. It gets no input, and is
+/// killed if the caller stops waiting.
 ///
 /// # Errors
 ///
-/// Why it could not be run, or was ended.
+/// The program could not be run, or took too long.
 pub(crate) async fn run(folder: &Path, name: &str, args: &[OsString]) -> Result<Ran, String> {
     let own = folder.ancestors().map(|above| above.join("node_modules/.bin").join(name)).find(|path| path.is_file());
     let mut command = Command::new(own.unwrap_or_else(|| name.into()));

@@ -1,4 +1,4 @@
-//! `http` of a case: the answers that a handler gets in place of the servers'.
+//! The member `http` of a case: responses that a handler gets in place of real ones.
 
 use bytes::Bytes;
 use reqwest::{
@@ -8,14 +8,14 @@ use reqwest::{
 use serde_json::Value;
 use tollhouse_capability::guard::RecordedAnswer;
 
-/// What an answer may say.
+/// Members that a response may have.
 const MEMBERS: [&str; 4] = ["url", "status", "headers", "json"];
 
-/// Reads them, in their order.
+/// Reads the responses in their order.
 ///
 /// # Errors
 ///
-/// What is none, as the end of a sentence about a case.
+/// A response is malformed. The text is the end of a sentence about a case.
 pub(super) fn answers(http: &Value) -> Result<Vec<RecordedAnswer>, String> {
     let Value::Array(answers) = http else { return Err("`http` of a case is a list of answers".to_owned()) };
     answers.iter().map(answer).collect()

@@ -1,4 +1,4 @@
-//! What a folder is begun with: a tool that works, its contract as types, and what its compiler and Git are to know.
+//! The files of a new folder: a working tool, the types of the contract, and the settings for the compiler and Git.
 
 use std::{fs, path::Path};
 
@@ -11,7 +11,7 @@ use crate::base::error::{Error, Result};
 /// The contract of handlers, as one file.
 const CONTRACT: &str = include_str!("../../../runtime-js/tool.d.ts");
 
-/// Where its globals begin.
+/// The line at which the contract's globals begin.
 const GLOBALS: &str = "// The web's globals that a handler has.";
 
 /// A file of a folder.
@@ -21,16 +21,16 @@ pub(crate) struct File {
     pub(crate) text: String,
 }
 
-/// What became of one.
+/// The result of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// It was not there.
+    /// It did not exist.
     New,
-    /// It was there, and says the same.
+    /// It existed with the same contents.
     Same,
-    /// It was there and was left as it was.
+    /// It existed, and was left unchanged.
     Kept,
-    /// It was there and said something else.
+    /// It existed with other contents, and was replaced.
     Anew,
 }
 
@@ -45,7 +45,7 @@ impl Made {
     }
 }
 
-/// The types of `req` and `ctx`, and those of the globals that there are, and no more.
+/// Returns the files with the types of `req` and `ctx` and of the available globals.
 pub(crate) fn types() -> [File; 2] {
     let (tool, globals) = CONTRACT.split_once(GLOBALS).unwrap_or((CONTRACT, ""));
     let tool = tool.replace(
@@ -57,7 +57,7 @@ pub(crate) fn types() -> [File; 2] {
     [File { name: "tool.d.ts", text: text(&tool) }, File { name: "globals.d.ts", text: format!("{GLOBALS}\n\n{}", text(globals)) }]
 }
 
-/// What a compiler and Git are to know of a folder.
+/// Returns the settings for the compiler and Git.
 fn surroundings(language: &str) -> [File; 2] {
     let mut options = json!({
         "target": "es2023",
@@ -82,7 +82,7 @@ fn surroundings(language: &str) -> [File; 2] {
     ]
 }
 
-/// A new tool.
+/// Returns the files of a new tool.
 pub(crate) fn new(slug: &Slug, language: &'static str) -> Vec<File> {
     let title = title(slug.as_str());
     let tool = NEW_TOOL.replace("{slug}", slug.as_str()).replace("{title}", &title);
@@ -91,11 +91,11 @@ pub(crate) fn new(slug: &Slug, language: &'static str) -> Vec<File> {
     with_surroundings(files.map(|(name, text)| File { name, text: text.to_owned() }).into(), language)
 }
 
-/// A copy of a tool that is built in, under a name of its own.
+/// Returns a copy of a built-in tool with the slug `slug`.
 ///
 /// # Errors
 ///
-/// Where there is no such tool; names those there are.
+/// There is no such tool. The hint lists those that exist.
 pub(crate) fn copied(slug: &Slug, from: &str) -> Result<Vec<File>> {
     let files = shipped::files(from);
     if files.is_empty() {
@@ -104,7 +104,7 @@ pub(crate) fn copied(slug: &Slug, from: &str) -> Result<Vec<File>> {
     }
     let language = if files.iter().any(|(name, _)| *name == "handler.js") { "js" } else { "ts" };
     let own = |name: &str, text: &str| match name {
-        // Its text as it is, so that it stays as people wrote it.
+        // The text is changed in place, so that its layout stays as people wrote it.
         "tool.json" => text.replacen(&format!("\"slug\": \"{from}\""), &format!("\"slug\": \"{slug}\""), 1),
         _ => text.to_owned(),
     };
@@ -119,11 +119,12 @@ fn with_surroundings(mut files: Vec<File>, language: &str) -> Vec<File> {
     files
 }
 
-/// Writes files into a folder. What people write is left as it is where it is there; what is the host's is written `anew`.
+/// Writes files into a folder. Existing files with other contents are replaced if `anew` is set, as for the host's
+/// types, and kept otherwise.
 ///
 /// # Errors
 ///
-/// Where one cannot be written.
+/// A file cannot be written.
 pub(crate) fn write(folder: &Path, files: Vec<File>, anew: bool) -> Result<Vec<(File, Made)>> {
     let failed =
         |name: &str, error: std::io::Error| Error::refused(format!("`{}` cannot be written: {error}", folder.join(name).display()));

@@ -1,4 +1,4 @@
-//! Folders below `.tollhouse` for what a command needs while it runs; they go with it.
+//! Temporary folders below `.tollhouse`, for as long as a command runs.
 
 use std::{
     fs,
@@ -7,16 +7,16 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A folder that goes when it is dropped.
+/// A folder that is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new one. What processes have left that were killed goes too.
+    /// Creates a folder. Also removes those of processes that were killed.
     ///
     /// # Errors
     ///
-    /// Where it cannot be made.
+    /// The folder cannot be created.
     pub(crate) fn new(folder: &Path) -> Result<Self, String> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let own = folder.join(".tollhouse");

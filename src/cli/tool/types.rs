@@ -8,13 +8,13 @@ use super::{
     program::{self, Ran},
 };
 
-/// What the compiler says to be given where it finds a `tsconfig.json` that is not the folder's.
+/// The flag that the compiler's message suggests if it finds a `tsconfig.json` outside the folder.
 const IGNORE_CONFIG: &str = "--ignoreConfig";
 
-/// What came of it.
+/// The result of the type check.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Types {
-    /// Why they were not looked at.
+    /// Types were not checked, for this reason.
     Unchecked(&'static str),
     Checked(Vec<Problem>),
 }
@@ -23,7 +23,7 @@ pub(crate) enum Types {
 ///
 /// # Errors
 ///
-/// A compiler that does not run, or says what is no finding.
+/// The compiler cannot be run, or its output cannot be parsed.
 pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
     let Code::Source { file, .. } = &tool.code else { return Ok(Types::Unchecked("there is no handler")) };
     let has = |name: &str| tool.folder.join(name).is_file();
@@ -52,7 +52,8 @@ pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
     let mut ran = program::run(&tool.folder, "tsc", &args).await?;
     let is_refused = matches!(&ran, Ran::Ended(output) if String::from_utf8_lossy(&output.stdout).contains(IGNORE_CONFIG));
     if is_refused {
-        // TypeScript 6 and later refuse files beside a `tsconfig.json` of a folder above, and earlier ones do not know the flag.
+        // TypeScript 6 and later refuse files if a folder above has a `tsconfig.json`, and earlier versions do not know
+        // the flag.
         ran = program::run(&tool.folder, "tsc", &[vec![IGNORE_CONFIG.into()], args].concat()).await?;
     }
     match ran {
@@ -70,7 +71,8 @@ pub(crate) async fn check(tool: &Tool) -> Result<Types, String> {
     }
 }
 
-/// Reads `handler.ts(4,27): error TS2339: …`, whose column counts units of UTF-16, and lines that go on with it, which begin with a space.
+/// Parses lines such as `handler.ts(4,27): error TS2339: …`, whose column counts UTF-16 units, and their continuation
+/// lines, which begin with a space.
 fn problems(told: &str, folder: &Path) -> Vec<Problem> {
     let mut found: Vec<Problem> = vec![];
     for line in told.lines() {
@@ -79,7 +81,7 @@ fn problems(told: &str, folder: &Path) -> Vec<Problem> {
             continue;
         }
         let Some((place, message)) = line.split_once(": error TS") else {
-            // Of no file: `error TS5023: Unknown compiler option`.
+            // An error without a file: `error TS5023: Unknown compiler option`.
             if let Some(message) = line.strip_prefix("error TS") {
                 found.push(Problem::new("types", Place::file("tsconfig.json"), behind_number(message)));
             }

@@ -1,4 +1,4 @@
-//! What a folder is published as, and what a host finds wrong with it, told by the folder's own files.
+//! The upload of a folder, and the host's problems with it, converted to places in the folder's files.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::base::{
     words::{list, text},
 };
 
-/// A folder, ready to be sent.
+/// A folder that is ready to be sent.
 #[derive(Debug, Clone)]
 pub(crate) struct Upload {
     pub(crate) tool: Tool,
@@ -26,14 +26,14 @@ impl Upload {
     ///
     /// # Errors
     ///
-    /// All that is wrong with it.
+    /// All problems of the folder.
     pub(crate) async fn of(folder: &Path) -> std::result::Result<Self, Vec<Problem>> {
         let tool = Tool::read(folder)?;
         let bundle = Bundle::of(&tool).await?;
         Ok(Self { tool, bundle })
     }
 
-    /// `handler` of a body; null of what the host has the code of.
+    /// Returns `handler` for the request body, or null for a tool that is built into the host.
     pub(crate) fn handler(&self) -> Value {
         match (&self.bundle, &self.tool.code) {
             (Some(bundle), _) => json!({ "source": bundle.source, "language": bundle.language }),
@@ -42,7 +42,7 @@ impl Upload {
         }
     }
 
-    /// The body of a create.
+    /// Returns the body of a create request.
     pub(crate) fn body(&self) -> Map<String, Value> {
         let mut body = self.tool.body.clone();
         let handler = self.handler();
@@ -52,12 +52,13 @@ impl Upload {
         body
     }
 
-    /// The builder's own files that its handler is made of.
+    /// Returns the builder's own files that the handler is built from.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         self.bundle.iter().flat_map(|bundle| bundle.files.iter().cloned()).collect()
     }
 
-    /// What a host refused an upload for, by the places of the folder. Empty where it is not about the upload.
+    /// Returns the problems for which a host refused an upload, with places in the folder. Empty if the refusal has
+    /// another reason.
     pub(crate) fn problems(&self, refused: &Error) -> Vec<Problem> {
         let said = Value::Object((*refused.said).clone());
         let mut found: Vec<_> = list(&said, "problems").flat_map(|problem| self.found(problem)).collect();
@@ -92,25 +93,25 @@ impl Upload {
         Problem::new("host", place, format!("{message}: {} ({})", text(finding, "rule"), text(finding, "severity")))
     }
 
-    /// A place of the source that was sent.
+    /// Returns the place in the folder for a position in the uploaded source.
     fn of_source(&self, line: u64, column: Option<u64>) -> Place {
         let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let of = |bundle: &Bundle| {
             let place = bundle.map.place(number(line), column.map_or(1, number))?;
-            // What reads TypeScript counts characters.
+            // The host counts characters in TypeScript, and UTF-16 units in JavaScript.
             Some(if bundle.language == "ts" { place } else { counted(&self.tool.folder, place, char::len_utf16) })
         };
         let file = || Place { line: Some(number(line)), column: column.map(number), ..Place::file(self.tool.handler_file()) };
         self.bundle.as_ref().and_then(of).unwrap_or_else(file)
     }
 
-    /// A place of the body that was sent.
+    /// Returns the place in the folder for a field of the uploaded body.
     fn of_field(&self, pointer: &str) -> Place {
         if pointer.starts_with("/handler/") { Place::file(self.tool.handler_file()) } else { self.tool.place_of(pointer) }
     }
 }
 
-/// The error of a folder that cannot be published.
+/// Returns the error for a folder that cannot be published.
 pub(crate) fn refused(problems: &[Problem]) -> Error {
     let count = match problems {
         [_] => "there is a problem".to_owned(),
@@ -122,11 +123,11 @@ pub(crate) fn refused(problems: &[Problem]) -> Error {
     error
 }
 
-/// The folder of a tool that one is in, or is below of.
+/// Returns the folder of the tool that contains the current folder.
 ///
 /// # Errors
 ///
-/// Where there is none.
+/// There is no such folder.
 pub(crate) fn here() -> Result<PathBuf> {
     let here = std::env::current_dir()?;
     let found = here.ancestors().find(|folder| folder.join("tool.json").is_file());

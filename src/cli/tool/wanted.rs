@@ -1,9 +1,9 @@
-//! What a folder says of its endpoint beside what a host has of it: the fields that a deploy changes.
+//! The fields of a tool in the folder and on the host, and the differences that a deploy publishes.
 
 use serde_json::{Map, Value, json};
 use tollhouse_protocol::Limits;
 
-/// The fields that a folder may say, in the order that they are told and written in.
+/// Fields that a folder may set, in the order of output.
 pub(crate) const FIELDS: [&str; 14] = [
     "title",
     "description",
@@ -25,12 +25,12 @@ pub(crate) const FIELDS: [&str; 14] = [
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change {
     pub(crate) field: String,
-    /// What the host has; null of an endpoint that is not there.
+    /// The host's value. Null if the host does not have the tool.
     pub(crate) before: Value,
     pub(crate) after: Value,
 }
 
-/// What a record says, as a folder would: what is asked for, granted or not.
+/// Returns a record's fields as a folder would have them: everything that was requested, granted or not.
 pub(crate) fn of_record(record: &Value) -> Map<String, Value> {
     let mut fields = Map::new();
     for field in FIELDS {
@@ -46,7 +46,7 @@ pub(crate) fn of_record(record: &Value) -> Map<String, Value> {
     fields
 }
 
-/// What a create makes of a field that is not said.
+/// Returns the default that a create request gives a field.
 pub(crate) fn default(field: &str) -> Value {
     match field {
         "title" | "description" => json!(""),
@@ -60,7 +60,7 @@ pub(crate) fn default(field: &str) -> Value {
     }
 }
 
-/// Each field that the folder says and that the host has otherwise. What the folder does not say is left to the host.
+/// Returns each field of the folder that differs on the host. Fields that the folder does not set are left to the host.
 pub(crate) fn changes(body: &Map<String, Value>, there: Option<&Map<String, Value>>) -> Vec<Change> {
     let said = FIELDS.into_iter().filter_map(|field| Some((field, body.get(field)?)));
     let differing = said.filter_map(|(field, value)| {
@@ -72,7 +72,7 @@ pub(crate) fn changes(body: &Map<String, Value>, there: Option<&Map<String, Valu
     differing.collect()
 }
 
-/// A value such that two that mean the same are the same.
+/// Normalizes a value, so that values with the same meaning compare equal.
 pub(crate) fn plain(field: &str, value: &Value) -> Value {
     match (field, value) {
         ("priceUsd" | "maxPriceUsd", value) => value.as_f64().map_or(value.clone(), |usd| json!((usd * 1e6).round() / 1e6)),
@@ -102,7 +102,7 @@ pub(crate) fn plain(field: &str, value: &Value) -> Value {
     }
 }
 
-/// The names of capabilities that are true in either.
+/// Returns the capabilities that are true in either object.
 fn both(granted: &Value, requested: &Value) -> Value {
     let mut all = granted.as_object().cloned().unwrap_or_default();
     for (name, value) in requested.as_object().into_iter().flatten() {

@@ -7,7 +7,7 @@ fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::to_owned).collect()
 }
 
-/// Everything that a host on three networks needs.
+/// Returns complete settings for a host on several networks.
 fn several() -> MoneyFlags {
     MoneyFlags {
         facilitator: Some(FacilitatorKind::Evm),
@@ -60,7 +60,7 @@ fn each_network_has_its_own_facilitator_node_address_and_tokens() {
         [
             ("base", evm, None, true, Some("https://base.example"), vec![("USDC", EVM)]),
             ("solana", http, Some("https://x402.example"), true, None, vec![("USDC", SOL)]),
-            // Another one is not told by what the first knows us.
+            // The credentials are not sent to another facilitator.
             ("polygon", http, Some("https://other.example"), false, None, vec![("USDC", EVM)]),
             ("celo", evm, None, true, Some("https://celo.example/key=1"), vec![("USDT", EVM), ("USDC", EVM)]),
         ]

@@ -19,7 +19,7 @@ use crate::{
 
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 
-/// A store that counts what it is asked.
+/// A store that counts its scans.
 struct Counting {
     inner: Arc<FaultyStore<MemoryStore>>,
     scans: AtomicUsize,
@@ -41,7 +41,7 @@ impl Around for Counting {
     }
 }
 
-/// The events of two hosts of one store, which pull and do not trim.
+/// The events of two hosts that share a store, with pulling but without trimming.
 struct Bench {
     clock: Clock,
     store: Arc<Counting>,
@@ -62,7 +62,7 @@ impl Bench {
         Self::of(MemoryStore::shared(clock.clone()), clock)
     }
 
-    /// Puts an event of so many milliseconds after [`NOW`] into the store.
+    /// Stores an event with the time [`NOW`] plus `at` milliseconds.
     async fn record(&self, host: usize, at: u64) {
         let now = self.clock.now();
         self.clock.set(NOW.plus_millis(at));
@@ -70,7 +70,7 @@ impl Bench {
         self.clock.set(now);
     }
 
-    /// Lets this time go by for hosts that were asked something.
+    /// Lets `millis` milliseconds pass for the hosts.
     async fn pass(&self, millis: u64) {
         for _ in 0..millis / 50 {
             self.clock.set(self.clock.now().plus_millis(50));
@@ -83,7 +83,7 @@ impl Bench {
     }
 }
 
-/// What the follower was told by now, as [`Bench::record`] has named it.
+/// Returns the events that the follower has received so far, as named by [`Bench::record`].
 async fn told(follower: &mut Follower<Arc<crate::Event>>) -> Vec<u64> {
     let mut told = vec![];
     while let Ok(Some(item)) = tokio::time::timeout(Duration::from_millis(1), follower.next()).await {
@@ -101,7 +101,7 @@ async fn followers_hear_what_happens_at_every_host_once_and_in_the_order_of_its_
     bench.record(0, 0).await;
     bench.pass(1_000).await;
     let mut followers = [0, 1].map(|host: usize| bench.hosts[host].follow(&Owner::Platform).unwrap());
-    // By the time of each, the later ones are stored first.
+    // Events with later times are stored first.
     for at in [1_050, 1_040, 1_030, 1_020, 1_010] {
         bench.record((at / 10 % 2) as usize, at).await;
     }
@@ -109,7 +109,7 @@ async fn followers_hear_what_happens_at_every_host_once_and_in_the_order_of_its_
     for follower in &mut followers {
         assert_eq!(told(follower).await, [1_010, 1_020, 1_030, 1_040, 1_050], "and nothing of before");
     }
-    // It took long to the store.
+    // It took long to reach the store.
     bench.pass(8_000).await;
     bench.record(0, 1_015).await;
     bench.record(1, 9_600).await;

@@ -14,7 +14,7 @@ fn shared() -> (Shared, Clock) {
     (Arc::new(FaultyStore::new(MemoryStore::shared(clock.clone()))), clock)
 }
 
-/// A replica of the store that counts requests and failures.
+/// A replica that counts requests and failures.
 struct Counting {
     replica: Arc<Replica>,
     rate: Arc<Rate<u8>>,
@@ -39,7 +39,7 @@ fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// Lets so many milliseconds go by, and does something in each.
+/// Advances the clock by `millis` milliseconds and runs `each` in each of them.
 async fn pass(clock: &Clock, millis: u64, mut each: impl FnMut()) {
     for _ in 0..millis {
         each();
@@ -62,14 +62,14 @@ async fn three_let_through_no_more_than_one_may_and_what_passes_before_they_hear
     pass(&clock, 20_000, || {
         let all = replicas.iter().filter(|one| one.rate.wait(&1).is_none()).count();
         let_through += all;
-        // Another key, that asks each of them for less than it may.
+        // Another key, whose rate at each replica is within the limit.
         asked += 1;
         if asked.is_multiple_of(100) {
             of_few += usize::from(replicas[(asked / 100) as usize % 3].rate.wait(&2).is_none());
         }
     })
     .await;
-    // A hundred at once, fifty a second from then on; what the other two let through at first they make up for.
+    // A burst of a hundred, then fifty per second. What the other two admit at first is deducted later.
     assert!((1_000..=100 + 20 * 50 + 3 * 50).contains(&let_through), "{let_through}");
     assert_eq!(of_few, 200);
 }
@@ -83,13 +83,13 @@ async fn who_is_locked_out_at_one_is_at_the_others_within_half_a_second() {
     assert!(one.is_locked(7) && !other.is_locked(7));
     pass(&clock, 500, || {}).await;
     assert!(other.is_locked(7) && !other.is_locked(8));
-    // Nothing comes back to it as if others had failed as well.
+    // Its own counts must not come back as if they were another replica's.
     let wait = one.failures.wait(&7, now()).unwrap();
     pass(&clock, 5_000, || {}).await;
     assert!(one.failures.wait(&7, now()).unwrap() < wait);
     pass(&clock, 2_000, || {}).await;
     assert!(!one.is_locked(7) && !other.is_locked(7));
-    // Who begins later has not heard of it; and who hears of nothing for a while goes on by itself.
+    // A replica that starts later does not know of the failures, and one that cannot read continues on its own.
     let third = Counting::of(&store, &clock);
     store.fail_reads();
     pass(&clock, 1_000, || {}).await;

@@ -1,4 +1,4 @@
-//! Versions of the program that follow each other on one store.
+//! Successive versions of the program on one store.
 
 use tollhouse_store::faulty::Fault;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::formats::{Formats, OWN, WRITTEN};
 
 const BEFORE: Known = Known { reads: 4, writes: 4, wants: 4 };
-/// Reads what the next one is to write.
+/// Reads what the next version will write.
 const BETWEEN: Known = Known { reads: 5, writes: 4, wants: 4 };
 const AFTER: Known = Known { reads: 5, writes: 5, wants: 5 };
 
@@ -14,7 +14,7 @@ fn of(store: &Arc<FaultyStore<MemoryStore>>, known: Known) -> Arc<Replica> {
     Replica::knowing(Arc::clone(store) as _, Clock::default(), known)
 }
 
-/// Has a replica be in touch with the store from now on, for as long as a lease lasts.
+/// Keeps a replica in contact with the store for the duration of a lease.
 async fn stays(replica: &Replica, clock: &Clock) {
     let from = clock.now();
     for part in 0..=2 {
@@ -53,12 +53,12 @@ async fn nobody_writes_what_another_that_serves_does_not_read() {
     let _holds = starts(&old).await.unwrap();
     let refused = starts(&of(&store, AFTER)).await.unwrap_err();
     assert!(matches!(&refused, JoinError::Earlier { id, reads: 4, writes: 5 } if id == old.id()), "{refused}");
-    // It has left the store as it was.
+    // It left the store unchanged.
     starts(&of(&store, BEFORE)).await.unwrap();
     old.stop().await;
     clock.set(NOW.plus_millis(2 * LEASE_MS));
     starts(&of(&store, AFTER)).await.unwrap();
-    // Nor does it serve again once it wakes, after others took it for gone.
+    // It does not serve again when it wakes up either, after others took over.
     let late = old.renew().await.unwrap_err();
     assert!(matches!(late, JoinError::Later { written: 5, reads: 4 }), "{late}");
 }
@@ -94,7 +94,7 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
     stays(&new, &clock).await;
     old.renew().await.unwrap();
     assert!(!new.may_write(5).await.unwrap());
-    // Nothing of it is there: the version before may come again.
+    // No new rows exist, so that the previous version can start again.
     _ = starts(&of(&store, BEFORE)).await.unwrap();
     old.stop().await;
     clock.set(NOW.plus_millis(4 * LEASE_MS));
@@ -108,7 +108,8 @@ async fn a_form_that_rows_can_do_without_is_written_once_all_who_serve_read_it()
     assert!(new.may_write(5).await.unwrap(), "it is known from now on");
 }
 
-/// It has looked at who serves, and says what it is to write: then one of the version before is there.
+/// A host of the previous version starts just after the new one has looked at who serves and recorded what it will
+/// write.
 #[tokio::test(start_paused = true)]
 async fn a_version_that_begins_while_a_form_is_agreed_on_is_seen_or_sees_it() {
     let (store, clock) = shared();

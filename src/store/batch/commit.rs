@@ -1,15 +1,15 @@
-//! A batch on its way to the store.
+//! Committing a batch.
 
 use super::Batch;
 use crate::{Durability, Store, StoreError, counted::counted};
 
 impl Batch {
-    /// Whether the row of its first write is there: tells of a batch of new rows, whose commit was not confirmed, if it
-    /// happened.
+    /// Returns whether the row of the first write exists. For a batch of new rows whose commit was not confirmed, that
+    /// shows whether it happened.
     ///
     /// # Errors
     ///
-    /// The store's.
+    /// Errors of the store.
     pub async fn was_committed(&self, store: &(impl Store + ?Sized)) -> Result<bool, StoreError> {
         match self.writes.first() {
             Some(write) => Ok(store.get(write.space, &write.key).await?.is_some()),
@@ -17,11 +17,11 @@ impl Batch {
         }
     }
 
-    /// Commits it; answers what the sums of its additions became, in their order.
+    /// Commits the batch. Returns the new sums of its additions, in order.
     ///
     /// # Errors
     ///
-    /// As [`Store::apply`].
+    /// The same as for [`Store::apply`].
     pub async fn commit(self, store: &(impl Store + ?Sized), durability: Durability) -> Result<Vec<i128>, StoreError> {
         counted(store.apply(self, durability), durability).await
     }

@@ -1,4 +1,4 @@
-//! What a batch does to the rows of tables, and to their sums.
+//! Operations of a batch on table rows and counters.
 
 use super::Batch;
 use crate::{
@@ -12,17 +12,17 @@ use crate::{
 };
 
 impl Batch {
-    /// Wants no row at `key`.
+    /// Requires that there is no row at `key`.
     pub fn absent<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> &mut Self {
         let plan = table.plan;
         self.checks.push(Check { space: plan.space, key: stored_key(plan, key), expected: None });
         self
     }
 
-    /// Wants `row` to be there still, as it was read.
+    /// Requires that `row` is unchanged since it was read.
     pub fn holds<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
         let space = table.plan.space;
-        // Inside an update it is wanted already.
+        // An update may have added the same check already.
         let same = |check: &Check| check.space == space && check.key == row.at && check.expected.as_ref() == Some(&row.bytes);
         if !self.checks.iter().any(same) {
             self.checks.push(Check { space, key: row.at.clone(), expected: Some(row.bytes.clone()) });
@@ -30,25 +30,27 @@ impl Batch {
         self
     }
 
-    /// Puts `value` at `key`, whatever is there. Not for tables with indexes, whose rows are inserted and replaced.
+    /// Puts `value` at `key`, replacing any row. Tables with indexes need [`Batch::insert`] and [`Batch::replace`]
+    /// instead.
     pub fn put<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
         debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
         let at = stored_key(table.plan, key);
         self.write(table.plan, at, Some(value.to_bytes()))
     }
 
-    /// The same, of a value that was made [`Value::to_bytes`] before.
+    /// Puts a value that is already encoded by [`Value::to_bytes`]. Otherwise like [`Batch::put`].
     pub fn put_bytes<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: Vec<u8>) -> &mut Self {
         debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
         self.write(table.plan, stored_key(table.plan, key), Some(value))
     }
 
-    /// Puts a row where none is.
+    /// Inserts a row. The commit conflicts if there is one at `key`.
     pub fn insert<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
         self.absent(table, key).put_new(table, key, value)
     }
 
-    /// Puts a row, and its entries in the table's indexes, where none is: for keys that nobody else can have made.
+    /// Puts a new row and its index entries without checking that there is none. Use it for keys that nobody else can
+    /// have created.
     pub fn put_new<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K, value: &V) -> &mut Self {
         for index in table.indexes {
             self.writes.extend(index(key, value).map(Entry::put));
@@ -57,7 +59,7 @@ impl Batch {
         self.write(table.plan, at, Some(value.to_bytes()))
     }
 
-    /// Puts `value` in the place of `row`, which must be there still. Once for a row.
+    /// Replaces `row` by `value`. The commit conflicts if the row has changed. Call it only once for a row.
     pub fn replace<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>, value: &V) -> &mut Self {
         self.holds(table, row);
         for index in table.indexes {
@@ -70,12 +72,12 @@ impl Batch {
         self.write(table.plan, row.at.clone(), Some(value.to_bytes()))
     }
 
-    /// Takes away `row`, which must be there still.
+    /// Removes `row`. The commit conflicts if the row has changed.
     pub fn remove<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
         self.holds(table, row).sweep(table, row)
     }
 
-    /// Takes away `row` and its entries, whatever became of it: for rows that nobody changes any more.
+    /// Removes `row` and its index entries without a check. Use it for rows that no longer change.
     pub fn sweep<K: Key, V: Value>(&mut self, table: &Table<K, V>, row: &Row<K, V>) -> &mut Self {
         for index in table.indexes {
             self.writes.extend(index(&row.key, &row.value).map(Entry::delete));
@@ -83,13 +85,13 @@ impl Batch {
         self.write(table.plan, row.at.clone(), None)
     }
 
-    /// Takes away what is at `key`, if anything is. Not for tables with indexes.
+    /// Deletes the row at `key` if there is one. Not for tables with indexes.
     pub fn delete<K: Key, V: Value>(&mut self, table: &Table<K, V>, key: &K) -> &mut Self {
         debug_assert!(table.indexes.is_empty(), "{table:?} has indexes: they need the row that was there");
         self.write(table.plan, stored_key(table.plan, key), None)
     }
 
-    /// Adds `by` to the sum at `key`, which must stay within `limit`.
+    /// Adds `by` to the sum at `key`. The sum must stay within `limit`.
     pub fn add<K: Key>(&mut self, counter: &Counter<K>, key: &K, by: i128, limit: Limit) -> &mut Self {
         let at = stored_key(counter.plan, key);
         if counter.plan.followed {

@@ -1,4 +1,4 @@
-//! Reading a dump: what it holds is handed out as it comes, and is right once the last page was.
+//! Reads a dump. Pages are returned as they are read, and are verified only once the last one has been returned.
 
 use std::io::Read;
 
@@ -7,29 +7,29 @@ use sha2::{Digest as _, Sha256};
 use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, MOST, NONE, ROWS, SPACE, SUMS};
 use crate::{MAX_KEY_BYTES, Page, Space, Sums, Write};
 
-/// Bytes of a block beyond one row, at most.
+/// Maximum bytes of a block beyond one row.
 const SLACK: u32 = 1024 * 1024;
 
-/// A dump being read.
+/// A dump that is being read.
 pub struct DumpReader<R> {
     from: R,
-    /// Bytes that were read.
+    /// Number of bytes read so far.
     at: u64,
     all: Sha256,
     header: serde_json::Value,
     part: Sha256,
     count: u64,
-    /// The space and the key of the row before.
+    /// Space and key of the previous row.
     last: Option<(Space, Vec<u8>)>,
-    /// The space whose rows are not ended.
+    /// The space whose rows have not ended yet.
     open: Option<Space>,
     changes: Changes,
-    /// What rows came to; of no use where there were changes.
+    /// Totals of the rows. Not used if there were changes.
     found: Sums,
     ended: bool,
 }
 
-/// Whether what commits did has begun, and ended.
+/// Whether the section of changes has begun or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Changes {
     None,
@@ -38,11 +38,11 @@ enum Changes {
 }
 
 impl<R: Read> DumpReader<R> {
-    /// Begins with the header.
+    /// Begins reading with the header.
     ///
     /// # Errors
     ///
-    /// What is no dump, or is damaged at its beginning.
+    /// Input that is not a dump, or that is damaged at its beginning.
     pub fn begin(mut from: R) -> Result<Self, DumpError> {
         let mut mark = [0; MARK.len()];
         from.read_exact(&mut mark).map_err(|_| DumpError::Format)?;
@@ -70,16 +70,16 @@ impl<R: Read> DumpReader<R> {
         Ok(dump)
     }
 
-    /// What whoever wrote it says of it. Right once the last page was handed out.
+    /// Returns the header that the writer set. It is verified once the last page has been returned.
     pub fn header(&self) -> &serde_json::Value {
         &self.header
     }
 
-    /// The next page; `None` behind the last, after which nothing may come.
+    /// Returns the next page, or `None` after the last one. Nothing may follow the last page.
     ///
     /// # Errors
     ///
-    /// A dump that is damaged: what was handed out of it is not to be relied on.
+    /// A damaged dump. Do not rely on the pages returned before the error.
     pub fn next_page(&mut self) -> Result<Option<Page>, DumpError> {
         if self.ended {
             return Ok(None);
@@ -103,11 +103,11 @@ impl<R: Read> DumpReader<R> {
         }
     }
 
-    /// Reads all that is left: how many bytes the dump has.
+    /// Reads the rest of the dump. Returns its length in bytes and its totals.
     ///
     /// # Errors
     ///
-    /// As [`DumpReader::next_page`].
+    /// The same as for [`DumpReader::next_page`].
     pub fn verify(mut self) -> Result<(u64, Sums), DumpError> {
         let mut sums = Sums::default();
         while let Some(page) = self.next_page()? {
@@ -156,7 +156,7 @@ impl<R: Read> DumpReader<R> {
         Ok(Page::Changes(changes))
     }
 
-    /// Holds what a part is said to be against what it was.
+    /// Compares the count and hash at the end of a section with what was read.
     fn ends_part(&mut self, of: &[u8], said: &[u8]) -> Result<(), DumpError> {
         let digest = std::mem::take(&mut self.part).finalize();
         self.count = 0;
@@ -188,7 +188,7 @@ impl<R: Read> DumpReader<R> {
         if length > MOST + SLACK {
             return Err(self.damaged("a block that is too long"));
         }
-        // As long as the file is, whatever a damaged length says.
+        // Reads at most to the end of the file, even if a damaged length says more.
         let mut holds = Vec::new();
         let read = Read::take(&mut self.from, length.into()).read_to_end(&mut holds)?;
         if read != length as usize {
@@ -209,7 +209,7 @@ impl<R: Read> DumpReader<R> {
     }
 }
 
-/// Stands for a space where there is none.
+/// Marks that there is no space.
 const NO_SPACE: u8 = u8::MAX;
 
 fn space_of(bytes: &[u8]) -> Option<(Space, &[u8])> {
@@ -217,7 +217,7 @@ fn space_of(bytes: &[u8]) -> Option<(Space, &[u8])> {
     Some((Space::of_number(*number)?, rest))
 }
 
-/// The key and the value that `rest` starts with; `None` where they do not read.
+/// Splits the next key and value off `rest`, or returns `None` if they are malformed.
 fn pair<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], Option<&'a [u8]>)> {
     let (key_bytes, behind) = rest.split_first_chunk()?;
     let (value_bytes, behind) = behind.split_first_chunk()?;

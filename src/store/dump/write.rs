@@ -1,4 +1,4 @@
-//! Writing a dump.
+//! Writes a dump.
 
 use std::io::Write as Out;
 
@@ -7,28 +7,28 @@ use sha2::{Digest as _, Sha256};
 use super::{CHANGED, CHANGES, DumpError, END, HEADER, MARK, NONE, ROWS, SPACE, SUMS};
 use crate::{Page, Space, Sums, Write};
 
-/// Bytes of a block, about.
+/// Approximate size of a block, in bytes.
 const BLOCK: usize = 256 * 1024;
 
-/// A dump on its way to a file, or to whoever writes that.
+/// A dump that is being written.
 pub struct DumpWriter<W> {
     to: W,
     all: Sha256,
-    /// What the rows so far are of.
+    /// The space of the rows written last.
     space: Option<Space>,
     part: Sha256,
     count: u64,
-    /// Whether changes have begun.
+    /// Whether the section of changes has begun.
     changes: bool,
     block: Vec<u8>,
 }
 
 impl<W: Out> DumpWriter<W> {
-    /// Begins one, of which `header` says what there is to say.
+    /// Begins a dump with the given header.
     ///
     /// # Errors
     ///
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn begin(mut to: W, header: &serde_json::Value) -> Result<Self, DumpError> {
         to.write_all(MARK)?;
         let all = Sha256::new_with_prefix(MARK);
@@ -37,11 +37,11 @@ impl<W: Out> DumpWriter<W> {
         Ok(dump)
     }
 
-    /// Adds the next page. The last one ends the dump.
+    /// Adds the next page. The last page ends the dump.
     ///
     /// # Errors
     ///
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn page(&mut self, page: &Page) -> Result<(), DumpError> {
         match page {
             Page::Rows(rows) => rows.iter().try_for_each(|row| self.row(row)),
@@ -70,7 +70,7 @@ impl<W: Out> DumpWriter<W> {
         self.put(change)
     }
 
-    /// Key and value, behind what the block has.
+    /// Appends a key and a value to the current block.
     fn put(&mut self, Write { key, value, .. }: &Write) -> Result<(), DumpError> {
         let key_bytes = u16::try_from(key.len()).unwrap_or(u16::MAX);
         let value_bytes = value.as_ref().map_or(NONE, |value| u32::try_from(value.len()).unwrap_or(NONE));
@@ -94,7 +94,7 @@ impl<W: Out> DumpWriter<W> {
         Ok(())
     }
 
-    /// Says what a space, or the changes, came to.
+    /// Writes the count and hash that end a space or the changes.
     fn end_part(&mut self) -> Result<(), DumpError> {
         self.flush()?;
         let (count, digest) = (self.count.to_be_bytes(), std::mem::take(&mut self.part).finalize());

@@ -1,8 +1,9 @@
-//! The archive: the money of segments that are no longer needed.
+//! The archive: the money parts of segments that are no longer needed.
 //!
-//! A file for each segment that has money, with its frames that have some, and of these the money alone. In place of what all
-//! frames before come to, each has the chain before it and the rest that went in, from which the chain is followed
-//! ([`super::link`]). A file starts from where its segment did.
+//! There is one file for each segment with money. It has the segment's frames that contain money, with only the money
+//! part of each. Instead of the hash of all frames before, each frame stores the chain before it and the `rest` hash
+//! that went into it, from which the chain can be verified ([`super::link`]). An archive file starts with the same
+//! number as its segment.
 
 use std::{
     fs::{self, File},
@@ -20,21 +21,22 @@ use super::{
     unfinished::Unfinished,
 };
 
-/// The extension of a segment that could not be read when its money was to be kept.
+/// The extension of a segment that could not be read when its money was to be archived.
 const DAMAGED: &str = "damaged";
 
-/// What the archive holds.
+/// The contents of the archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Archive {
     pub(crate) files: u64,
     pub(crate) frames: u64,
-    /// The number of the last frame in it.
+    /// Number of its last frame.
     pub(crate) last: u64,
 }
 
 impl Archive {
-    /// Keeps the money of the segments that hold no frame behind `sequence`, then removes them. The last one stays. One that is
-    /// damaged stays too, under another name; what is wrong with the first of these is answered once all others are done.
+    /// Archives the money of all segments without a frame after `sequence`, then removes them. The last segment always
+    /// stays. A damaged segment is renamed and stays too. The first such damage is returned once all other segments are
+    /// done.
     pub(crate) fn take(store: &Path, sequence: u64) -> Result<(), JournalError> {
         let folder = store.join(Kind::Segment.folder());
         let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
@@ -58,7 +60,7 @@ impl Archive {
         damaged
     }
 
-    /// Follows the chain through the archive.
+    /// Verifies the hash chain through the whole archive.
     pub(crate) fn check(store: &Path) -> Result<Self, JournalError> {
         let mut archived = Archived::start(store)?;
         let files = archived.files();
@@ -69,12 +71,12 @@ impl Archive {
         Ok(Self { files, frames, last: archived.last() })
     }
 
-    /// Whether files are missing, or damaged at their ends. What lies between is not read.
+    /// Checks that no file is missing and that both ends of each file are intact. The frames between are not read.
     pub(crate) fn look(store: &Path) -> Result<(), JournalError> {
         ends::look(store)
     }
 
-    /// Keeps the money of the frames of a segment up to `until`; where it is damaged, of those before.
+    /// Archives the money of a segment's frames up to `until`, or up to its first damage.
     pub(crate) fn keep(store: &Path, segment: &Named, until: u64) -> Result<(), JournalError> {
         let path = store.join(Kind::Archive.folder()).join(Kind::Archive.file_name(segment.sequence));
         let mut reader = Reader::open(&segment.path, Kind::Segment)?;
@@ -94,7 +96,7 @@ impl Archive {
             }
         }
         if read.is_ok() && link.chain == opening.link.chain {
-            // Without money the chain goes on from the file before.
+            // A segment without money leaves the chain unchanged, so that it needs no file.
             return Ok(());
         }
         file.write(&sectors).and_then(|()| file.finish()).map_err(JournalError::io(&path))?;
@@ -102,7 +104,7 @@ impl Archive {
     }
 }
 
-/// The frame that has to come next.
+/// Reads the next frame and checks that it follows from the ones before.
 fn follow(reader: &mut Reader, sequence: u64, link: Link, until: u64) -> Result<Box<Frame>, JournalError> {
     let at = reader.at();
     match reader.next(sequence)? {
@@ -112,7 +114,7 @@ fn follow(reader: &mut Reader, sequence: u64, link: Link, until: u64) -> Result<
     }
 }
 
-/// What stays of a frame: nothing, if it has no money.
+/// Returns the archived form of a frame, or `None` if it has no money.
 fn kept(frame: &Frame) -> Option<Frame> {
     let head = frame.head;
     let folded = head.link.next(head.sequence, b"", &frame.rest).rest;

@@ -1,4 +1,4 @@
-//! Reading the archive: its frames, one after the other, each followed from the one before.
+//! Reads the archive frame by frame and verifies that each follows from the one before.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,22 +19,22 @@ use super::{
 pub(crate) struct Archived {
     store: PathBuf,
     files: vec::IntoIter<Named>,
-    /// The file that is being read, and what all in it so far comes to.
+    /// The file being read, and the chain up to its last frame read.
     reading: Option<(Reader, Hash)>,
     ends: Ends,
-    /// The number of the last frame.
+    /// Number of the last frame read.
     last: u64,
 }
 
 impl Archived {
-    /// Begins with the first frame.
+    /// Starts at the first frame.
     pub(crate) fn start(store: &Path) -> Result<Self, JournalError> {
         let folder = store.join(Kind::Archive.folder());
         let files = Named::all(store, Kind::Archive).map_err(JournalError::io(&folder))?;
         Ok(Self { store: store.to_owned(), files: files.into_iter(), reading: None, ends: Ends::of(store)?, last: 0 })
     }
 
-    /// The next frame; `None` behind the last.
+    /// Returns the next frame, or `None` after the last.
     pub(crate) fn next(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
         loop {
             let Some((reader, here)) = &mut self.reading else {
@@ -64,12 +64,12 @@ impl Archived {
         }
     }
 
-    /// How many files are left.
+    /// Returns the number of files left.
     pub(super) fn files(&self) -> u64 {
         self.files.len() as u64
     }
 
-    /// The number of the last frame that was read.
+    /// Returns the number of the last frame read.
     pub(super) fn last(&self) -> u64 {
         self.last
     }

@@ -1,4 +1,4 @@
-//! Segments made before they are needed.
+//! Segments that are created before they are needed.
 
 use std::{
     fs::{self, File},
@@ -17,13 +17,13 @@ use super::{
     segment::{Kind, Opening},
 };
 
-/// What a segment is called until it is one.
+/// The file name of a segment that is not in use yet.
 const NEXT: &str = "next.tmp";
 
-/// Bytes written at once.
+/// Number of bytes written at a time.
 const CHUNK: usize = 1024 * 1024;
 
-/// A file of zeros, each of which was written: that no later write changes its length or its list of blocks.
+/// A file completely filled with written zeros, so that later writes change neither its length nor its block list.
 #[derive(Debug)]
 pub(crate) struct Blank {
     file: File,
@@ -32,7 +32,7 @@ pub(crate) struct Blank {
 }
 
 impl Blank {
-    /// Makes one of `size` bytes, and has it on disk. Where that fails, nothing of it stays.
+    /// Creates a file of `size` bytes and syncs it. On failure the file is removed.
     pub(super) fn make(room: &Room, size: u64) -> io::Result<Self> {
         room.check(size)?;
         let path = path_in(&room.store);
@@ -40,20 +40,20 @@ impl Blank {
         match filled {
             Ok(file) => Ok(Self { file, path, size }),
             Err(error) => {
-                // What counts is why it failed.
+                // Report the first error, not one from removing the file.
                 _ = fs::remove_file(&path);
                 Err(error)
             }
         }
     }
 
-    /// Makes one on a thread of its own.
+    /// Creates a file on a separate thread.
     pub(super) fn begin(room: &Room, size: u64) -> io::Result<JoinHandle<io::Result<Self>>> {
         let room = room.clone();
         std::thread::Builder::new().name("store-ahead".to_owned()).spawn(move || Self::make(&room, size))
     }
 
-    /// Forgets one that was not used.
+    /// Removes a prepared file that was never used.
     pub(crate) fn clear(store: &Path) -> io::Result<()> {
         match fs::remove_file(path_in(store)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -65,14 +65,14 @@ impl Blank {
         self.size
     }
 
-    /// Has it say which frames come into it. It is none of the journal's segments yet.
+    /// Writes the file's header for the frames to come. It is not part of the journal yet.
     pub(super) fn open(&self, sequence: u64, link: Link) -> io::Result<()> {
         let opening = Opening { kind: Kind::Segment, size: self.size, sequence, link };
         self.file.write_all_at(&opening.sector(), 0)?;
         self.file.sync_all()
     }
 
-    /// Makes it a segment: its name is on disk.
+    /// Makes the file a segment of the journal by renaming it, and syncs the name.
     pub(super) fn name(self, sequence: u64) -> io::Result<(File, PathBuf)> {
         let path = self.path.with_file_name(Kind::Segment.file_name(sequence));
         fs::rename(&self.path, &path)?;
@@ -80,7 +80,7 @@ impl Blank {
         Ok((self.file, path))
     }
 
-    /// The least that a segment is.
+    /// Returns the minimum size of a segment for a frame of `frame_bytes`.
     pub(super) fn least(frame_bytes: u64) -> u64 {
         frame_bytes + SECTOR as u64
     }

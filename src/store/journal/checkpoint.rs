@@ -1,10 +1,10 @@
-//! Checkpoints: all rows, so that no frame before them is needed.
+//! Checkpoints: all rows, so that no earlier frame is needed.
 //!
-//! A checkpoint is walked out of the tree while others write to it, so it has some rows as they were, and some as they are by the
-//! time the walk ends. That is right: frames say what is there after them, and all from the checkpoint's number on are applied
-//! over it. It holds from the number on at which the walk ended.
+//! A checkpoint is read from the tree while others write to it. Some rows are as they were when the walk began, others
+//! as they were when it ended. That is correct, because a frame contains the values after it, and all frames after the
+//! checkpoint's own number are applied to it. A checkpoint is consistent from the number at which the walk ended.
 //!
-//! Its last frame has no row, but the totals at its number and those of the rows in it.
+//! Its last frame has no rows. It contains the totals at the checkpoint's own number and those of its rows.
 
 use std::{
     io,
@@ -22,10 +22,10 @@ use super::{
     unfinished::Unfinished,
 };
 
-/// Bytes of rows in a frame, about.
+/// Approximate bytes of rows in a frame.
 const FRAME_BYTES: usize = 256 * 1024;
 
-/// A checkpoint being written.
+/// A checkpoint that is being written.
 #[derive(Debug)]
 pub(crate) struct Dump {
     file: Unfinished,
@@ -38,7 +38,7 @@ pub(crate) struct Dump {
 }
 
 impl Dump {
-    /// Begins one of all frames up to `sequence`, which come to `link`.
+    /// Begins a checkpoint of all frames up to `sequence`, whose hash is `link`.
     pub(crate) fn begin(store: &Path, sequence: u64, link: Link) -> io::Result<Self> {
         let path = store.join(Kind::Checkpoint.folder()).join(Kind::Checkpoint.file_name(sequence));
         let mut file = Unfinished::begin(path)?;
@@ -47,7 +47,7 @@ impl Dump {
         Ok(Self { file, frames: 0, link, rows: vec![], row_bytes: 0, totals, buffer: Vec::new() })
     }
 
-    /// Adds a row, of a space or of what else the tree keeps.
+    /// Adds a row of a space, or of other data that the tree keeps.
     pub(crate) fn add(&mut self, space: u8, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
         if let Some(total) = self.totals.of(space) {
             total.change(None, Some(Weight::of(space, &key, value.len(), checksum(space, &key, &value))));
@@ -60,13 +60,13 @@ impl Dump {
         self.flush()
     }
 
-    /// What is in it.
+    /// Returns the totals of the rows in it.
     pub(crate) fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Has it on disk, under its name. `until` is the number at which the walk ended, and all frames up to it are on disk;
-    /// `totals` are those at the number at which it began.
+    /// Completes the checkpoint, syncs it and gives it its name. `until` is the number at which the walk ended, and all
+    /// frames up to it must be on disk. `totals` are those at the number at which it began.
     pub(crate) fn finish(mut self, until: u64, totals: &Totals) -> io::Result<()> {
         self.flush()?;
         let [then, within] = [totals, &self.totals].map(|totals| Part { totals: totals.listed(), ..Part::default() });
@@ -93,24 +93,24 @@ impl Dump {
     }
 }
 
-/// What a checkpoint holds.
+/// A part of a checkpoint.
 #[derive(Debug)]
 pub(crate) enum Held {
     Rows(Vec<Row>),
     End {
-        /// The number from which on it holds.
+        /// The number from which the checkpoint is consistent.
         until: u64,
-        /// The totals at its own number.
+        /// The totals at the checkpoint's own number.
         totals: Box<Totals>,
     },
 }
 
-/// A checkpoint being read.
+/// A checkpoint that is being read.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     path: PathBuf,
     reader: Reader,
-    /// What it holds all frames up to.
+    /// The number of the last frame that it includes.
     pub(crate) sequence: u64,
     pub(crate) link: Link,
     frames: u64,
@@ -119,7 +119,7 @@ pub(crate) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The newest there is.
+    /// Opens the newest checkpoint, if there is one.
     pub(crate) fn newest(store: &Path) -> Result<Option<Self>, JournalError> {
         let folder = store.join(Kind::Checkpoint.folder());
         let newest = Named::all(store, Kind::Checkpoint).map_err(JournalError::io(&folder))?.pop();
@@ -136,7 +136,7 @@ impl Checkpoint {
         Ok(Self { path, reader, sequence, link, frames: 0, frames_link, found })
     }
 
-    /// The next of what it holds.
+    /// Returns the next part of the checkpoint.
     pub(crate) fn next(&mut self) -> Result<Held, JournalError> {
         let (then, part, until) = self.part()?;
         for Row { space, key, value } in &part.rows {

@@ -1,6 +1,6 @@
-//! Bytes read from the front, where they are there.
+//! A cursor that reads bytes from the front of a slice.
 
-/// What is left to read.
+/// The bytes left to read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut<'a>(pub(super) &'a [u8]);
 

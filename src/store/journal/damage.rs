@@ -1,4 +1,4 @@
-//! Damage: what is wrong, where, and what it may have cost.
+//! Damage: what is wrong, where, and which rows it may affect.
 
 use std::{
     fmt, io,
@@ -7,23 +7,23 @@ use std::{
 
 use crate::{Space, schema::TABLES};
 
-/// Rows that a message names; it says how many more there are.
+/// Maximum number of rows that a message lists. It gives the number of the others.
 const NAMED: usize = 10;
 
-/// Something that was on disk and is not, or is another.
+/// Data on disk that is missing or has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Where.
+    /// The damaged file.
     pub file: PathBuf,
-    /// Where in it, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: Option<u64>,
-    /// What is wrong.
+    /// The kind of damage.
     pub what: String,
-    /// The numbers of the first and the last frame that it is known to touch.
+    /// Numbers of the first and last frame known to be affected.
     pub sequences: Option<(u64, u64)>,
-    /// Table and key of the rows in the damaged bytes, as far as they read.
+    /// Table and key of the rows in the damaged bytes, as far as they can be read.
     pub rows: Vec<String>,
-    /// Whether there may be more rows than are named.
+    /// Whether more rows may be affected than are listed.
     pub more_rows: bool,
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
-/// The table of a row and its key, for people.
+/// Names a row by its table and key, for people.
 pub(crate) fn name(space: u8, key: &[u8]) -> String {
     let Some(of_it) = Space::of_number(space) else { return "an entry of the log of changes".to_owned() };
     let mut tables: Vec<_> = TABLES.iter().filter(|plan| plan.space == of_it && key.starts_with(plan.prefix.as_bytes())).collect();
@@ -79,7 +79,7 @@ pub(crate) fn name(space: u8, key: &[u8]) -> String {
     format!("{table} `{}`", key.escape_ascii())
 }
 
-/// Why a journal does not read.
+/// Why a journal cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JournalError {
     #[error("{0}")]

@@ -1,4 +1,5 @@
-//! What the archive has to begin with and come to, and where its files do not follow each other, by their ends alone.
+//! Verifies that the archive is complete from its first and last frames alone: where it must begin, where it must end,
+//! and that each file follows from the one before.
 
 use std::path::Path;
 
@@ -9,15 +10,16 @@ use super::{
     segment::{Kind, Named},
 };
 
-/// Follows what the files of the archive come to.
+/// Tracks the hash chain across the files of the archive.
 ///
-/// A journal begins with a chain of nothing, and its oldest segment says what all before it comes to: the archive leads from the one
-/// to the other. A file of that segment or a later one was written and the segment not removed yet.
+/// A journal begins with an empty chain, and its oldest segment states the chain of everything before it. The archive
+/// must lead from one to the other. An archive file for that segment or a later one means that the segment was archived
+/// but not removed yet.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    /// What the files so far come to.
+    /// The chain after the files so far.
     chain: Hash,
-    /// The oldest segment, until the archive was held against it.
+    /// The oldest segment, until the archive has been compared with it.
     oldest: Option<(u64, Hash)>,
 }
 
@@ -25,12 +27,12 @@ impl Ends {
     pub(super) fn of(store: &Path) -> Result<Self, JournalError> {
         let folder = store.join(Kind::Segment.folder());
         let oldest = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?.into_iter().next();
-        // One that does not read is damage of the journal's own.
+        // A segment that cannot be read is damage of the journal, not of the archive.
         let oldest = oldest.and_then(|oldest| Some((oldest.sequence, Reader::open(&oldest.path, Kind::Segment).ok()?.opening.link.chain)));
         Ok(Self { chain: Hash::default(), oldest })
     }
 
-    /// Begins a file.
+    /// Opens the next file and checks that it follows from the one before.
     pub(super) fn open(&mut self, store: &Path, named: &Named) -> Result<Reader, JournalError> {
         if self.oldest.is_some_and(|(sequence, _)| sequence <= named.sequence) {
             self.finish(store)?;
@@ -43,12 +45,12 @@ impl Ends {
         Ok(reader)
     }
 
-    /// Ends a file, that comes to `chain`.
+    /// Ends a file, whose chain is `chain`.
     pub(super) fn close(&mut self, chain: Hash) {
         self.chain = chain;
     }
 
-    /// Holds what there is against where the journal goes on.
+    /// Compares the archive's chain with the one that the journal continues from.
     pub(super) fn finish(&mut self, store: &Path) -> Result<(), JournalError> {
         match self.oldest.take() {
             Some((sequence, chain)) if chain != self.chain => {
@@ -60,7 +62,7 @@ impl Ends {
     }
 }
 
-/// Looks at the first sector and the last frame of every file.
+/// Checks the first sector and the last frame of every file.
 pub(super) fn look(store: &Path) -> Result<(), JournalError> {
     let folder = store.join(Kind::Archive.folder());
     let mut ends = Ends::of(store)?;

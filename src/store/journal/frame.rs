@@ -1,4 +1,4 @@
-//! Frames: a group of commits, as it lies in sectors.
+//! Frames: groups of commits, as they are stored in sectors.
 
 use super::{
     cut::Cut,
@@ -7,23 +7,23 @@ use super::{
     sector::{self, sectors},
 };
 
-/// Bytes of a head.
+/// Size of a frame's header, in bytes.
 pub(super) const HEAD: usize = 8 + 8 + 4 + 4 + 64;
 
-/// What a frame says of itself, before its parts.
+/// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) sequence: u64,
-    /// The highest number that was known to be on disk when this was written.
+    /// The highest number known to be on disk when this frame was written.
     pub(super) synced: u64,
     pub(super) money_bytes: u32,
     pub(super) rest_bytes: u32,
-    /// What all frames before come to. In the archive: the chain before, and the rest that went into it.
+    /// The hashes of all frames before. In the archive: the chain before, and the `rest` hash that went into it.
     pub(super) link: Link,
 }
 
 impl Head {
-    /// `None` also for the last number there is, behind which no frame could come.
+    /// Parses a header. Returns `None` also for the highest possible number, after which no frame could follow.
     pub(super) fn read(content: &[u8]) -> Option<Self> {
         let mut cut = Cut(content);
         let head = Self {
@@ -36,19 +36,20 @@ impl Head {
         (head.sequence < u64::MAX).then_some(head)
     }
 
-    /// Whether it can be of a frame in a segment whose first frame is `first` and whose file has this many bytes: each frame takes at least
-    /// a sector, and knows of none behind itself. A sector that was written elsewhere may have any numbers in place of a head.
+    /// Returns whether the header can belong to a frame in a segment of `file_bytes` bytes whose first frame is
+    /// `first`. Each frame takes at least one sector and cannot know of later frames. This rejects stray sectors that
+    /// contain arbitrary numbers.
     pub(super) fn fits(&self, first: u64, file_bytes: u64) -> bool {
         self.synced < self.sequence && self.sequence.checked_sub(first).is_some_and(|behind| behind < file_bytes / sector::SECTOR as u64)
     }
 
-    /// Bytes of head and parts.
+    /// Returns the bytes of header and parts.
     pub(super) fn frame_bytes(&self) -> u64 {
         HEAD as u64 + u64::from(self.money_bytes) + u64::from(self.rest_bytes)
     }
 }
 
-/// A frame, its parts not read yet.
+/// A frame with its parts still encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(super) head: Head,
@@ -57,13 +58,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// `None` if the parts are longer than a frame takes.
+    /// Creates a frame, or returns `None` if the parts are too long for one.
     pub(super) fn new(sequence: u64, synced: u64, link: Link, money: Vec<u8>, rest: Vec<u8>) -> Option<Self> {
         let (money_bytes, rest_bytes) = (u32::try_from(money.len()).ok()?, u32::try_from(rest.len()).ok()?);
         Some(Self { head: Head { sequence, synced, money_bytes, rest_bytes, link }, money, rest })
     }
 
-    /// Of what was read after the head.
+    /// Creates a frame from its header and the bytes after it.
     pub(super) fn of(head: Head, parts: &[u8]) -> Option<Self> {
         let mut cut = Cut(parts);
         let money = cut.bytes(usize::try_from(head.money_bytes).ok()?)?.to_vec();
@@ -75,22 +76,22 @@ impl Frame {
         self.head.sequence
     }
 
-    /// What all frames up to this one come to.
+    /// Returns the hashes of all frames up to this one.
     pub(crate) fn link(&self) -> Link {
         self.head.link.next(self.head.sequence, &self.money, &self.rest)
     }
 
-    /// The money, and the rest. `None` if they are not what a frame holds.
+    /// Decodes the money part and the rest. Returns `None` if they are malformed.
     pub(crate) fn parts(&self) -> Option<[Part; 2]> {
         Some([Part::read(&self.money)?, Part::read(&self.rest)?])
     }
 
-    /// Bytes on disk.
+    /// Returns its size on disk in bytes.
     pub(super) fn disk_bytes(&self) -> u64 {
         (sectors(HEAD + self.money.len() + self.rest.len()) * sector::SECTOR) as u64
     }
 
-    /// Appends its sectors to `out`.
+    /// Appends the frame's sectors to `out`.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let Head { sequence, synced, money_bytes, rest_bytes, link } = self.head;
         let mut content = Vec::with_capacity(HEAD + self.money.len() + self.rest.len());

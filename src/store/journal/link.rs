@@ -1,32 +1,33 @@
-//! Links: each frame carries the hash of all before it.
+//! Links: each frame carries the hash of all frames before it.
 //!
-//! There are two, so that the money alone can be kept and still be proved. Frames without money are hashed into `rest`; one with
-//! money hashes its own rest into it too, then `chain` takes that and the money, and `rest` begins anew. Who has the frames with
-//! money, and of each the `rest` that went in, can follow `chain` without the others.
+//! There are two hashes, so that the money alone can be archived and still be verified. Frames without money are hashed
+//! into `rest`. A frame with money hashes its own rest into `rest` too, then `chain` takes in that `rest` and the
+//! money, and `rest` starts again from zero. The frames with money, each with the `rest` that went into it, are enough
+//! to verify `chain`.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256.
+/// A SHA-256 hash.
 pub(crate) type Hash = [u8; 32];
 
-/// What all frames up to one come to.
+/// The hashes of all frames up to a given one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Link {
-    /// Over the frames with money.
+    /// Hash of the frames with money.
     pub(crate) chain: Hash,
-    /// Over what came since the last of them.
+    /// Hash of the frames since the last one with money.
     pub(crate) rest: Hash,
 }
 
 impl Link {
-    /// After one more frame, by the bytes of its parts.
+    /// Returns the link after one more frame, from the bytes of its parts.
     pub(crate) fn next(self, sequence: u64, money: &[u8], rest: &[u8]) -> Self {
         let folded = hash(&[&self.rest, &sequence.to_be_bytes(), &hash(&[rest])]);
         if money.is_empty() { Self { rest: folded, ..self } } else { Self::of_money(self.chain, sequence, money, folded) }
     }
 
-    /// After a frame with money, by what is kept of it in the archive.
+    /// Returns the link after a frame with money, from its archived form.
     pub(super) fn of_money(chain: Hash, sequence: u64, money: &[u8], folded: Hash) -> Self {
         Self { chain: hash(&[&chain, &sequence.to_be_bytes(), &hash(&[money]), &folded]), rest: Hash::default() }
     }

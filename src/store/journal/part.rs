@@ -4,37 +4,37 @@ use std::ops::Range;
 
 use super::{cut::Cut, total::Total};
 
-/// The length that stands for no value.
+/// The length that means that there is no value.
 const DELETED: u32 = u32::MAX;
 
-/// A key, and what is there from now on.
+/// A key and its new value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// The number of its space; or what else the tree keeps that a checkpoint has to hold.
+    /// Number of its space, or of other data in the tree that a checkpoint must include.
     pub(crate) space: u8,
     pub(crate) key: Vec<u8>,
-    /// `None`: nothing is there.
+    /// The value, or `None` if the row was deleted.
     pub(crate) value: Option<Vec<u8>>,
 }
 
-/// What a commit tells the log of changes.
+/// An entry of the change log that a commit adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) number: u64,
     pub(crate) keys: Vec<(u8, Vec<u8>)>,
 }
 
-/// One part of a frame.
+/// A part of a frame.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Part {
     pub(crate) rows: Vec<Row>,
-    /// What the spaces of these rows hold afterwards.
+    /// The totals of these rows' spaces afterwards.
     pub(crate) totals: Vec<(u8, Total)>,
     pub(crate) told: Vec<Told>,
 }
 
 impl Part {
-    /// As it lies in a frame. A part of nothing is no bytes.
+    /// Encodes the part. An empty part has no bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if *self == Self::default() {
@@ -67,7 +67,7 @@ impl Part {
         out
     }
 
-    /// `None` if these are not the bytes of a part.
+    /// Decodes a part, or returns `None` if the bytes are malformed.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         if bytes.is_empty() {
             return Some(Self::default());
@@ -80,7 +80,8 @@ impl Part {
     }
 }
 
-/// The keys of rows that lie in the `damaged` bytes of a part, as far as it can be read; whether all of it could.
+/// Returns the keys of the rows in the `damaged` bytes of a part, as far as it can be read, and whether all of it could
+/// be.
 pub(super) fn keys_within(bytes: &[u8], damaged: &[Range<usize>]) -> (Vec<(u8, Vec<u8>)>, bool) {
     let mut cut = Cut(bytes);
     let mut keys = Vec::new();
@@ -97,13 +98,13 @@ pub(super) fn keys_within(bytes: &[u8], damaged: &[Range<usize>]) -> (Vec<(u8, V
 }
 
 fn count(length: usize, out: &mut Vec<u8>) {
-    // Values end at 16 MiB, and the writer bounds what it takes into a frame.
+    // Values have at most 16 MiB, and the writer limits the size of a frame.
     out.extend_from_slice(&u32::try_from(length).unwrap_or(DELETED).to_be_bytes());
 }
 
 fn write_key(space: u8, key: &[u8], out: &mut Vec<u8>) {
     out.push(space);
-    // Keys end at 1 KiB.
+    // Keys have at most 1 KiB.
     out.extend_from_slice(&u16::try_from(key.len()).unwrap_or(u16::MAX).to_be_bytes());
     out.extend_from_slice(key);
 }

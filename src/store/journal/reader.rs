@@ -1,4 +1,4 @@
-//! Frames out of a file, and what is wrong where they do not come.
+//! Reads frames from a file and reports damage.
 
 use std::{
     fs::File,
@@ -16,34 +16,34 @@ use super::{
     segment::{Kind, Opening},
 };
 
-/// Bytes read at once.
+/// Size of the read buffer, in bytes.
 const BUFFER: usize = 256 * 1024;
 
-/// What lies at a place.
+/// The result of reading at one position.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A frame, as it was written.
+    /// A frame as it was written.
     Frame(Box<Frame>),
-    /// Zeros from here on, as far as one frame goes. Whether a frame had begun before them.
+    /// Zeros from here on, for the length of a frame. `begun` says whether part of a frame came before them.
     Zeros { begun: bool },
-    /// The file's last byte was read.
+    /// The end of the file.
     End,
 }
 
-/// A file of frames, read from its start.
+/// A file of frames that is read from its start.
 #[derive(Debug)]
 pub(super) struct Reader {
     path: PathBuf,
     input: BufReader<File>,
-    /// How long it is.
+    /// Its length in bytes.
     pub(super) length: u64,
     pub(super) opening: Opening,
-    /// Where the next sector is.
+    /// Offset of the next sector.
     at: u64,
 }
 
 impl Reader {
-    /// Opens a file and reads what it says of itself.
+    /// Opens a file and reads its header.
     pub(super) fn open(path: &Path, kind: Kind) -> Result<Self, JournalError> {
         let file = File::open(path).map_err(JournalError::io(path))?;
         let length = file.metadata().map_err(JournalError::io(path))?.len();
@@ -58,19 +58,19 @@ impl Reader {
         Ok(Self { path: path.to_owned(), input, length, opening, at: SECTOR as u64 })
     }
 
-    /// Where the next frame is, in bytes.
+    /// Returns the offset of the next frame, in bytes.
     pub(super) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Goes to where a frame starts.
+    /// Seeks to the start of a frame.
     pub(super) fn go_to(&mut self, at: u64) -> Result<(), JournalError> {
         self.input.seek(SeekFrom::Start(at)).map_err(JournalError::io(&self.path))?;
         self.at = at;
         Ok(())
     }
 
-    /// What comes next; `expected` is the number of the frame that should.
+    /// Reads at the current position. `expected` is the number of the frame that should come.
     pub(super) fn next(&mut self, expected: u64) -> Result<Found, JournalError> {
         let start = self.at;
         let Some(first) = self.sector()? else { return Ok(Found::End) };
@@ -80,19 +80,19 @@ impl Reader {
             Sector::Good { .. } => return Err(self.damage("a frame starts in its middle", start, expected).into()),
             Sector::Bad => false,
         };
-        // Also where it was changed: most of it may still say what is damaged.
+        // Use the header of a damaged sector too: most of it may be intact and show what was lost.
         let head = Head::read(&first[SECTOR - ROOM..]).filter(|head| whole || head.sequence == expected);
         let Some(head) = head.filter(|head| self.has_room(start, head)) else {
             let what = if whole { "a frame is longer than its file" } else { "a changed sector" };
             return Err(self.damage(what, start, expected).with_rows(&[], false).into());
         };
-        // What a segment says of a frame in its middle may be of another place.
+        // The sector of a frame in the middle of a segment may belong elsewhere, so report the expected number.
         let number = if self.opening.kind == Kind::Segment { expected } else { head.sequence };
         self.frame(start, head, &first, (whole, number))
     }
 
-    /// Reads on to the file's end, behind zeros at which the frame `expected` does not go on. Whether anything was there, that
-    /// nobody was told of.
+    /// Reads on to the end of the file after zeros where frame `expected` does not continue. Returns whether there was
+    /// any data, which then belongs to a write that was never confirmed.
     pub(super) fn rest(&mut self, zeros_at: u64, expected: u64) -> Result<bool, JournalError> {
         let mut any = false;
         loop {
@@ -119,7 +119,7 @@ impl Reader {
         }
     }
 
-    /// Goes to the last sector with which a frame starts; answers that frame's number. `None` where the file has none.
+    /// Seeks to the last sector that starts a frame and returns that frame's number, or `None` if there is none.
     pub(super) fn last_frame(&mut self) -> Result<Option<u64>, JournalError> {
         let mut at = self.length / SECTOR as u64 * SECTOR as u64;
         if at != self.length {
@@ -127,7 +127,7 @@ impl Reader {
         }
         while at > SECTOR as u64 {
             at -= SECTOR as u64;
-            // Backwards a buffer would be filled anew for each of them.
+            // Going backward, the buffer would be refilled for every sector.
             let mut bytes = [0; SECTOR];
             self.input.get_ref().read_exact_at(&mut bytes, at).map_err(JournalError::io(&self.path))?;
             match sector::read(&bytes) {
@@ -150,7 +150,8 @@ impl Reader {
         head.frame_bytes().div_ceil(ROOM as u64).saturating_mul(SECTOR as u64) <= self.length.saturating_sub(start)
     }
 
-    /// Reads the frame whose first sector is `first`, which is `whole` or damaged; `number` is that of the frame in what is said of damage.
+    /// Reads the frame whose first sector is `first`. `whole` says whether that sector is intact. `number` is the
+    /// frame's number in reports of damage.
     fn frame(&mut self, start: u64, head: Head, first: &[u8; SECTOR], (whole, number): (bool, u64)) -> Result<Found, JournalError> {
         let bytes = usize::try_from(head.frame_bytes()).unwrap_or(usize::MAX);
         let mut content = Vec::with_capacity(sectors(bytes) * ROOM);
@@ -192,7 +193,7 @@ impl Reader {
     }
 }
 
-/// The keys in damaged bytes of a frame; whether these are all.
+/// Returns the keys in the damaged bytes of a frame, and whether these are all of them.
 fn keys_within(content: &[u8], head: &Head, damaged: &[Range<usize>]) -> (Vec<(u8, Vec<u8>)>, bool) {
     let middle = HEAD.saturating_add(usize::try_from(head.money_bytes).unwrap_or(usize::MAX)).min(content.len());
     let parts = [HEAD.min(middle)..middle, middle..content.len()];

@@ -1,4 +1,4 @@
-//! Room on the disk, part of which is kept back: what is added to beside the journal has to end well too.
+//! Disk space. Some is kept in reserve, because files other than the journal must be able to complete too.
 
 use std::{
     fmt, io,
@@ -6,14 +6,14 @@ use std::{
     sync::Arc,
 };
 
-/// What is free on the disk of a folder, in bytes.
+/// Returns the free bytes on the disk of a folder.
 pub(crate) type AskFree = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
-/// The room on the disk of a store.
+/// The disk space of a store.
 #[derive(Clone)]
 pub(crate) struct Room {
     pub(crate) store: PathBuf,
-    /// Bytes that stay free.
+    /// Number of bytes that must stay free.
     pub(crate) kept: u64,
     pub(crate) ask: AskFree,
 }
@@ -25,7 +25,8 @@ impl fmt::Debug for Room {
 }
 
 impl Room {
-    /// Refuses what would leave less than is kept back. A disk that does not say what is free is tried.
+    /// Fails if writing `bytes` bytes would leave less than the reserve. If the disk does not report its free space,
+    /// succeeds.
     pub(crate) fn check(&self, bytes: u64) -> io::Result<()> {
         let wanted = self.kept.saturating_add(bytes);
         match (self.ask)(&self.store) {
@@ -37,7 +38,7 @@ impl Room {
     }
 }
 
-/// Asks the system.
+/// Asks the operating system for the free space.
 pub(crate) fn ask_system(folder: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(folder)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))

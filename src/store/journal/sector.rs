@@ -1,41 +1,41 @@
-//! Sectors: the least that a disk writes.
+//! Sectors: the smallest unit that a disk writes.
 //!
-//! A sector in use is a checksum of its rest, a mark that is never all zero, and its content. So one that was never written, all
-//! zeros, is told apart from one that was changed.
+//! A used sector contains a checksum of the rest of it, a mark that is never zero, and its content. So a sector that
+//! was never written, which is all zeros, differs from one that was changed.
 
-/// Bytes of a sector.
+/// Size of a sector, in bytes.
 pub(super) const SECTOR: usize = 512;
-/// Bytes of checksum and mark.
+/// Size of checksum and mark, in bytes.
 const HEAD: usize = 8;
-/// Bytes of content of a sector.
+/// Size of a sector's content, in bytes.
 pub(super) const ROOM: usize = SECTOR - HEAD;
 
 const USED: u32 = 1 << 31;
 const FIRST: u32 = 1 << 30;
 
-/// What a sector is found to be.
+/// The state of a sector that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sector<'a> {
     /// Never written.
     Zero,
-    /// Something else than was written.
+    /// Changed since it was written.
     Bad,
-    /// As it was written.
+    /// Intact.
     Good {
         /// Whether a frame starts here.
         first: bool,
-        /// The low bits of the frame's number: [`low_bits`].
+        /// The low bits of the frame's number. See [`low_bits`].
         low: u32,
         content: &'a [u8],
     },
 }
 
-/// As many bits of a number as a sector's mark has room for.
+/// Returns the low bits of a number, as many as a sector's mark has room for.
 pub(super) fn low_bits(sequence: u64) -> u32 {
     (sequence & u64::from(FIRST - 1)) as u32
 }
 
-/// Sectors that so many bytes take.
+/// Returns the number of sectors for `bytes` bytes of content.
 pub(super) fn sectors(bytes: usize) -> usize {
     bytes.div_ceil(ROOM)
 }
@@ -53,7 +53,7 @@ pub(super) fn read(sector: &[u8; SECTOR]) -> Sector<'_> {
     Sector::Good { first: mark & FIRST != 0, low: mark & (FIRST - 1), content }
 }
 
-/// Appends `content` to `out` in sectors; the last is filled with zeros.
+/// Appends `content` to `out` in sectors. The last one is padded with zeros.
 pub(super) fn write(content: &[u8], sequence: u64, out: &mut Vec<u8>) {
     let mut mark = USED | FIRST | low_bits(sequence);
     for room in content.chunks(ROOM) {

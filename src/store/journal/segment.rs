@@ -1,4 +1,4 @@
-//! Files of frames: their names, and what they say of themselves in their first sector.
+//! Files of frames: their names, and the header in their first sector.
 
 use std::{
     fs, io,
@@ -11,7 +11,7 @@ use super::{
     sector::{self, SECTOR, Sector},
 };
 
-/// What a file of frames is for.
+/// The purpose of a file of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Segment,
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// The folder in the store's where such files lie.
+    /// Returns the subfolder of the store for such files.
     pub(crate) fn folder(self) -> &'static str {
         match self {
             Self::Segment => "journal",
@@ -46,15 +46,15 @@ impl Kind {
     }
 }
 
-/// What the first sector of a file says.
+/// The header of a file, in its first sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Opening {
     pub(super) kind: Kind,
-    /// Bytes of the file; 0 where it grows.
+    /// Size of the file in bytes, or 0 if it grows.
     pub(super) size: u64,
-    /// The number of the first frame; of a checkpoint: of the last before it.
+    /// Number of the first frame. For a checkpoint: of the last frame before it.
     pub(super) sequence: u64,
-    /// What all frames before come to; of a checkpoint: those that are in it.
+    /// Hashes of all frames before. For a checkpoint: of those that it includes.
     pub(super) link: Link,
 }
 
@@ -74,21 +74,21 @@ impl Opening {
         let mut cut = Cut(content);
         (cut.array()? == kind.mark()).then_some(())?;
         let opening = Self { kind, size: cut.u64()?, sequence: cut.u64()?, link: Link::of_bytes(&cut.array()?) };
-        // Behind the last number there is no other could come.
+        // After the highest number no other frame could follow.
         (opening.sequence < u64::MAX).then_some(opening)
     }
 }
 
-/// A file by its name.
+/// A file identified by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// The number in its name: that of its first frame, or of the last one in a checkpoint.
+    /// The number in its name: its first frame, or the last frame that a checkpoint includes.
     pub(crate) sequence: u64,
     pub(crate) path: PathBuf,
 }
 
 impl Named {
-    /// The files of a kind in a store's folder, in their order. None if there is no such folder.
+    /// Lists the files of a kind in a store's folder, in order. Returns none if the folder does not exist.
     pub(crate) fn all(store: &Path, kind: Kind) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(store.join(kind.folder())) {
             Ok(entries) => entries,

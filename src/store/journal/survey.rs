@@ -1,4 +1,4 @@
-//! What is left of a journal that does not read: every frame that is whole, wherever it stands.
+//! Salvages a damaged journal: finds every intact frame, wherever it is.
 
 use std::{
     collections::BTreeMap,
@@ -14,17 +14,17 @@ use super::{
     segment::{Kind, Named},
 };
 
-/// What was found.
+/// The frames found.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    /// Table and key of the rows of each whole frame behind the one that was asked for.
+    /// Table and key of the rows in each intact frame after the given one.
     pub(crate) rows: BTreeMap<u64, Vec<String>>,
-    /// The highest number of any frame that its segment has room for.
+    /// The highest number of a frame that its segment has room for.
     pub(crate) last: u64,
 }
 
 impl Survey {
-    /// Looks through all segments for frames behind `after`.
+    /// Searches all segments for frames after `after`.
     pub(crate) fn behind(store: &Path, after: u64) -> io::Result<Self> {
         let mut survey = Self { last: after, ..Self::default() };
         for named in Named::all(store, Kind::Segment)? {

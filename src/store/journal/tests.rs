@@ -1,4 +1,4 @@
-//! What the journal promises, on files.
+//! Tests of the journal's guarantees on real files.
 
 mod fuzz;
 
@@ -9,7 +9,7 @@ use super::{part::tests::row, sector::SECTOR, walk::End, *};
 const MONEY: u8 = 3;
 const KV: u8 = 10;
 
-/// Of each frame, its number and the keys of its rows.
+/// Number and row keys of each frame.
 type Keys = Vec<(u64, Vec<u8>)>;
 
 struct Folder(tempfile::TempDir);
@@ -29,7 +29,7 @@ impl Folder {
         Writer::begin(settings(self), 0, Link::default()).unwrap()
     }
 
-    /// The frames behind `after`, and where they end.
+    /// Returns the frames after `after`, and the end of the journal.
     fn read(&self, after: u64, link: Link) -> Result<(Keys, End), Damage> {
         let read = || {
             let mut walk = Walk::start(self.path(), after, link)?;
@@ -57,7 +57,7 @@ fn settings(folder: &Folder) -> WriterSettings {
     WriterSettings { segment_bytes: 16 * 1024, room, before_sync: Arc::new(|| Ok(())) }
 }
 
-/// A frame of money, where its number says so, and of a value of some sectors.
+/// Appends a frame: with money if its number is a multiple of three, and with a value that spans some sectors.
 fn append(writer: &mut Writer, sync: bool) {
     let sequence = writer.sequence() + 1;
     let (paid, size) = (sequence.is_multiple_of(3), usize::try_from(sequence % 4).unwrap() * 700);
@@ -77,7 +77,7 @@ fn damage(file: &Path, at: u64, change: impl FnOnce(&mut [u8; SECTOR])) {
     file.write_all_at(&sector, at).unwrap();
 }
 
-/// Where the last frames start, and where they end.
+/// Returns the segment and the offsets at which its last frames start and end.
 fn starts(folder: &Folder, frames: u64, last: usize) -> (std::path::PathBuf, Vec<u64>) {
     let mut writer = folder.begin();
     let mut starts = vec![folder.all().unwrap().1.at];
@@ -261,7 +261,8 @@ fn dumped(folder: &Folder) -> Named {
     Named::all(folder.path(), Kind::Checkpoint).unwrap().remove(0)
 }
 
-/// How many rows there are, from which number on they hold, and the bytes of the totals at its own.
+/// Returns the number of rows, the number from which they are consistent, and the bytes in the totals at the
+/// checkpoint's own number.
 fn rows_of(mut checkpoint: Checkpoint) -> Result<(usize, u64, u64), JournalError> {
     let mut rows = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Totals: what each space holds, in numbers that follow from each change and can be counted again.
+//! Totals: the contents of each space as numbers that are updated with each change and can be recomputed.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -6,17 +6,17 @@ use sha2::{Digest as _, Sha256};
 use super::cut::Cut;
 use crate::Space;
 
-/// What a space holds.
+/// The total of a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Total {
     pub(crate) entries: u64,
-    /// Of keys and values.
+    /// Bytes of keys and values.
     pub(crate) bytes: u64,
-    /// The sum of the rows' prints: the same for the same rows, in whatever order they came.
+    /// Sum of the rows' fingerprints. It does not depend on their order.
     pub(crate) print: u64,
 }
 
-/// What a row adds to the total of its space.
+/// A row's contribution to the total of its space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Weight {
     pub(crate) bytes: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Weight {
 }
 
 impl Weight {
-    /// Of a row, by the length of its value and by its checksum: so it is known without the value.
+    /// Computes a row's contribution from the length and checksum of its value, without the value itself.
     pub(crate) fn of(space: u8, key: &[u8], value_bytes: usize, checksum: u32) -> Self {
         let mut hasher = Sha256::new();
         hasher.update([space]);
@@ -37,7 +37,8 @@ impl Weight {
     }
 }
 
-/// The checksum that a row keeps. Each read asks for it: space and the key's length come in without a step of their own.
+/// Returns the checksum that is stored with a row. Every read verifies it, so space and key length are mixed in without
+/// an extra step.
 pub(crate) fn checksum(space: u8, key: &[u8], value: &[u8]) -> u32 {
     let length = u32::try_from(key.len()).unwrap_or(u32::MAX);
     let mut hasher = crc32fast::Hasher::new_with_initial(length.wrapping_shl(8) | u32::from(space));
@@ -47,7 +48,7 @@ pub(crate) fn checksum(space: u8, key: &[u8], value: &[u8]) -> u32 {
 }
 
 impl Total {
-    /// Takes a row away, where there was one, and adds one, where there is one.
+    /// Subtracts the row before the change and adds the row after it, if any.
     pub(crate) fn change(&mut self, before: Option<Weight>, after: Option<Weight>) {
         if let Some(weight) = before {
             self.entries = self.entries.wrapping_sub(1);
@@ -83,12 +84,12 @@ impl Default for Totals {
 }
 
 impl Totals {
-    /// Of a space by its number; what is of none, as the log of changes, has no total.
+    /// Returns the total of a space by its number, or `None` for data without a total, such as the change log.
     pub(crate) fn of(&mut self, space: u8) -> Option<&mut Total> {
         self.0.get_mut(usize::from(space))
     }
 
-    /// Sets what a frame or a checkpoint says.
+    /// Sets the totals that a frame or a checkpoint states.
     pub(crate) fn set(&mut self, said: &[(u8, Total)]) {
         for (space, total) in said {
             if let Some(of_it) = self.of(*space) {
@@ -97,22 +98,22 @@ impl Totals {
         }
     }
 
-    /// Each space that holds something.
+    /// Returns the non-empty totals with their spaces.
     pub(crate) fn listed(&self) -> Vec<(u8, Total)> {
         (0..).zip(self.0).filter(|(_, total)| *total != Total::default()).collect()
     }
 
-    /// Each space and its total.
+    /// Returns each space and its total.
     pub(crate) fn spaces(&self) -> impl Iterator<Item = (Space, Total)> {
         Space::ALL.into_iter().zip(self.0)
     }
 
-    /// The spaces whose totals differ.
+    /// Returns the spaces whose totals differ.
     pub(crate) fn differing(&self, other: &Self) -> Vec<Space> {
         Space::ALL.into_iter().filter(|space| self.0[*space as usize] != other.0[*space as usize]).collect()
     }
 
-    /// Bytes of all keys and values.
+    /// Returns the bytes of all keys and values.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.iter().map(|total| total.bytes).sum()
     }

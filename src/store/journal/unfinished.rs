@@ -1,4 +1,5 @@
-//! Files that get their names once they are whole. What is not finished goes: a full disk is not filled by what failed on it.
+//! Files that get their final names once they are complete. An incomplete file is removed, so that failed writes do not
+//! fill the disk.
 
 use std::{
     fs::{self, File},
@@ -8,7 +9,7 @@ use std::{
 
 use tollhouse_base::folder;
 
-/// A file on its way to its name.
+/// A file that has not got its final name yet.
 #[derive(Debug)]
 pub(super) struct Unfinished {
     file: BufWriter<File>,
@@ -16,7 +17,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begins the file that will be at `path`, and makes the folder for it.
+    /// Creates the temporary file for `path`, and its folder.
     pub(super) fn begin(path: PathBuf) -> io::Result<Self> {
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         let file = BufWriter::new(File::create(name_of(&path))?);
@@ -27,7 +28,7 @@ impl Unfinished {
         self.file.write_all(bytes)
     }
 
-    /// Has it on disk, under its name.
+    /// Syncs the file and gives it its final name.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
@@ -40,12 +41,12 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // One that is finished is no longer there; one that stays is removed at the next start.
+        // A finished file no longer has this name. If removal fails, the next start removes it.
         _ = fs::remove_file(name_of(&self.path));
     }
 }
 
-/// What a file is called until it is whole.
+/// Returns the name of a file while it is incomplete.
 fn name_of(path: &Path) -> PathBuf {
     path.with_extension("tmp")
 }

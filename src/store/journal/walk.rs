@@ -1,4 +1,4 @@
-//! All frames from a checkpoint on, over segments.
+//! Reads all frames after a checkpoint, across segments.
 
 use std::{
     collections::VecDeque,
@@ -13,26 +13,26 @@ use super::{
     segment::{Kind, Named},
 };
 
-/// Where the journal ends.
+/// The end of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct End {
-    /// The last frame's number.
+    /// Number of the last frame.
     pub(crate) sequence: u64,
     pub(crate) link: Link,
-    /// The last segment, and where its next frame goes.
+    /// The last segment. `at` is the offset of its next frame.
     pub(crate) segment: PathBuf,
     pub(crate) at: u64,
     pub(crate) size: u64,
-    /// Whether there is the torn end of a write behind it.
+    /// Whether a torn write follows.
     pub(crate) torn: bool,
-    /// The highest number that a frame knows to be on disk.
+    /// The highest number that a frame states to be on disk.
     pub(crate) synced: u64,
-    /// Bytes of the frames behind the checkpoint.
+    /// Bytes of the frames after the checkpoint.
     pub(crate) bytes: u64,
 }
 
 impl End {
-    /// Refuses a journal that ends before the number from which on its checkpoint holds.
+    /// Fails if the journal ends before the number from which its checkpoint is consistent.
     pub(crate) fn reaches(&self, holds_from: u64) -> Result<(), JournalError> {
         if self.sequence >= holds_from {
             return Ok(());
@@ -40,13 +40,13 @@ impl End {
         Err(self.short_of(holds_from, "the journal ends before its checkpoint does").into())
     }
 
-    /// That frames up to `to` are not there.
+    /// Returns the damage that frames up to `to` are missing.
     pub(crate) fn short_of(&self, to: u64, what: &str) -> Damage {
         Damage::new(&self.segment, what).at(self.at).of(self.sequence + 1, to).with_rows(&[], false)
     }
 }
 
-/// A walk over the frames behind the one with the number `after`.
+/// A walk over the frames after number `after`.
 #[derive(Debug)]
 pub(crate) struct Walk {
     after: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Starts behind a checkpoint: at the frame after `after`, where all frames up to it come to `link`.
+    /// Starts after a checkpoint, at the frame after `after`. `link` is the hash of all frames up to `after`.
     pub(crate) fn start(store: &Path, after: u64, link: Link) -> Result<Self, JournalError> {
         let folder = store.join(Kind::Segment.folder());
         let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
@@ -85,7 +85,7 @@ impl Walk {
         Ok(walk)
     }
 
-    /// Goes on where another walk ended, in a journal that may be longer by now.
+    /// Continues where another walk ended. The journal may have grown since.
     pub(crate) fn go_on(store: &Path, end: End) -> Result<Self, JournalError> {
         let folder = store.join(Kind::Segment.folder());
         let mut waiting = VecDeque::from(Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?);
@@ -95,7 +95,7 @@ impl Walk {
         Ok(Self { after: end.sequence, link_after: None, waiting, reader, end })
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame, or `None` at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Box<Frame>>, JournalError> {
         loop {
             let (expected, at) = (self.end.sequence + 1, self.reader.at());
@@ -130,19 +130,19 @@ impl Walk {
         }
     }
 
-    /// Where the journal ends, once there is no next frame.
+    /// Returns the end of the journal. Call it once there is no next frame.
     pub(crate) fn end(self) -> End {
         self.end
     }
 
-    /// Goes on to the next segment, if there is one.
+    /// Moves on to the next segment, if there is one.
     fn roll(&mut self, torn: bool) -> Result<bool, JournalError> {
         let expected = self.end.sequence + 1;
         let Some(named) = self.waiting.pop_front() else {
             self.end.torn = torn;
             return Ok(false);
         };
-        // One segment is on disk before the next is begun.
+        // A segment is synced before the next one is begun, so that a torn write or a gap here is damage.
         if named.sequence != expected || torn {
             let what = format!("frames are missing before `{}`", named.path.display());
             let missing = Damage::new(&self.end.segment, what).at(self.end.at);
@@ -157,7 +157,8 @@ impl Walk {
         Ok(true)
     }
 
-    /// A segment is as long as it was made. One that is shorter lost nothing, where the next goes on from its last frame.
+    /// Checks that a segment has its original length. A shorter one has lost nothing if the next segment continues from
+    /// its last frame.
     fn check_length(&self) -> Result<(), JournalError> {
         let (length, size) = (self.reader.length, self.end.size);
         if length >= size || self.waiting.front().is_some_and(|next| next.sequence == self.end.sequence + 1) {
@@ -167,7 +168,7 @@ impl Walk {
         Err(Damage::new(&self.end.segment, what).at(length).of(self.end.sequence + 1, self.end.sequence + 1).into())
     }
 
-    /// What the checkpoint says of the frames in it is what they come to.
+    /// Checks that the frames up to the checkpoint have the hash that it states.
     fn check_link(&mut self) -> Result<(), JournalError> {
         if self.end.sequence != self.after {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Frames into segments.
+//! Writes frames into segments.
 
 use std::{
     fs::{File, OpenOptions},
@@ -13,62 +13,62 @@ use std::{
 
 use super::{blank::Blank, frame::Frame, link::Link, room::Room, sector::SECTOR, walk::End};
 
-/// How large the first segment is, in bytes; each is twice the one before, up to the largest.
+/// Size of the first segment, in bytes. Each one is twice as large as the one before, up to the maximum.
 const FIRST_SEGMENT: u64 = 1024 * 1024;
 
-/// What a writer keeps to.
+/// The settings of a writer.
 #[derive(Clone)]
 pub(crate) struct WriterSettings {
-    /// Bytes of a segment, at most, but for a frame that is longer.
+    /// Maximum bytes of a segment, unless a single frame is longer.
     pub(crate) segment_bytes: u64,
-    /// Where segments are made.
+    /// The disk space for segments.
     pub(crate) room: Room,
-    /// Asked before each sync.
+    /// Called before each sync. An error fails the sync.
     pub(crate) before_sync: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
 
 /// Why a frame was not written.
 #[derive(Debug)]
 pub(crate) enum NotWritten {
-    /// It is longer than a frame can be. Nothing was written.
+    /// It exceeds the maximum size of a frame. Nothing was written.
     TooLong,
-    /// There is no segment for it, and none could be made. Nothing was written.
+    /// There is no segment for it and none could be created. Nothing was written.
     NoRoom(io::Error),
-    /// Nobody can tell what the disk has.
+    /// It is unknown what is on disk.
     Failed(io::Error),
 }
 
-/// The end of the journal.
+/// The end of the journal, to which frames are appended.
 pub(crate) struct Writer {
     settings: WriterSettings,
     segment: File,
     size: u64,
     at: u64,
-    /// The last frame's number.
+    /// Number of the last frame.
     sequence: u64,
     link: Link,
-    /// The number of the last frame that is on disk.
+    /// Number of the last frame that is on disk.
     synced: u64,
-    /// The next segment: made, or being made.
+    /// The next segment: created, or being created.
     ready: Option<Blank>,
     next: Option<JoinHandle<io::Result<Blank>>>,
     buffer: Vec<u8>,
     counts: Arc<Counts>,
 }
 
-/// What others may know of it.
+/// Statistics of the writer.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// `fdatasync`s of commits.
+    /// Number of `fdatasync` calls for commits.
     pub(crate) syncs: AtomicU64,
     /// Bytes of frames written since the last checkpoint.
     pub(crate) bytes: AtomicU64,
-    /// Frames written that are not on disk yet.
+    /// Number of frames written but not on disk yet.
     pub(crate) unsynced: AtomicU64,
 }
 
 impl Writer {
-    /// Begins a journal behind `sequence`, where all before come to `link`.
+    /// Begins a journal after `sequence`. `link` is the hash of all frames before.
     pub(crate) fn begin(settings: WriterSettings, sequence: u64, link: Link) -> io::Result<Self> {
         Blank::clear(&settings.room.store)?;
         let blank = Blank::make(&settings.room, FIRST_SEGMENT.min(settings.segment_bytes))?;
@@ -79,14 +79,14 @@ impl Writer {
         Ok(Self::new(settings, segment, &End { sequence, link, segment: path, at, size, torn: false, synced: sequence, bytes: 0 }))
     }
 
-    /// Goes on where a walk ended: what is behind is zeros.
+    /// Continues where a walk ended. Anything after that point is overwritten with zeros.
     pub(crate) fn go_on(settings: WriterSettings, end: &End) -> io::Result<Self> {
         Blank::clear(&settings.room.store)?;
         let segment = OpenOptions::new().read(true).write(true).open(&end.segment)?;
         if end.torn {
             clear(&segment, end.at, end.size)?;
         }
-        // What was read may not be on disk: a host that was killed had no time for it.
+        // Frames that were read may not be on disk: a host that was killed had no time to sync them.
         segment.sync_all()?;
         Ok(Self::new(settings, segment, &End { synced: end.sequence, ..end.clone() }))
     }
@@ -107,17 +107,17 @@ impl Writer {
         }
     }
 
-    /// The last frame's number.
+    /// Returns the number of the last frame.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// What all frames come to.
+    /// Returns the hashes of all frames.
     pub(crate) fn link(&self) -> Link {
         self.link
     }
 
-    /// The number of the last frame that is on disk.
+    /// Returns the number of the last frame that is on disk.
     pub(crate) fn synced(&self) -> u64 {
         self.synced
     }
@@ -126,7 +126,7 @@ impl Writer {
         Arc::clone(&self.counts)
     }
 
-    /// Writes a frame; it is not on disk yet.
+    /// Writes a frame without syncing it.
     pub(crate) fn append(&mut self, money: Vec<u8>, rest: Vec<u8>) -> Result<(), NotWritten> {
         let frame = Frame::new(self.sequence + 1, self.synced, self.link, money, rest).ok_or(NotWritten::TooLong)?;
         let bytes = frame.disk_bytes();
@@ -142,13 +142,13 @@ impl Writer {
         self.counts.bytes.fetch_add(bytes, Relaxed);
         self.counts.unsynced.store(self.sequence - self.synced, Relaxed);
         if self.at > self.size / 2 && self.next.is_none() && self.ready.is_none() {
-            // Where there is no thread for it, it is made once it is needed.
+            // If no thread can be started, the segment is created when it is needed.
             self.next = Blank::begin(&self.settings.room, self.next_bytes()).ok();
         }
         Ok(())
     }
 
-    /// Puts all frames on disk.
+    /// Syncs all frames to disk.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
         if self.synced == self.sequence {
             return Ok(());
@@ -161,29 +161,29 @@ impl Writer {
         Ok(())
     }
 
-    /// Sees to it that there is room to go on, where there was none.
+    /// Makes room for more frames after the disk was full.
     pub(crate) fn make_room(&mut self) -> io::Result<()> {
         self.settings.room.check(0)?;
         self.ready = Some(self.blank(0)?);
         Ok(())
     }
 
-    /// Goes on in a new segment, with room for a frame of so many bytes. The one before is on disk first.
+    /// Starts a new segment with room for a frame of `frame_bytes`. Syncs the previous one first.
     fn roll(&mut self, frame_bytes: u64) -> Result<(), NotWritten> {
         self.sync().map_err(NotWritten::Failed)?;
         let sequence = self.sequence + 1;
         let blank = self.blank(Blank::least(frame_bytes)).map_err(NotWritten::NoRoom)?;
         blank.open(sequence, self.link).map_err(NotWritten::NoRoom)?;
         let size = blank.size();
-        // From here on the segment may have its name, and nothing may go into the one before.
+        // From here on the segment may have its final name, so nothing may be written to the previous one.
         let (segment, _) = blank.name(sequence).map_err(NotWritten::Failed)?;
         (self.segment, self.size, self.at) = (segment, size, SECTOR as u64);
         Ok(())
     }
 
-    /// A segment of at least so many bytes: the one that was made ahead, or one made now.
+    /// Returns a segment of at least `least` bytes: the one created ahead, or a new one.
     fn blank(&mut self, least: u64) -> io::Result<Blank> {
-        // Where making it ahead failed, there may be room by now.
+        // If creating it ahead failed, there may be room by now.
         let ahead = self.ready.take().or_else(|| self.next.take().and_then(|next| next.join().ok()?.ok()));
         match ahead.filter(|blank| blank.size() >= least) {
             Some(blank) => Ok(blank),
@@ -191,7 +191,7 @@ impl Writer {
         }
     }
 
-    /// How long the next segment is, if no frame is longer.
+    /// Returns the size of the next segment, unless a frame needs more.
     fn next_bytes(&self) -> u64 {
         (self.size * 2).min(self.settings.segment_bytes)
     }
@@ -200,13 +200,13 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(next) = self.next.take() {
-            // Whoever opens the folder next may find the file half made else, while it is being written.
+            // Otherwise the next process to open the folder could find the file half-written.
             drop(next.join());
         }
     }
 }
 
-/// Puts zeros over the torn end of a write.
+/// Overwrites the torn end of a write with zeros.
 fn clear(segment: &File, from: u64, to: u64) -> io::Result<()> {
     let zeros = vec![0; SECTOR * 128];
     let mut at = from;

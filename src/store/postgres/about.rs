@@ -1,4 +1,4 @@
-//! What a database is like, as far as those depend on it who keep a store there.
+//! Describes a database, as far as it matters to a store in it.
 
 use std::time::Instant;
 
@@ -7,37 +7,39 @@ use tollhouse_base::clock::Clock;
 
 use super::{address::PostgresConfig, error::OpenError, open::connect};
 
-/// How often the clock is asked: the quickest answer says most exactly what it was.
+/// How often the clock is queried. The fastest answer is the most exact.
 const CLOCK_ASKED: u32 = 5;
 
-/// A server, and the database on it.
+/// A database server and the database on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Of the server, as it says it, such as `15.8 (Debian 15.8-0+deb12u1)`.
+    /// The server's version in its own words, such as `15.8 (Debian 15.8-0+deb12u1)`.
     pub version: String,
-    /// Whether what was committed is on the disk.
+    /// Whether committed data is forced to disk.
     pub fsync: bool,
-    /// Whether a page that was half written at a crash is mended.
+    /// Whether a page that was half-written at a crash is repaired.
     pub full_page_writes: bool,
-    /// `synchronous_standby_names`: whose disks have a commit before it is answered. Empty where nobody else's has to.
+    /// The setting `synchronous_standby_names`: the standbys that must store a commit before it is confirmed. Empty if
+    /// there are none.
     pub synchronous: String,
-    /// Servers that follow it: their names, and `sync`, `quorum`, `potential` or `async`; empty as well where its user may not know.
+    /// Standby servers: their names, and `sync`, `quorum`, `potential` or `async`. Also empty if the database user may
+    /// not see them.
     pub standbys: Vec<(String, String)>,
-    /// Connections that it takes.
+    /// Maximum number of connections.
     pub connections: u32,
-    /// How far this machine's clock is ahead of its, in milliseconds.
+    /// How far this machine's clock is ahead of the server's, in milliseconds.
     pub ahead_ms: i64,
-    /// How far off that may be.
+    /// The error of that measurement, in milliseconds.
     pub give_or_take_ms: u64,
-    /// Whether there is a store in the database.
+    /// Whether the database contains a store.
     pub has_store: bool,
 }
 
-/// Asks a database, and changes nothing.
+/// Queries a database without changing it.
 ///
 /// # Errors
 ///
-/// It cannot be reached, or does not answer.
+/// The database cannot be reached or does not answer.
 pub async fn about(config: &PostgresConfig) -> Result<About, OpenError> {
     let client = connect(config).await?;
     told(&client).await.map_err(OpenError::Refused)
@@ -52,7 +54,7 @@ async fn told(client: &Client) -> Result<About, Error> {
             &[],
         )
         .await?;
-    // A database that only speaks as PostgreSQL does has not all of them.
+    // A database that is only compatible with PostgreSQL does not have all of these settings.
     let setting = |at: usize| settings.try_get::<_, Option<String>>(at).map(Option::unwrap_or_default);
     let standbys = client.query("SELECT application_name, coalesce(sync_state, '') FROM pg_stat_replication ORDER BY 1", &[]).await?;
     let (ahead_ms, give_or_take_ms) = clock(client).await?;
@@ -69,7 +71,7 @@ async fn told(client: &Client) -> Result<About, Error> {
     })
 }
 
-/// How far this machine's clock is ahead, and how exactly that is known.
+/// Measures how far this machine's clock is ahead, and the error of the measurement.
 async fn clock(client: &Client) -> Result<(i64, u64), Error> {
     let asked = client.prepare("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").await?;
     let mut best = (0, u64::MAX);

@@ -1,4 +1,4 @@
-//! Where a database is, and how it is reached.
+//! The address of a database and how to connect to it.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,36 +13,36 @@ use super::{
     tls::{Tls, Trust},
 };
 
-/// Longest that connecting to one address may take.
+/// Timeout for connecting to one address.
 pub(super) const CONNECT_WALL: Duration = Duration::from_secs(3);
-/// Longest that what was sent goes without a sign of the other side.
+/// Timeout for sent data that the other side does not acknowledge.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Connections that write commits of one durability.
+/// Number of connections that write commits of one durability.
 const LANES: usize = 4;
-/// Connections that read.
+/// Number of connections that read.
 pub(super) const READERS: usize = 4;
-/// Commits of one transaction.
+/// Maximum number of commits in one transaction.
 const TOGETHER: usize = 64;
 
-/// Where a database is, and how it is reached.
+/// The address of a database and how to connect to it.
 #[derive(Debug, Clone)]
 pub struct PostgresConfig {
     pub(super) database: Config,
     pub(super) tls: Tls,
-    /// Connections that write durable commits, and as many others that write buffered ones. Default: 4.
+    /// Number of connections that write durable commits. As many others write buffered ones. Default: 4.
     pub lanes: usize,
-    /// Commits of one transaction, at most. Default: 64.
+    /// Maximum number of commits in one transaction. Default: 64.
     pub together: usize,
 }
 
 impl PostgresConfig {
-    /// From an address as `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=FILE`, of which most may be
-    /// left out. `password` takes the place of one that stands there.
+    /// Parses an address such as `postgres://user:password@host:port/database?sslmode=verify-full&sslrootcert=FILE`, in
+    /// which most parts are optional. `password` replaces a password in the address.
     ///
     /// # Errors
     ///
-    /// What of it does not read.
+    /// The part of the address that is invalid.
     pub fn new(address: &str, password: Option<&str>) -> Result<Self, OpenError> {
         if !["postgres://", "postgresql://"].iter().any(|scheme| address.starts_with(scheme)) {
             return Err(OpenError::Scheme);
@@ -60,7 +60,7 @@ impl PostgresConfig {
             ("disable", _) => (SslMode::Disable, Trust::Anyone),
             ("prefer", None) => (SslMode::Prefer, Trust::Anyone),
             ("require", None) => (SslMode::Require, Trust::Anyone),
-            // Whoever names certificates wants them looked at.
+            // Naming certificates implies that they must be verified.
             ("prefer" | "require" | "verify-full", Some(roots)) => (SslMode::Require, Trust::Signed(roots)),
             ("verify-full", None) => (SslMode::Require, Trust::System),
             (other, _) => return Err(OpenError::Mode(other.to_owned())),
@@ -81,7 +81,7 @@ impl PostgresConfig {
         Ok(Self { database, tls: Tls::new(&trust)?, lanes: LANES, together: TOGETHER })
     }
 
-    /// Connections that a host has at most: those that write durable commits, buffered ones, and those that read.
+    /// Returns the maximum number of connections of a host: for durable commits, for buffered commits, and for reads.
     #[must_use]
     pub fn connections(&self) -> usize {
         2 * self.lanes + READERS

@@ -1,4 +1,4 @@
-//! Commits as the function in the database takes them, and what it answers.
+//! Encodes commits for the database function and decodes its result.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use super::pending::Outcome;
 use crate::{Batch, CHANGES_KEPT, Durability, Limit, StoreError, value::no_sum};
 
-/// What makes a transaction one that the disk has to have, where nothing else does: a key of no space, there only as long as it lasts.
+/// The space of a temporary key that makes a transaction without other writes wait for the disk.
 const NOWHERE: i16 = -1;
 
-/// What is called. Whether the disk is waited for stands in the transaction itself: no setting of a session decides over money, and nobody
-/// has to know what stands between here and the server.
+/// The SQL call. Whether to wait for the disk is set inside the transaction itself, so that money does not depend on a
+/// session setting, nor on a proxy between here and the server.
 macro_rules! commit {
     ($synchronous:literal) => {
         concat!(
@@ -35,7 +35,7 @@ pub(super) async fn prepare(client: &Client, durability: Durability) -> Result<S
     client.prepare(commit).await
 }
 
-/// Commits, as arrays.
+/// Commits, encoded as arrays.
 #[derive(Debug, Default)]
 pub(super) struct Call<'a> {
     spaces: Vec<i16>,
@@ -50,11 +50,12 @@ pub(super) struct Call<'a> {
     limits: Vec<Option<String>>,
 }
 
-/// A key, and whether its value is looked at.
+/// Keys, each with whether its value is read.
 type Keys<'a> = BTreeMap<(i16, &'a [u8]), bool>;
 
 impl<'a> Call<'a> {
-    /// What is to be on disk has a key of its own, in case that it writes nothing.
+    /// Encodes `batches`. If a durable batch writes nothing, `own_key` is added so that the transaction waits for the
+    /// disk.
     pub(super) fn of(batches: &[&'a Batch], own_key: Option<&'a [u8]>) -> Self {
         let mut keys = keys(batches);
         let own_key = own_key.filter(|_| batches.iter().any(|batch| batch.changes_nothing()));
@@ -85,7 +86,7 @@ impl<'a> Call<'a> {
             call.end(told);
         }
         if own_key.is_some() {
-            // The first of them all.
+            // It sorts before all other keys.
             call.op(CHECK, 1, None);
             call.end(None);
         }
@@ -100,7 +101,7 @@ impl<'a> Call<'a> {
         self.limits.push(None);
     }
 
-    /// Says what the last op adds.
+    /// Sets the amount and limit of the last operation.
     fn sum(&mut self, by: i128, limit: i128) {
         self.bys.pop();
         self.limits.pop();
@@ -113,7 +114,7 @@ impl<'a> Call<'a> {
         self.told.push(told);
     }
 
-    /// Sends it, and waits for the answer. Spaces are counted in the part with this number.
+    /// Sends the call and awaits the answer. Sizes are counted in partition `part`.
     pub(super) async fn send(&self, client: &Client, commit: &Statement, part: i16) -> Result<Row, Error> {
         let kept = CHANGES_KEPT.cast_signed();
         client
@@ -138,7 +139,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Every key that the commits name.
+/// Returns every key that the commits name.
 fn keys<'a>(batches: &[&'a Batch]) -> Keys<'a> {
     let mut keys = Keys::new();
     for batch in batches {
@@ -152,13 +153,13 @@ fn keys<'a>(batches: &[&'a Batch]) -> Keys<'a> {
     keys
 }
 
-/// What a commit tells the log of changes, as it is kept there.
+/// Encodes a commit's entry in the change log.
 fn told_bytes(batch: &Batch) -> Vec<u8> {
     let keys: Vec<(u8, &[u8])> = batch.told.iter().map(|(space, key)| (*space as u8, &key[..])).collect();
     postcard::to_stdvec(&keys).expect("numbers and bytes are plain data, and memory takes them")
 }
 
-/// What the function answered: how each commit ended.
+/// Decodes the outcome of each commit.
 pub(super) fn outcomes(batches: &[&Batch], row: &Row) -> Result<Vec<Outcome>, Error> {
     let ended: Vec<i16> = row.try_get("out_outcomes")?;
     let refused: Vec<i32> = row.try_get("out_refused")?;

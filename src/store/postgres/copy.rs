@@ -1,4 +1,4 @@
-//! A copy of all rows: one transaction on a connection of its own, which sees one moment.
+//! Copies all rows in one transaction, which is a snapshot, on a separate connection.
 
 use tokio::sync::mpsc::Sender;
 use tokio_postgres::Error;
@@ -6,12 +6,12 @@ use tokio_postgres::Error;
 use super::{address::PostgresConfig, judge::told, reader::Reader};
 use crate::{Direction, KeyRange, Page, Space, StoreError, Sums, Write};
 
-/// Rows read at once, at most.
+/// Maximum number of rows read at once.
 const SOME: usize = 1_000;
-/// Bytes read at once, about.
+/// Approximate number of bytes read at once.
 const SOME_BYTES: usize = 1024 * 1024;
 
-/// Hands out all rows, then what they come to.
+/// Sends all rows, then their totals.
 pub(super) async fn copy(config: &PostgresConfig, to: Sender<Page>) -> Result<(), StoreError> {
     let away = |error: &Error| StoreError::Away(told(error));
     let gone = |_| StoreError::Away("nobody takes the copy any more".to_owned());

@@ -1,4 +1,4 @@
-//! Why a store in a database does not open.
+//! Errors of opening a store in a database.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use tollhouse_base::causes::in_full;
 
 use crate::StoreError;
 
-/// Why a store in a database does not open.
+/// Why a store in a database could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each says itself what it is")]
 pub enum OpenError {
@@ -38,7 +38,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What it is, and each of its causes.
+    /// Formats the error with all of its causes.
     pub(super) fn in_full(&self) -> String {
         in_full(self)
     }

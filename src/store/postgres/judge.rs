@@ -1,16 +1,16 @@
-//! What an error of the database says about what was asked.
+//! Classifies database errors.
 
 use tokio_postgres::{
     Error,
     error::{Severity, SqlState},
 };
 
-/// What is known of a transaction that did not answer well.
+/// The known outcome of a failed transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nothing was written, and others were in the way.
+    /// Nothing was written because of a conflict with other transactions. Retry.
     Again,
-    /// Nothing was written, and another transaction held a row for as long as one is waited for.
+    /// Nothing was written, because another transaction held a row lock until the timeout.
     Locked,
     /// Nothing was written.
     Refused,
@@ -18,10 +18,10 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-/// What an error says of a transaction that was sent.
+/// Classifies the error of a transaction that was sent.
 pub(super) fn judge(error: &Error) -> Verdict {
     match error.code() {
-        // The server ended in the middle of it, and finds out itself when it comes back what of it is on disk.
+        // The server crashed during the transaction. Only its recovery will show what is on disk.
         Some(_) if error.as_db_error().is_some_and(|said| said.parsed_severity() == Some(Severity::Panic)) => Verdict::Unknown,
         Some(code) if is_race(code) => Verdict::Again,
         Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => Verdict::Locked,
@@ -31,7 +31,7 @@ pub(super) fn judge(error: &Error) -> Verdict {
     }
 }
 
-/// Whether what changes nothing may be asked again, over another connection.
+/// Returns whether a read can be retried on another connection.
 pub(super) fn passes(error: &Error) -> bool {
     let passes = |code: &SqlState| {
         is_race(code)
@@ -42,18 +42,18 @@ pub(super) fn passes(error: &Error) -> bool {
     error.code().is_none_or(passes)
 }
 
-/// Others were in the way: a row that they put first, a cycle of locks.
+/// Returns whether the error is a race with other transactions: a row inserted first, or a deadlock.
 fn is_race(code: &SqlState) -> bool {
     [SqlState::UNIQUE_VIOLATION, SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
 }
 
-/// The connection ends, or whoever stands between does not know how it ended.
+/// Returns whether the connection has ended, or a proxy does not know how the transaction ended.
 fn is_end(code: &SqlState) -> bool {
     let ends = [SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN, SqlState::ADMIN_SHUTDOWN, SqlState::CRASH_SHUTDOWN];
     code.code().starts_with("08") || ends.contains(code)
 }
 
-/// An error in one line, with what the database says of it.
+/// Formats an error on one line, with the database's own message.
 pub(super) fn told(error: &Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(said), _) => format!("{} ({})", said.message(), said.code().code()),

@@ -1,4 +1,4 @@
-//! What is done beside: buffered commits are had on disk, and what other processes wrote is counted.
+//! Background work: makes buffered commits durable, and reads sizes changed by other processes.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -10,14 +10,14 @@ use tokio::time::timeout;
 use super::shared::Shared;
 use crate::{Batch, Durability};
 
-/// How long a buffered commit waits for the disk.
+/// Maximum time until a buffered commit is made durable.
 const BUFFERED: Duration = Duration::from_millis(250);
-/// Longest that it waits for the answer.
+/// Maximum wait for the answer.
 const WAIT: Duration = Duration::from_secs(10);
-/// Turns from one look at the sizes to the next.
+/// Number of ticks between two reads of the sizes.
 const COUNTED: u64 = 20;
 
-/// Goes on until the store is dropped.
+/// Runs until the store is dropped.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut tick = tokio::time::interval(BUFFERED);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -1,4 +1,4 @@
-//! A connection that writes: takes what waits, sends it as one transaction, and answers it.
+//! A writing connection: takes waiting commits, sends them as one transaction, and reports the outcomes.
 
 use std::{
     sync::Arc,
@@ -18,18 +18,20 @@ use super::{
 };
 use crate::{Batch, Durability, StoreError};
 
-/// Longest that the answer to one transaction is waited for, tries included. The database ends one on its own before that.
+/// Maximum wait for the answer to one transaction, including retries. The database aborts a transaction sooner than
+/// that.
 pub(super) const SENT: Duration = Duration::from_secs(8);
-/// Tries while others are in the way.
+/// Number of attempts while other transactions conflict.
 const TRIES: u32 = 32;
-/// Longest that a commit waits for a row once those that were sent with it have waited for one in vain. All of them fit into [`SENT`].
+/// Lock timeout for each commit that is sent alone after a lock timeout of the group. All of them together fit into
+/// [`SENT`].
 const LOCKED_ALONE: &str = "SET lock_timeout = '50ms'";
-/// Waits before a connection is tried again.
+/// Shortest and longest pause before a reconnect.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
-/// Parts that sizes are counted in.
+/// Number of partitions in which sizes are counted.
 const PARTS: u8 = 64;
 
-/// Writes until the store is dropped and all is sent.
+/// Writes until the store is dropped and all commits are sent.
 pub(super) async fn run(shared: Arc<Shared>, durability: Durability) {
     let (mut writer, mut pause) = (None::<Writer>, PAUSES[0]);
     while let Some(mut taken) = shared.pending.take(durability).await {
@@ -57,7 +59,7 @@ pub(super) async fn run(shared: Arc<Shared>, durability: Durability) {
     }
 }
 
-/// Sends commits, and answers them; gives the connection back if it is still of use.
+/// Sends commits and reports their outcomes. Returns the connection if it is still usable.
 async fn send(shared: &Shared, writer: Writer, taken: Taken<'_>) -> Option<Writer> {
     let (batches, until) = (taken.batches(), Instant::now() + SENT);
     let count = batches.len();
@@ -75,7 +77,7 @@ async fn send(shared: &Shared, writer: Writer, taken: Taken<'_>) -> Option<Write
     writer
 }
 
-/// Sends commits one after the other, after a row of one of them was locked for too long: each ends on its own.
+/// Sends commits one by one after a row of one of them was locked for too long, so that each gets its own outcome.
 async fn each_alone(
     shared: &Shared,
     writer: Writer,
@@ -116,14 +118,14 @@ struct Writer {
     client: Client,
     commit: Statement,
     part: i16,
-    /// One that no other connection has.
+    /// A key that no other connection has.
     key: [u8; 16],
 }
 
 /// Why none of the commits that were sent together is known to have happened.
 struct Stopped {
     error: StoreError,
-    /// Whether the connection is of use still.
+    /// Whether the connection is still usable.
     reusable: bool,
 }
 
@@ -132,18 +134,18 @@ impl Writer {
         let client = connect(&shared.config).await?;
         let commit = call::prepare(&client, durability).await.map_err(OpenError::Refused)?;
         let mut key = [0; 16];
-        // Without chance two connections wait for each other's.
+        // Without a random key, two connections would wait for each other's key.
         _ = getrandom::fill(&mut key);
         Ok(Self { client, commit, part: i16::from(key[0] % PARTS), key })
     }
 
-    /// Sets how long a row is waited for. `None` where the connection is of no use any more.
+    /// Sets the lock timeout. Returns `None` if the connection is no longer usable.
     async fn waiting(self, lock_timeout: &str) -> Option<Self> {
         timeout(SENT, self.client.batch_execute(lock_timeout)).await.ok()?.ok()?;
         Some(self)
     }
 
-    /// Counts in another part: it may be the row of the sizes that is locked.
+    /// Counts in another partition, in case the locked row is that of the sizes.
     fn counting_elsewhere(mut self) -> Self {
         self.part = i16::from(u8::try_from(chance(PARTS.into())).unwrap_or_default());
         self
@@ -153,7 +155,7 @@ impl Writer {
         if matches!(error, StoreError::LockTimeout(_)) { self.counting_elsewhere() } else { self }
     }
 
-    /// Sends commits as one transaction, and again while others are in the way, until they have an answer or it is too late for one.
+    /// Sends commits as one transaction and retries on conflicts, until there is an answer or `until` has passed.
     async fn commit(&self, shared: &Shared, batches: &[&Batch], durability: Durability, until: Instant) -> Result<Vec<Outcome>, Stopped> {
         let left = until.saturating_duration_since(Instant::now());
         match timeout(left, self.try_to_commit(shared, batches, durability)).await {
@@ -189,7 +191,7 @@ impl Writer {
     }
 }
 
-/// A number below `limit`, by chance.
+/// Returns a random number below `limit`.
 fn chance(limit: u64) -> u64 {
     getrandom::u64().unwrap_or_default() % limit
 }

@@ -1,4 +1,4 @@
-//! Connections, and what they find in the database.
+//! Opens connections and prepares the database.
 
 use std::time::Duration;
 
@@ -11,32 +11,33 @@ use super::{
     judge::told,
 };
 
-/// Number of what `schema.sql` makes.
+/// Version of the schema that `schema.sql` creates.
 const VERSION: i32 = 1;
-/// What is made, where nothing is there.
+/// The schema that is created in an empty database.
 const SCHEMA: &str = include_str!("schema.sql");
-/// What is made before, where the database can: not all that speak as PostgreSQL does have tables in parts. A store is the same without.
+/// Creates the partitioned table first if the database supports it. Not every PostgreSQL-compatible database does. The
+/// store works the same without.
 const PARTS: &str = include_str!("parts.sql");
-/// Where its number stands.
+/// The table with the schema version.
 const ABOUT: &str =
     "CREATE TABLE IF NOT EXISTS tollhouse_about (one boolean PRIMARY KEY DEFAULT true CHECK (one), version integer NOT NULL)";
-/// Longest that a connection may take to be there, over all addresses of a database.
+/// Timeout for connecting, across all addresses of a database.
 const OPENING: Duration = Duration::from_secs(3 * CONNECT_WALL.as_secs());
-/// Tries to make what others make at that moment.
+/// Number of attempts if others create the schema at the same time.
 const TRIES: u32 = 50;
 
-/// How every connection behaves. What is sent as one is answered, or undone, within this time.
+/// Settings of every connection. Each statement is completed or aborted within this time.
 const BOUNDS: &str = "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '5s'; \
                       SET default_transaction_isolation = 'read committed'";
-/// How long a statement waits for a row that another transaction holds.
+/// How long a statement waits for a row lock of another transaction.
 pub(super) const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
 
-/// Plans are made once, on tables that were empty then: they are to go by the key all the same. Databases that speak as PostgreSQL does
-/// may not know them.
+/// Plans are made once, while the tables are still empty, and must use the key index anyway. PostgreSQL-compatible
+/// databases may not know these settings.
 const HINTS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
                      SET plan_cache_mode = force_generic_plan; SET jit = off";
 
-/// A connection to a server that takes writes. It ends when the client is dropped.
+/// Connects to a server that accepts writes. The connection ends when the client is dropped.
 pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError> {
     let opened = timeout(OPENING, async {
         let (client, connection) = config.database.connect(config.tls.clone()).await?;
@@ -55,7 +56,7 @@ pub(super) async fn connect(config: &PostgresConfig) -> Result<Client, OpenError
     opened.await.map_err(|_| OpenError::Slow(OPENING.as_secs()))?.map_err(OpenError::Connect)
 }
 
-/// Makes what the store needs in the database, unless it is there.
+/// Creates the schema unless it exists.
 pub(super) async fn prepare(config: &PostgresConfig) -> Result<(), OpenError> {
     let mut client = connect(config).await?;
     let mut tries = 0;
@@ -70,7 +71,8 @@ pub(super) async fn prepare(config: &PostgresConfig) -> Result<(), OpenError> {
     }
 }
 
-/// Makes it in one transaction; whoever comes second waits for the first. Answers the number of what is there.
+/// Creates the schema in one transaction. A concurrent host waits for the first. Returns the version that the database
+/// has.
 async fn make(client: &mut Client) -> Result<i32, Error> {
     client.batch_execute(ABOUT).await?;
     let mut transaction = client.transaction().await?;
@@ -94,12 +96,12 @@ async fn make(client: &mut Client) -> Result<i32, Error> {
     Ok(VERSION)
 }
 
-/// Whether the database does not know what it was asked for.
+/// Returns whether the database does not support the statement.
 fn is_unknown(error: &Error) -> bool {
     error.code().is_some_and(|code| [SqlState::SYNTAX_ERROR, SqlState::FEATURE_NOT_SUPPORTED].contains(code))
 }
 
-/// Whether others were making the same: a table that is there twice is told in several ways.
+/// Returns whether others were creating the same schema. The database reports a duplicate table in several ways.
 fn meets_others(error: &Error) -> bool {
     let told = [
         SqlState::UNIQUE_VIOLATION,

@@ -1,7 +1,7 @@
 //! Commits that wait to be sent.
 //!
-//! What goes together may share keys: it is decided in order. What shares a key with a commit that is under way waits for its end,
-//! and whatever shares a key with one that waits stands behind it: nobody is passed over for ever.
+//! Commits in the same transaction can share keys, because they are decided in order. A commit that shares a key with a
+//! running one waits for its end. A commit that shares a key with a waiting one queues behind it, so that none starves.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -14,19 +14,19 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use crate::{Batch, Durability, Space, StoreError};
 
-/// Longest that a commit waits to be sent: after that it never is.
+/// Maximum time that a commit waits to be sent. After that it is never sent.
 pub(super) const QUEUED: Duration = Duration::from_secs(5);
-/// Bytes of one transaction, about: a longer one takes no neighbours.
+/// Approximate bytes of one transaction. A longer commit is sent alone.
 const FULL: usize = 4 << 20;
-/// Commits that are looked at for those that may go.
+/// Number of queued commits examined for those that can be sent.
 const LOOKED_AT: usize = 256;
 
-/// How a commit ended.
+/// The outcome of a commit.
 pub(super) type Outcome = Result<Vec<i128>, StoreError>;
 
 type Place = (Space, Vec<u8>);
 
-/// A commit that waits.
+/// A queued commit.
 struct Job {
     number: u64,
     batch: Batch,
@@ -37,16 +37,16 @@ struct Job {
     _room: Option<OwnedSemaphorePermit>,
 }
 
-/// Names a commit that waits.
+/// Identifies a queued commit.
 #[derive(Debug)]
 pub(super) struct Ticket {
     durability: Durability,
     number: u64,
 }
 
-/// Commits that wait, and the keys of those that are under way.
+/// Queued commits, and the keys of running ones.
 pub(super) struct Pending {
-    /// Commits of one transaction, at most.
+    /// Maximum number of commits in one transaction.
     together: usize,
     waiting: Mutex<Waiting>,
     came: [Notify; 2],
@@ -65,7 +65,7 @@ impl Pending {
         Self { together, waiting: Mutex::default(), came: [Notify::new(), Notify::new()] }
     }
 
-    /// Has a commit wait for its turn.
+    /// Queues a commit.
     pub(super) fn push(
         &self,
         batch: Batch,
@@ -83,7 +83,7 @@ impl Pending {
         (Ticket { durability, number }, outcome)
     }
 
-    /// Takes a commit back that was not sent; false where it was.
+    /// Withdraws a queued commit. Returns false if it has already been sent.
     pub(super) fn withdraw(&self, ticket: &Ticket) -> bool {
         let mut waiting = self.waiting();
         let queue = &mut waiting.queues[ticket.durability as usize];
@@ -92,7 +92,7 @@ impl Pending {
         queue.len() < before
     }
 
-    /// Waits for commits that may go together now. `None` once all have gone and no more come.
+    /// Waits for commits that can be sent together now. Returns `None` once the queue is empty and closed.
     pub(super) async fn take(&self, durability: Durability) -> Option<Taken<'_>> {
         loop {
             {
@@ -116,12 +116,12 @@ impl Pending {
         }
     }
 
-    /// Whether no more come.
+    /// Returns whether the queue is closed.
     pub(super) fn has_ended(&self) -> bool {
         self.waiting().ended
     }
 
-    /// No more come.
+    /// Closes the queue.
     pub(super) fn end(&self) {
         self.waiting().ended = true;
         for came in &self.came {
@@ -136,7 +136,7 @@ impl Pending {
 }
 
 impl Waiting {
-    /// Takes those out that may go together, and holds their keys.
+    /// Takes the commits that can be sent together, and marks their keys as in use.
     fn take(&mut self, durability: Durability, together: usize) -> Vec<Job> {
         let queue = &mut self.queues[durability as usize];
         let (mut jobs, mut passed, mut bytes) = (Vec::<Job>::new(), Vec::<Job>::new(), 0);
@@ -159,7 +159,7 @@ impl Waiting {
     }
 }
 
-/// Commits that go together. Nobody else has their keys until it is dropped.
+/// Commits to send together. Their keys are reserved until it is dropped.
 pub(super) struct Taken<'a> {
     pending: &'a Pending,
     pub(super) durability: Durability,
@@ -167,23 +167,23 @@ pub(super) struct Taken<'a> {
 }
 
 impl Taken<'_> {
-    /// What they are, in order.
+    /// Returns the batches in order.
     pub(super) fn batches(&self) -> Vec<&Batch> {
         self.jobs.iter().map(|job| &job.batch).collect()
     }
 
-    /// Says to each how it ended.
+    /// Reports the outcome of each commit.
     pub(super) fn answer(mut self, outcomes: impl IntoIterator<Item = Outcome>) {
         let jobs = mem::take(&mut self.jobs);
-        // Whoever asked reads what is there, and asks again: nothing is to hold its keys by then.
+        // Release the keys first: a caller that reads its result and commits again must not find them reserved.
         self.release(&jobs);
         for (job, outcome) in jobs.into_iter().zip(outcomes) {
-            // Whoever asked may have gone; the commit stands.
+            // The caller may have gone. The commit stands.
             let _ = job.answer.send(outcome);
         }
     }
 
-    /// Answers those that have waited for too long, who may not be there any more; whether any are left.
+    /// Fails commits that have waited too long. Returns whether any are left.
     pub(super) fn expire(&mut self, away: &StoreError) -> bool {
         let (late, jobs): (Vec<_>, _) = mem::take(&mut self.jobs).into_iter().partition(|job| job.since.elapsed() > QUEUED);
         self.jobs = jobs;
@@ -194,7 +194,7 @@ impl Taken<'_> {
         !self.jobs.is_empty()
     }
 
-    /// Has them wait again, ahead of those that came later.
+    /// Puts the commits back at the front of the queue.
     pub(super) fn give_back(mut self) {
         let jobs = mem::take(&mut self.jobs);
         self.release(&jobs);
@@ -266,7 +266,7 @@ mod tests {
         for keys in [&["b", "c"][..], &["c"], &["d"]] {
             push(&pending, keys, Durability::Durable);
         }
-        // The third shares nothing with what is under way, but with one that waits for it.
+        // The third shares no key with a running commit, but one with a waiting commit.
         let second = take(&pending).unwrap();
         assert_eq!(keys(&second), [["d"]]);
         assert!(take(&pending).is_none());

@@ -1,4 +1,4 @@
-//! A connection that reads. Many ask over it at once.
+//! A connection that reads. It runs many queries at once.
 
 use std::ops::Bound;
 
@@ -19,11 +19,11 @@ const NOW: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint
 pub(super) struct Reader {
     client: Client,
     get: Statement,
-    /// From the first key, and from the last.
+    /// Forward and backward scans.
     scans: [Statement; 2],
-    /// The same, with the bytes that come before each pair.
+    /// The same scans, with the total bytes of all pairs before each pair.
     summed: [Statement; 2],
-    /// The key that so many come before.
+    /// Finds the key after a given number of keys.
     nth: Statement,
     count: Statement,
     changes: Statement,
@@ -63,14 +63,14 @@ impl Reader {
         Ok(Self { client, get, scans, summed, nth, count, changes, sizes, now })
     }
 
-    /// Has all that is asked from now on be answered as things stand at one moment, however long that goes on.
+    /// Starts a transaction in which all further queries see one snapshot, however long it takes.
     pub(super) async fn stand_still(&self) -> Result<(), Error> {
-        // Whoever takes the answers may be slow.
+        // The consumer of the rows may be slow.
         self.client.batch_execute("SET idle_in_transaction_session_timeout = 0").await?;
         self.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY").await
     }
 
-    /// Whether nothing more can be asked.
+    /// Returns whether the connection is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.client.is_closed()
     }
@@ -93,7 +93,7 @@ impl Reader {
         rows.into_iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// How many keys a range has, at most `some`; the last of them, where there may be more.
+    /// Counts the keys of a range, up to `some`. If there may be more, returns the last key counted too.
     pub(super) async fn count(&self, space: Space, range: &KeyRange, some: usize) -> Result<(usize, Option<Vec<u8>>), Error> {
         let (space, (start, end), limit) = (space as i16, bounds(range), number(some));
         let before = limit - 1;
@@ -113,7 +113,7 @@ impl Reader {
         let mut changes = Vec::new();
         for row in &rows {
             let Some(number) = row.try_get::<_, Option<i64>>(1)? else { break };
-            // One that does not read: told as all that is gone.
+            // A malformed entry is treated like one that is gone.
             let Ok(keys) = postcard::from_bytes::<Vec<(u8, Vec<u8>)>>(row.try_get(2)?) else { break };
             let keys = keys.into_iter().filter_map(|(space, key)| Some((Space::of_number(space)?, key))).collect();
             changes.push(Change { number: number.cast_unsigned(), keys });
@@ -122,13 +122,13 @@ impl Reader {
         Ok(if whole { Changes { changes, newest, gone: false } } else { Changes::none(newest, true) })
     }
 
-    /// The time by the server's clock.
+    /// Returns the time of the server's clock.
     pub(super) async fn now(&self) -> Result<Timestamp, Error> {
         let millis: i64 = self.client.query_one(&self.now, &[]).await?.try_get(0)?;
         Ok(Timestamp(millis.try_into().unwrap_or_default()))
     }
 
-    /// What spaces hold, in all their parts.
+    /// Returns the sizes of all spaces, by partition.
     pub(super) async fn sizes(&self) -> Result<Vec<Part>, Error> {
         let rows = self.client.query(&self.sizes, &[]).await?;
         let part = |row: tokio_postgres::Row| {
@@ -144,7 +144,7 @@ impl Reader {
     }
 }
 
-/// A range from a key that belongs to it, to one that does not.
+/// Converts a range to an inclusive start and an exclusive end.
 fn bounds(range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     let behind = |key: &[u8]| [key, &[0]].concat();
     let start = match &range.start {
@@ -155,7 +155,7 @@ fn bounds(range: &KeyRange) -> (Vec<u8>, Vec<u8>) {
     let end = match &range.end {
         Bound::Included(key) => behind(key),
         Bound::Excluded(key) => key.clone(),
-        // No key is as long.
+        // No key is that long.
         Bound::Unbounded => vec![u8::MAX; MAX_KEY_BYTES + 1],
     };
     (start, end)

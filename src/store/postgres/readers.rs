@@ -1,4 +1,4 @@
-//! The connections that read: each question goes over the one with the fewest under way.
+//! The reading connections. Each query uses the one with the fewest running queries.
 
 use std::{
     array,
@@ -20,14 +20,14 @@ use super::{
 };
 use crate::StoreError;
 
-/// Longest that a question waits for its answer, connections that were lost meanwhile included.
+/// Maximum wait for the answer to a query, including reconnects.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// Longest that one connection may take. The database ends a question on its own before that.
+/// Maximum wait for an answer on one connection. The database aborts a query sooner than that.
 const ANSWERED: Duration = Duration::from_secs(6);
-/// Waits before a question is asked again.
+/// Shortest and longest pause before a query is repeated.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
-/// The connections that read; each is made when it is first of use.
+/// The reading connections. Each is opened on first use.
 pub(super) struct Readers {
     config: PostgresConfig,
     slots: [Slot; READERS],
@@ -39,7 +39,7 @@ struct Slot {
     asked: AtomicUsize,
 }
 
-/// A question under way.
+/// A running query.
 struct Asking<'a>(&'a Slot);
 
 impl Drop for Asking<'_> {
@@ -53,7 +53,7 @@ impl Readers {
         Self { config, slots: array::from_fn(|_| Slot::default()) }
     }
 
-    /// Asks, and again where a connection is lost.
+    /// Runs a query and repeats it if a connection is lost.
     pub(super) async fn ask<T, Asked>(&self, question: impl Fn(Arc<Reader>) -> Asked) -> Result<T, StoreError>
     where
         Asked: Future<Output = Result<T, Error>>,
@@ -68,7 +68,7 @@ impl Readers {
                         Ok(Ok(answer)) => return Ok(answer),
                         Ok(Err(error)) if passes(&error) => failed = told(&error),
                         Ok(Err(error)) => return Err(StoreError::Away(told(&error))),
-                        // Whatever is asked behind it would not be answered either.
+                        // Later queries on this connection would not be answered either.
                         Err(_) => asking.0.forget(&reader).await,
                     },
                     Err(error) => failed = error.in_full(),
@@ -90,7 +90,7 @@ impl Readers {
 }
 
 impl Slot {
-    /// The connection, a new one where it was lost.
+    /// Returns the connection, reconnecting if it was lost.
     async fn reader(&self, config: &PostgresConfig) -> Result<Arc<Reader>, OpenError> {
         let mut held = self.held.lock().await;
         if let Some(reader) = held.as_ref().filter(|reader| !reader.is_closed()) {
@@ -101,7 +101,7 @@ impl Slot {
         Ok(reader)
     }
 
-    /// Has nobody ask over this connection any more.
+    /// Stops using this connection for further queries.
     async fn forget(&self, reader: &Arc<Reader>) {
         let mut held = self.held.lock().await;
         held.take_if(|held| Arc::ptr_eq(held, reader));

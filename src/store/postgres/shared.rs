@@ -1,4 +1,4 @@
-//! What the tasks of a store share.
+//! The state that a store's tasks share.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -8,17 +8,17 @@ use std::sync::{
 use super::{address::PostgresConfig, error::OpenError, pending::Pending, readers::Readers, sizes::Known};
 use crate::{Durability, StoreError};
 
-/// What the tasks of a store share.
+/// The state that a store's tasks share.
 pub(super) struct Shared {
     pub(super) config: PostgresConfig,
     pub(super) pending: Pending,
     pub(super) readers: Readers,
     pub(super) sizes: Known,
-    /// Transactions that were on disk when they were answered.
+    /// Number of transactions that were on disk when they were confirmed.
     pub(super) syncs: AtomicU64,
-    /// Whether anything was committed that may not be on disk yet.
+    /// Whether some commits may not be on disk yet.
     pub(super) buffered: AtomicBool,
-    /// Why there was no connection, the last time.
+    /// Why the last attempt to connect failed.
     failed: Mutex<String>,
 }
 
@@ -35,17 +35,17 @@ impl Shared {
         }
     }
 
-    /// Remembers why there is no connection.
+    /// Records why a connection failed.
     pub(super) fn fails(&self, error: &OpenError) {
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = error.in_full();
     }
 
-    /// What a commit is told that was not sent.
+    /// Returns the error of a commit that was not sent.
     pub(super) fn away(&self) -> StoreError {
         StoreError::Away(self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Remembers that something was committed.
+    /// Records that something was committed.
     pub(super) fn wrote(&self, durability: Durability) {
         match durability {
             Durability::Durable => _ = self.syncs.fetch_add(1, Relaxed),
@@ -53,7 +53,7 @@ impl Shared {
         }
     }
 
-    /// Reads what spaces hold, whoever wrote it.
+    /// Reads the sizes of all spaces, including changes by other processes.
     pub(super) async fn recount(&self) -> Result<(), StoreError> {
         let counted = self.readers.ask(|reader| async move { reader.sizes().await }).await?;
         self.sizes.learn(counted);

@@ -1,4 +1,4 @@
-//! What spaces hold, as it was last heard of. Each part is told with its version: whatever comes late is left out.
+//! The latest known sizes of spaces. Each partition's size has a version, so that late reports are ignored.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use tokio_postgres::{Error, Row};
 
 use crate::{Size, Sizes, Space};
 
-/// One part of what a space holds.
+/// The size of one partition of a space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Part {
     pub(super) space: i16,
@@ -19,12 +19,12 @@ pub(super) struct Part {
     pub(super) version: i64,
 }
 
-/// The parts that were heard of.
+/// The latest known size of each partition.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<HashMap<(i16, i16), Part>>);
 
 impl Known {
-    /// Takes in what is newer than what is known.
+    /// Records sizes that are newer than the known ones.
     pub(super) fn learn(&self, parts: impl IntoIterator<Item = Part>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for part in parts {
@@ -35,7 +35,7 @@ impl Known {
         }
     }
 
-    /// Takes in what a transaction said, which counted in this part.
+    /// Records the sizes that a transaction returned. It counted in partition `part`.
     pub(super) fn note(&self, row: &Row, part: i16) -> Result<(), Error> {
         let Some(spaces) = row.try_get::<_, Option<Vec<i16>>>("out_spaces")? else { return Ok(()) };
         let numbers = |name| row.try_get::<_, Vec<i64>>(name);
@@ -51,7 +51,7 @@ impl Known {
         Ok(())
     }
 
-    /// What each space holds.
+    /// Returns the size of each space.
     pub(super) fn told(&self) -> Sizes {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums = HashMap::<i16, (i64, i64)>::new();

@@ -22,18 +22,18 @@ use tokio_rustls::{
 
 use super::error::OpenError;
 
-/// Whose certificate is taken for the database's.
+/// The server certificates that are trusted.
 #[derive(Debug)]
 pub(super) enum Trust {
-    /// Whoever answers: what is sent is sealed, to whom is not known.
+    /// Any certificate. The connection is encrypted, but the server is not authenticated.
     Anyone,
-    /// That of the name it is asked by, signed by one of the system's.
+    /// A certificate for the server's name, signed by a root of the system.
     System,
-    /// That of the name it is asked by, signed by one in this file.
+    /// A certificate for the server's name, signed by a root in this file.
     Signed(PathBuf),
 }
 
-/// Makes connections that are sealed.
+/// Creates TLS connections.
 #[derive(Clone)]
 pub(super) struct Tls(TlsConnector);
 
@@ -68,7 +68,7 @@ fn roots(trust: &Trust) -> Result<RootCertStore, OpenError> {
     Ok(roots)
 }
 
-/// Takes every certificate whose key signed the handshake.
+/// Accepts every certificate whose key signed the handshake.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -120,10 +120,10 @@ where
     }
 }
 
-/// A handshake that is about to begin.
+/// A TLS handshake that is about to begin.
 pub(super) struct Handshake {
     connector: TlsConnector,
-    /// Empty where there is none: such a connection is never sealed.
+    /// The server's name. If it is empty, the connection never uses TLS.
     name: String,
 }
 
@@ -143,7 +143,7 @@ where
     }
 }
 
-/// A connection that is sealed.
+/// A connection that uses TLS.
 pub(super) struct Sealed<S>(client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Sealed<S> {

@@ -1,4 +1,4 @@
-//! A round comes by all, a turn by no more than it may.
+//! A round visits everything, and a turn reads no more than its limit.
 
 use super::*;
 use crate::{Ended, Space, Write, around::Reading, memory::MemoryStore};
@@ -20,7 +20,7 @@ async fn of_owners(count: usize) -> std::sync::Arc<Reading<MemoryStore>> {
     store
 }
 
-/// The owners that a turn comes by, each with the row that it meets.
+/// Returns the owners that a turn visits, each with the row that it reads.
 async fn turn(store: &dyn Store, direction: Direction) -> Vec<(String, String)> {
     let mut round = ROWS.round(store, "test", direction, NOW).await.unwrap();
     let mut met = vec![];
@@ -62,7 +62,7 @@ async fn a_table_of_as_many_parts_as_a_turn_and_one_of_none_are_come_by() {
     for owners in [0, 1, TURN] {
         let store = of_owners(owners).await;
         let met = turn(&*store, Direction::Forward).await.len() + turn(&*store, Direction::Forward).await.len();
-        // A turn that ends with the last part does not know yet that it is the last.
+        // A turn that ends with the last part does not yet know that it is the last.
         assert_eq!(met, if owners == 1 { 2 } else { owners });
     }
 }
@@ -90,7 +90,7 @@ async fn rows_that_are_parts_come_in_pages() {
 #[tokio::test]
 async fn a_row_that_does_not_read_is_passed_over_and_a_turn_ends_behind_it() {
     let store = of_owners(TURN / 2).await;
-    // The last one of the first turn.
+    // The last part of the first turn.
     let of_last = format!("retired-slugs/{:06}\0", TURN / 2 - 1).into_bytes();
     let [good, bad] = [b'b', 0xff].map(|last| [&of_last[..], &[last]].concat());
     let writes = vec![Write::delete(Space::Meta, good), Write::put(Space::Meta, bad, b"")];

@@ -1,9 +1,10 @@
-//! What is on the disks of hosts that run stays where it is.
+//! Data on the disks of running hosts stays where it is.
 
 use super::*;
 use crate::{Key, StartOf, plan::stored_key};
 
-/// The number on disk of each space; `u8` so that none goes twice, the order of `ALL` so that none is left out.
+/// Checks the number of each space. The numbers are distinct because they are enum discriminants, and following the
+/// order of `ALL` ensures that none is missing.
 #[test]
 fn every_space_is_at_its_number() {
     for (number, space) in (0..).zip(Space::ALL) {
@@ -48,7 +49,7 @@ fn tables_of_one_space_do_not_mix() {
     }
 }
 
-/// The key as it is stored, once it was read back as what it was.
+/// Returns the stored key after checking that it decodes to the original.
 fn stored<K: Key + Clone + PartialEq + std::fmt::Debug>(table: Declared<K>, key: K) -> String {
     let at = stored_key(table.plan(), &key);
     assert_eq!(at.strip_prefix(table.plan().prefix.as_bytes()).and_then(K::read), Some(key));
@@ -68,7 +69,7 @@ fn the_place_of_every_table_is_held_below() {
     }
 }
 
-/// As the versions before this schema wrote them.
+/// Keys as earlier versions wrote them.
 #[test]
 fn keys_are_where_they_always_were() {
     const ULID: &str = "01JD000000000000000000000A";

@@ -1,4 +1,4 @@
-//! What the archive of the journal holds, as rows.
+//! Reads rows from the journal's archive.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{
     journal::{Archived, JournalError},
 };
 
-/// The rows of money that the archive holds, in the order in which they were written.
+/// The money rows in the archive, in the order in which they were written.
 #[derive(Debug)]
 pub struct MoneyRows {
     store: PathBuf,
@@ -19,21 +19,21 @@ pub struct MoneyRows {
 }
 
 impl MoneyRows {
-    /// Begins with the first. For the folder of a store that no host has open, or of one that keeps to what was there.
+    /// Starts at the first row. The store must not be open, or must keep all frames meanwhile.
     ///
     /// # Errors
     ///
-    /// A folder that cannot be read.
+    /// The folder cannot be read.
     pub fn of(store: &Path) -> Result<Self, OpenError> {
         let archived = Archived::start(store).map_err(|error| refused(store, error))?;
         Ok(Self { store: store.to_owned(), archived })
     }
 
-    /// What the next frame put; `None` behind the last.
+    /// Returns the rows that the next frame wrote, or `None` after the last.
     ///
     /// # Errors
     ///
-    /// An archive that is damaged.
+    /// The archive is damaged.
     pub fn next_frame(&mut self) -> Result<Option<Vec<Written>>, OpenError> {
         let Some(frame) = self.archived.next().map_err(|error| refused(&self.store, error))? else { return Ok(None) };
         let unreadable = || corrupt(&self.store, format!("frame {} of the archive does not read", frame.sequence()));

@@ -1,4 +1,4 @@
-//! What sled refuses, as the store tells it.
+//! Converts sled's errors into store errors.
 
 use crate::StoreError;
 

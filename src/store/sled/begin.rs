@@ -1,4 +1,4 @@
-//! Beginning a journal, where there is none: for a new store, or for one of an older version.
+//! Begins a journal where there is none, for a new store or one of an older version.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -21,7 +21,7 @@ use crate::{
     journal::{Checkpoint, Damage, Kind, Writer},
 };
 
-/// Begins a journal, and makes a tree from it.
+/// Begins a journal and builds a tree from it.
 pub(super) fn begin(store: &Path, config: &SledConfig, has_checkpoint: bool) -> Result<(Db, Position, Writer), OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     let has_tree = tree::is_there(store);
@@ -47,7 +47,7 @@ pub(super) fn begin(store: &Path, config: &SledConfig, has_checkpoint: bool) -> 
     Ok((db, position, Writer::go_on(writer_settings(store, config), &end).map_err(io)?))
 }
 
-/// Walks the tree of an older version into a checkpoint; whether it was one.
+/// Copies the tree of an older version into a checkpoint. Returns false if the store is new.
 fn take_over(store: &Path, config: &SledConfig, has_checkpoint: bool) -> Result<bool, OpenError> {
     let refused = |error: StoreError| corrupt(store, error.to_string());
     let db = tree::open(store, config)?;
@@ -59,7 +59,7 @@ fn take_over(store: &Path, config: &SledConfig, has_checkpoint: bool) -> Result<
             walked.unwrap_or_else(|_| Err(corrupt(store, "its files contradict each other".to_owned())))?;
             Ok(true)
         }
-        // Taken over, and stopped before the journal was begun.
+        // The takeover was interrupted before the journal was begun.
         Some(found) if found == values::FORMAT && has_checkpoint && Position::of(&db).map_err(refused)?.is_none() => Ok(true),
         Some(found) if found == values::FORMAT => {
             Err(damaged(store, Damage::new(&store.join(Kind::Segment.folder()), "the journal is missing").into()))

@@ -1,4 +1,4 @@
-//! How the store is opened, and why it is not.
+//! Settings of the store, and errors of opening it.
 
 use std::{fmt, io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,24 +8,28 @@ use crate::journal::{AskFree, Damage, ask_system};
 /// Settings of the store on disk.
 #[derive(Clone)]
 pub struct SledConfig {
-    /// Pages read before that stay in memory, in bytes on disk: there they take several times as much. Default: 24 MiB.
+    /// Cache size for pages that were read, in bytes on disk. In memory they take several times as much. Default: 24
+    /// MiB.
     pub cache_bytes: u64,
-    /// How long to wait for another process to let go of the folder. Default: 1 s.
+    /// How long to wait for another process to release the folder. Default: 1 s.
     pub lock_patience: Duration,
-    /// Bytes of a segment of the journal, at most, but for a commit that is longer. The first is smaller. Default: 64 MiB.
+    /// Maximum bytes of a journal segment, unless a single commit is longer. The first segment is smaller. Default: 64
+    /// MiB.
     pub segment_bytes: u64,
-    /// Bytes of frames after which there is a new checkpoint, if all rows together are fewer. Default: 256 MiB.
+    /// Bytes of frames after which a new checkpoint is made, if all rows together are smaller. Default: 256 MiB.
     pub checkpoint_bytes: u64,
-    /// Bytes of the journal, and of rows, that are looked at before the store is open, about; the rest is while it is.
-    /// Default: 256 MiB.
+    /// Approximate bytes of the journal and of rows that are verified before the store opens. The rest is verified
+    /// while it runs. Default: 256 MiB.
     pub start_bytes: u64,
-    /// Bytes of the tree on disk beyond which another takes its place, where they are also more than eight times those of all rows. Default: 512 MiB.
+    /// Size of the tree on disk above which it is replaced by a new one, in bytes, if it is also more than eight times
+    /// the size of all rows. Default: 512 MiB.
     pub tree_bytes: u64,
-    /// Commits are refused while less is free on its disk, in bytes. Default: 128 MiB.
+    /// Minimum free space on the disk, in bytes. Below it, commits are refused. Default: 128 MiB.
     pub kept_free_bytes: u64,
-    /// Tells what is free there: for tests of a full one. Default: the system.
+    /// Returns the free space on the disk. Tests simulate a full disk with it. Default: the system's answer.
     pub free_bytes: AskFree,
-    /// Asked before each `fdatasync` of commits: for tests of what is seen before it, and of what happens when it fails.
+    /// Called before each `fdatasync` of commits. Tests use it to look at the state before a sync and to make syncs
+    /// fail.
     pub before_sync: Arc<dyn Fn() -> io::Result<()> + Send + Sync>,
 }
 

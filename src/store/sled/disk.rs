@@ -1,4 +1,4 @@
-//! What the writing thread does: decide, write to the journal, sync, apply.
+//! The work of the writing thread: decide, write to the journal, sync, apply to the tree.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,11 +14,11 @@ use crate::{
     journal::{NotWritten, Part, Row, Told, Total, Writer},
 };
 
-/// Between one look for room and the next.
+/// Minimum time between two checks for free space.
 const LOOK: Duration = Duration::from_millis(250);
-/// Bytes of frames that the tree may have taken and not written out. sled writes up to five times what it is given, in tasks of
-/// 512 KiB for seven threads; where each of them waits to write while another part of sled waits for its file to be cut
-/// shorter, which is a task behind theirs, all stand still for ever.
+/// Maximum bytes of frames that the tree has taken and may not have written out. sled writes up to five times what it
+/// is given, in tasks of 512 KiB for seven threads. If all of these threads wait to write while another part of sled
+/// waits for its file to be truncated, which is queued behind them, sled deadlocks.
 pub(super) const BEHIND: u64 = 512 * 1024;
 
 /// The journal, and the tree that follows it.
@@ -26,9 +26,9 @@ pub(super) struct Disk {
     moment: Arc<Moment>,
     journal: Writer,
     standing: Arc<Standing>,
-    /// The number of the newest entry in the log of changes.
+    /// Number of the newest entry in the change log.
     newest: u64,
-    /// When it last looked for room.
+    /// When it last checked for free space.
     looked: Option<Instant>,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Disk {
 enum Failure {
     /// Nothing was written.
     Nothing(StoreError),
-    /// Nobody can tell what the disk has.
+    /// It is unknown what is on disk.
     Unsure(String),
 }
 
-/// A group on its way to the journal.
+/// A group that is ready to be written to the journal.
 struct Planned {
     batch: Batch,
     changes: Vec<values::Change>,
@@ -55,13 +55,13 @@ impl Disk {
         Ok(Self { moment, journal, standing, newest, looked: None })
     }
 
-    /// Takes a commit into a group.
+    /// Decides a commit and adds it to a group.
     pub(super) fn decide(&mut self, group: &mut Group, batch: crate::Batch) -> Result<Vec<i128>, StoreError> {
         self.standing.check()?;
         if let Some(reason) = self.standing.full() {
             self.look_for_room(reason)?;
         }
-        // What panics was reading, and had taken nothing in.
+        // A panic can only happen while reading, before the group has changed.
         catch_unwind(AssertUnwindSafe(|| group.decide(&self.moment.tree(), batch))).unwrap_or_else(|_| {
             let cause = "the tree stopped while it was read";
             self.standing.end(cause);
@@ -69,7 +69,7 @@ impl Disk {
         })
     }
 
-    /// Writes a group as one frame, has it on disk if it is to be, then lets readers see it.
+    /// Writes a group as one frame, syncs it if required, and then makes it visible to readers.
     pub(super) fn commit(&mut self, group: Group, durability: Durability) -> Result<(), StoreError> {
         self.standing.check()?;
         let cause = match catch_unwind(AssertUnwindSafe(|| self.write(group, durability))) {
@@ -78,7 +78,7 @@ impl Disk {
             Ok(Err(Failure::Unsure(cause))) => cause,
             Err(_) => "the tree stopped in the middle of a commit".to_owned(),
         };
-        // Memory and disk may differ from here on.
+        // From here on, memory and disk may differ.
         self.standing.end(&format!("a write failed ({cause})"));
         Err(StoreError::Unknown(cause))
     }
@@ -106,7 +106,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Has the tree written out where it is behind: after who waited was answered, for what they wrote is in the journal.
+    /// Flushes the tree if it is far behind. Called after commits are answered, because they are safe in the journal.
     pub(super) fn write_out(&mut self) {
         if self.moment.behind.load(Relaxed) < BEHIND || self.standing.check().is_err() {
             return;
@@ -119,7 +119,7 @@ impl Disk {
         }
     }
 
-    /// Has all frames on disk, and the tree know that they are: so they are missed if they go.
+    /// Syncs all frames, and records in the tree that they are on disk, so that their loss would be noticed.
     fn sync_all(&mut self) -> Result<(), Failure> {
         if self.journal.synced() == self.journal.sequence() {
             return Ok(());
@@ -145,7 +145,7 @@ impl Disk {
         }
     }
 
-    /// Refuses for `reason`, unless there is room again.
+    /// Fails with `reason` unless there is free space again.
     fn look_for_room(&mut self, reason: String) -> Result<(), StoreError> {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return Err(StoreError::Away(reason));
@@ -161,7 +161,7 @@ impl Disk {
         }
     }
 
-    /// What a group does to the tree, and what the journal says of it.
+    /// Plans the changes of a group: to the tree, and for the journal.
     fn plan(&self, group: Group) -> Result<Planned, StoreError> {
         let (rows, told) = group.into_rows(self.newest);
         let mut batch = Batch::default();
@@ -194,14 +194,14 @@ fn part_of<'a>(money: &'a mut Part, rest: &'a mut Part, space: u8) -> &'a mut Pa
     if stake == Some(Stake::Money) { money } else { rest }
 }
 
-/// What the spaces of rows hold; rows of one space follow each other.
+/// Returns the totals of the rows' spaces. Rows must be grouped by space.
 fn totals_of(rows: &[Row], position: &mut Position) -> Vec<(u8, Total)> {
     let mut spaces: Vec<u8> = rows.iter().map(|row| row.space).collect();
     spaces.dedup();
     spaces.into_iter().filter_map(|space| Some((space, *position.totals.of(space)?))).collect()
 }
 
-/// Brings a tree to where a frame leaves it, at once, and says what it changed.
+/// Applies a frame to a tree in one batch. Returns the changes.
 pub(super) fn replay(tree: &Tree, parts: [Part; 2], after: &mut Position) -> Result<Vec<values::Change>, StoreError> {
     let mut batch = Batch::default();
     let changes = write(tree, parts, after, &mut batch)?;
@@ -210,13 +210,13 @@ pub(super) fn replay(tree: &Tree, parts: [Part; 2], after: &mut Position) -> Res
     Ok(changes)
 }
 
-/// Has `to` do what a frame says, and says what changes in `tree` by it.
+/// Writes a frame's rows to `to`. Returns how they change `tree`.
 pub(super) fn write(tree: &Tree, parts: [Part; 2], after: &mut Position, to: &mut impl Sink) -> Result<Vec<values::Change>, StoreError> {
     let mut changes = Vec::new();
     for Part { rows, totals, told } in parts {
         for row in &rows {
             match &row.value {
-                // A checkpoint holds these as the tree does.
+                // A checkpoint contains these rows in the tree's own format.
                 Some(entry) if row.space == told::ENTRIES => told::put(&row.key, entry, to)?,
                 Some(_) | None => changes.push(values::write(tree, row, to)?),
             }

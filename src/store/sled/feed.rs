@@ -1,8 +1,8 @@
-//! Feeding: all rows are walked out of the tree while others write to it; what these write meanwhile is read in the journal.
+//! Feeds: read all rows from the tree while others write to it, and read their writes from the journal.
 //!
-//! A row is as it was when the walk came by. Every frame since the walk began says what is there after it: written over the rows, in
-//! their order, frames make of them what the tree held after the last. No checkpoint is made meanwhile, for it would have the journal let
-//! go of them.
+//! A row is read as it is when the walk reaches it. Every frame since the walk began contains the values after it.
+//! Applied to the rows in order, the frames give the tree's contents after the last of them. No checkpoint is made
+//! meanwhile, because it would remove those frames from the journal.
 
 use std::{collections::BTreeMap, ops::Bound, path::PathBuf, sync::Arc};
 
@@ -14,20 +14,20 @@ use crate::{
     journal::{End, JournalError, Row, Walk},
 };
 
-/// Bytes of rows walked at once, about; the next commit waits for them.
+/// Approximate bytes of rows read at once. The next commit waits for them.
 const SOME_BYTES: usize = 256 * 1024;
-/// Bytes of frames that go together, each key once.
+/// Bytes of frames that are combined, so that each key appears once.
 const GATHERED: usize = 1024 * 1024;
 
-/// A walk, and what follows it.
+/// A walk through the rows and the frames that follow.
 pub(crate) struct Feed {
     store: PathBuf,
     moment: Arc<Moment>,
     place: Bound<Vec<u8>>,
-    /// The last frame that was handed out, with what the spaces hold there.
+    /// Position of the last frame returned, with the totals there.
     at: Position,
     end: Option<End>,
-    /// The journal keeps its frames as long as this is held.
+    /// While this is held, the journal keeps its frames.
     _kept: OwnedMutexGuard<()>,
 }
 
@@ -37,11 +37,11 @@ impl Feed {
         Self { store, moment, place: Bound::Unbounded, at, end: None, _kept: kept }
     }
 
-    /// The next rows; `None` behind the last.
+    /// Returns the next rows, or `None` after the last.
     pub(crate) fn rows(&mut self) -> Result<Option<Vec<Write>>, StoreError> {
         let mut rows = Vec::new();
         let add = |space, key, value| {
-            // The log of changes is of no space, and stays where it is.
+            // The change log belongs to no space and is not copied.
             rows.extend(Space::of_number(space).map(|space| Write { space, key, value: Some(value) }));
             Ok(())
         };
@@ -54,12 +54,13 @@ impl Feed {
         Ok(Some(rows))
     }
 
-    /// The number of the newest frame.
+    /// Returns the number of the newest frame.
     pub(crate) fn newest(&self) -> u64 {
         self.moment.still().sequence
     }
 
-    /// What the next frames up to this one come to, or some of them; `None` where all are handed out.
+    /// Returns the combined changes of the next frames up to `until`, or of some of them. Returns `None` once all have
+    /// been returned.
     pub(crate) fn changes(&mut self, until: u64) -> Result<Option<Vec<Write>>, StoreError> {
         if self.at.sequence >= until {
             return Ok(None);
@@ -88,7 +89,7 @@ impl Feed {
         Ok(Some(rows.into_iter().filter_map(write).collect()))
     }
 
-    /// What all rows come to after the frames that were handed out.
+    /// Returns the totals after the frames returned so far.
     pub(crate) fn sums(&self) -> Sums {
         Sums::of(self.at.totals)
     }

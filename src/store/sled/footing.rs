@@ -1,4 +1,4 @@
-//! What opening, making and repairing a store stand on.
+//! Helpers shared by opening, building and repairing a store.
 
 use std::{path::Path, sync::Arc};
 
@@ -10,28 +10,28 @@ use crate::{
     journal::{Checkpoint, Damage, Frame, JournalError, Kind, Link, Part, Room, WriterSettings},
 };
 
-/// What the length of a segment is a multiple of, in bytes.
+/// Segment lengths are a multiple of this, in bytes.
 const PAGE: u64 = 4 * 1024;
 
-/// A tree of so many times the bytes of its rows is made anew: sled leaves up to five times what there is.
+/// A tree larger than this many times the bytes of its rows is rebuilt. sled normally leaves up to five times.
 const LOOSE: u64 = 8;
 
-/// What a journal starts from.
+/// The frame that a journal starts after.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Base {
     pub(super) sequence: u64,
     pub(super) link: Link,
 }
 
-/// What is left to look at while the store is open.
+/// The spaces that remain to be verified while the store is open.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// Frames up to this one.
+    /// Frames up to this number.
     pub(super) until: u64,
     pub(super) spaces: Vec<Space>,
 }
 
-/// What is wrong with a tree; another can be made.
+/// The fault of a tree, which can be rebuilt.
 pub(super) struct Unfit(pub(super) String);
 
 impl From<StoreError> for Unfit {
@@ -40,7 +40,7 @@ impl From<StoreError> for Unfit {
     }
 }
 
-/// Why a tree is not brought to where the journal ends.
+/// Why a tree could not be brought up to the end of the journal.
 pub(super) enum Stopped {
     Journal(JournalError),
     Tree(Unfit),
@@ -67,7 +67,7 @@ pub(super) fn base_of(checkpoint: Option<&Checkpoint>) -> Base {
     checkpoint.map_or(Base { sequence: 0, link: Link::default() }, |found| Base { sequence: found.sequence, link: found.link })
 }
 
-/// Whether a tree takes so much of the disk that another is made, in bytes; `rows` are those of what it holds.
+/// Returns whether a tree of `bytes` bytes on disk should be rebuilt. `rows` is the size of its rows in bytes.
 pub(super) fn is_loose(bytes: u64, rows: u64, config: &SledConfig) -> bool {
     bytes > config.tree_bytes && bytes > LOOSE * rows
 }
@@ -78,7 +78,7 @@ pub(super) fn format(db: &Db) -> Result<Option<String>, StoreError> {
 }
 
 pub(super) fn writer_settings(store: &Path, config: &SledConfig) -> WriterSettings {
-    // Whole pages: a segment is as long as its first sector says.
+    // Use whole pages: a segment must be as long as its header says.
     let segment_bytes = config.segment_bytes.max(PAGE).next_multiple_of(PAGE);
     WriterSettings { segment_bytes, room: room(store, config), before_sync: Arc::clone(&config.before_sync) }
 }

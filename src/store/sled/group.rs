@@ -1,6 +1,6 @@
-//! Groups: commits that are decided one after the other, and written as one.
+//! Groups: commits that are decided one after the other and written together.
 //!
-//! Each sees the tree with the writes of those before it over it. Nothing of it can be read before all of it is written.
+//! Each commit sees the tree with the writes of the commits before it. Readers see none of them until all are written.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::{
     journal::{Row, Told},
 };
 
-/// Bytes of writes in a group, about: a longer one waits for no neighbours.
+/// Approximate bytes of writes in a group. A full group takes no more commits.
 const FULL: usize = 4 * 1024 * 1024;
 
-/// What commits write together.
+/// The writes of the commits in a group.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     writes: BTreeMap<Space, BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
@@ -24,7 +24,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Checks a commit, decides what it adds, and takes it in. One that is refused leaves nothing.
+    /// Checks a commit, applies its additions, and adds it to the group. A rejected commit changes nothing.
     pub(super) fn decide(&mut self, tree: &Tree, batch: Batch) -> Result<Vec<i128>, StoreError> {
         let Batch { checks, mut writes, adds, told } = batch;
         for check in checks {
@@ -43,7 +43,7 @@ impl Group {
         Ok(sums)
     }
 
-    /// Whether it takes no more.
+    /// Returns whether the group takes no more commits.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= FULL
     }
@@ -52,7 +52,7 @@ impl Group {
         self.writes.is_empty() && self.told.is_empty()
     }
 
-    /// The rows it writes, and what it tells behind the change with the number `newest`.
+    /// Returns the rows to write, and the change-log entries, numbered after `newest`.
     pub(super) fn into_rows(self, newest: u64) -> (Vec<Row>, Vec<Told>) {
         let rows = self
             .writes

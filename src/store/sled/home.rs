@@ -1,8 +1,9 @@
-//! Where the tree in force lies: in the store's own folder, or in one below it that a file names.
+//! Finds the current tree: in the store's own folder, or in a subfolder that a file names.
 //!
-//! The first tree lies in the store's folder. Each that takes its place while a host runs has a folder of its own, and is in
-//! force once the file names it, which is renamed whole and synced. So a store that was killed at any moment has one tree in
-//! force; every other one is half made, or was replaced, and goes at the next start.
+//! The first tree is in the store's folder. Each tree that replaces it while a host runs has a subfolder of its own. It
+//! becomes current once the file names it; the file is replaced by a rename and synced. So a store that was killed at
+//! any moment has exactly one current tree. All others are unfinished or were replaced, and are removed at the next
+//! start.
 
 use std::{
     fs::{self, File},
@@ -13,16 +14,16 @@ use std::{
 
 use tollhouse_base::folder;
 
-/// Names the folder of the tree in force; where it is missing, that is the store's.
+/// The file that names the folder of the current tree. If it is missing, the current tree is in the store's folder.
 const IN_FORCE: &str = "tree-in-force";
-/// What the names of folders of trees begin with; a number follows.
+/// The prefix of the names of tree folders. A number follows.
 const FOLDER: &str = "tree-";
-/// Bytes by which a large file gets shorter at once before it goes: what others have synced waits for each of these.
+/// Bytes by which a large file is truncated at a time before it is removed. Other syncs wait for each truncation.
 const CUT: u64 = 32 * 1024 * 1024;
-/// Between one and the next.
+/// Pause between two truncations.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The folder of the tree in force. Where that is not known, one in which none is.
+/// Returns the folder of the current tree. If that is unknown, returns a folder without a tree.
 pub(super) fn of(store: &Path) -> PathBuf {
     match fs::read_to_string(store.join(IN_FORCE)) {
         Ok(name) if number(&name).is_some() => store.join(name),
@@ -31,7 +32,7 @@ pub(super) fn of(store: &Path) -> PathBuf {
     }
 }
 
-/// Whether the tree in `home` is surely not the one in force.
+/// Returns whether the tree in `home` is certainly not the current one.
 pub(super) fn is_out_of_force(store: &Path, home: &Path) -> bool {
     match fs::read_to_string(store.join(IN_FORCE)) {
         Ok(name) => number(&name).is_some() && store.join(name) != home,
@@ -39,7 +40,7 @@ pub(super) fn is_out_of_force(store: &Path, home: &Path) -> bool {
     }
 }
 
-/// Makes a folder for another tree.
+/// Creates a folder for a new tree.
 pub(super) fn make(store: &Path) -> io::Result<PathBuf> {
     let last = folders(store)?.iter().map(|(number, _)| *number).max().unwrap_or_default();
     let made = store.join(name_of(last + 1));
@@ -47,13 +48,13 @@ pub(super) fn make(store: &Path) -> io::Result<PathBuf> {
     Ok(made)
 }
 
-/// Has the tree in `home` be the one in force, from now on and after a crash. What of it is on disk by then has to be whole.
+/// Makes the tree in `home` current, durably. Its files must be complete on disk.
 pub(super) fn put_in_force(store: &Path, home: &Path) -> io::Result<()> {
     let marker = store.join(IN_FORCE);
     if home == store {
         return forget(store);
     }
-    // The entry of the folder too.
+    // The directory entry of the folder must be on disk too.
     folder::sync_entry(home)?;
     let unfinished = unfinished(store);
     let mut file = File::create(&unfinished)?;
@@ -63,19 +64,19 @@ pub(super) fn put_in_force(store: &Path, home: &Path) -> io::Result<()> {
     folder::sync_entry(&marker)
 }
 
-/// Has the tree in force be the one in the store's folder, where the next one is made.
+/// Makes the store's own folder current, so that the next tree is built there.
 pub(super) fn forget(store: &Path) -> io::Result<()> {
     let marker = store.join(IN_FORCE);
     gone(fs::remove_file(&marker))?;
     folder::sync_entry(&marker)
 }
 
-/// Whether a folder has files of a tree.
+/// Returns whether a folder contains files of a tree.
 pub(super) fn has_tree(home: &Path) -> bool {
     home.join("db").exists() || home.join("conf").exists()
 }
 
-/// The files of the tree in a folder, by their names.
+/// Lists the files of the tree in a folder.
 pub(super) fn files(home: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(home)? {
@@ -88,7 +89,7 @@ pub(super) fn files(home: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes every tree but the one in force, where that is there.
+/// Removes every tree except the current one, if that exists.
 pub(super) fn clear_others(store: &Path) -> io::Result<()> {
     let home = of(store);
     if !has_tree(&home) {
@@ -105,7 +106,7 @@ pub(super) fn clear_others(store: &Path) -> io::Result<()> {
     gone(fs::remove_file(unfinished(store)))
 }
 
-/// Removes the tree in a folder, and the folder, where it is not the store's own. Large files go in parts.
+/// Removes the tree in a folder, and the folder unless it is the store's own. Large files are removed in parts.
 pub(super) fn remove(store: &Path, home: &Path) -> io::Result<()> {
     for path in files(home)? {
         if path.is_dir() {
@@ -127,7 +128,7 @@ fn remove_file(path: &Path) -> io::Result<()> {
     fs::remove_file(path)
 }
 
-/// The folders of trees in a store's, and their numbers.
+/// Lists the tree folders of a store, with their numbers.
 fn folders(store: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(store)? {
@@ -137,12 +138,12 @@ fn folders(store: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// What the file that names the tree in force is until it is whole.
+/// Returns the temporary name of the file that names the current tree.
 fn unfinished(store: &Path) -> PathBuf {
     store.join(IN_FORCE).with_extension("tmp")
 }
 
-/// Nothing is amiss where a file that was to go was not there.
+/// Ignores the error that the file did not exist.
 fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
@@ -151,7 +152,7 @@ fn name_of(number: u32) -> String {
     format!("{FOLDER}{number}")
 }
 
-/// The number in the name of a folder of a tree.
+/// Parses the number in the name of a tree folder.
 fn number(name: &str) -> Option<u32> {
     let number = name.strip_prefix(FOLDER)?.parse().ok()?;
     (name == name_of(number)).then_some(number)

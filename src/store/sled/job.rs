@@ -1,15 +1,15 @@
-//! Commits on their way to the writing thread.
+//! Commits queued for the writing thread.
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::{Batch, Durability, StoreError};
 
-/// A commit on its way to the writing thread.
+/// A commit queued for the writing thread.
 pub(super) struct Job {
     pub(super) batch: Batch,
     pub(super) durability: Durability,
     pub(super) answer: Answer,
-    /// What it takes of the queue, until it is answered. `None` for one without rows.
+    /// Its share of the queue's room, held until it is answered. `None` for a commit without rows.
     pub(super) room: Option<OwnedSemaphorePermit>,
 }
 

@@ -1,4 +1,4 @@
-//! What is done beside: frames that nobody waits for are synced, what there is much of is counted again, checkpoints are made.
+//! Background threads of the store: they sync buffered frames, verify large spaces, and make checkpoints.
 
 use std::{
     ops::Bound,
@@ -32,18 +32,18 @@ use crate::{
     journal::{Archive, Checkpoint, Dump, Held, JournalError, Kind, Named},
 };
 
-/// How long a buffered commit may be lost by a crash.
+/// How long a crash can lose a buffered commit.
 const BUFFERED: Duration = Duration::from_millis(500);
-/// Bytes of rows walked at once, about; the next commit waits for them.
+/// Approximate bytes of rows read at once. The next commit waits for them.
 const SOME_BYTES: usize = 512 * 1024;
-/// After a checkpoint that could not be made.
+/// Delay after a failed checkpoint.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// The threads; they end when it is dropped.
+/// The background threads. They end when it is dropped.
 #[derive(Debug)]
 pub(super) struct Keeper {
     ended: Arc<AtomicBool>,
-    /// Dropped, the threads look no more.
+    /// Dropping the senders ends the threads.
     wake: Vec<Sender<Asked>>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -60,7 +60,7 @@ impl Keeper {
             let ask = match asked {
                 Some(Asked::Compaction(ask)) => match kept.checkpoint_at_once(ended) {
                     Ok(()) => Some(ask),
-                    // Whoever asked may have gone.
+                    // The caller may have gone.
                     Err(error) => {
                         _ = ask.send(Err(error));
                         return;
@@ -84,19 +84,19 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Has the tree renewed at once; whoever asks is told how that went.
+    /// Renews the tree now. The result is sent to `ask`.
     pub(super) fn renew(&self, ask: Ask) {
         self.ask(Asked::Renewal(ask));
     }
 
-    /// Has a checkpoint made, and then the tree renewed, at once.
+    /// Makes a checkpoint and then renews the tree now.
     pub(super) fn compact(&self, ask: Ask) {
         self.ask(Asked::Compaction(ask));
     }
 
     fn ask(&self, asked: Asked) {
         if let Some(keeper) = self.wake.last() {
-            // Where the thread ended, what is asked is dropped, and that is told.
+            // If the thread has ended, the request is dropped, which its caller notices.
             _ = keeper.send(asked);
         }
     }
@@ -127,25 +127,25 @@ impl Drop for Keeper {
         self.ended.store(true, SeqCst);
         self.wake.clear();
         for thread in self.threads.drain(..) {
-            // A panic in it was reported when it happened; nothing depends on it.
+            // A panic of that thread was reported when it happened. Nothing depends on it.
             let _ = thread.join();
         }
     }
 }
 
 impl Kept {
-    /// Has frames synced that nobody waits for, stops commits while there is no room, and has the writer look for it.
+    /// Syncs buffered frames, stops commits while the disk is full, and makes the writer check for free space.
     fn look_after_writer(&self) {
         if let Err(error) = self.room().check(0) {
             self.standing.fill(&error.to_string());
         }
         if self.counts.unsynced.load(Relaxed) > 0 || self.standing.full().is_some() {
-            // Whoever commits next is told why it failed.
+            // If it failed, the next commit reports why.
             let _ = self.sync();
         }
     }
 
-    /// Has every frame there is on disk.
+    /// Syncs all frames.
     fn sync(&self) -> Result<(), StoreError> {
         let closed = || StoreError::Away("the store is closed".to_owned());
         let (answer, outcome) = oneshot::channel();
@@ -156,7 +156,7 @@ impl Kept {
         outcome.blocking_recv().map_err(|_| closed())?.map(|_| ())
     }
 
-    /// Counts spaces again; whether they all hold what their totals say. A tree that does not is not trusted from then on.
+    /// Verifies the totals of spaces. Returns whether all are right. If one is wrong, the tree is no longer trusted.
     fn recount(&self, ended: &AtomicBool, spaces: &[Space]) -> bool {
         let mut all = true;
         for space in spaces {
@@ -170,7 +170,7 @@ impl Kept {
             };
             all = false;
             if space.stake() != Stake::Bulk {
-                // What is decided by wrong rows would be wrong in the journal too.
+                // Decisions based on wrong rows would put wrong rows into the journal too.
                 self.standing.end(&format!("rows of {space:?} are damaged on disk"));
             }
             tracing::error!(?space, wrong, "the store's tree is damaged; the next start makes it anew from the journal");
@@ -181,8 +181,8 @@ impl Kept {
         all
     }
 
-    /// Reads the checkpoint, and frames that were not read at the start: nobody does while the tree is right. What is damaged gives
-    /// way to another checkpoint.
+    /// Reads the checkpoint and the frames that were not read at the start, which nothing else reads while the tree is
+    /// intact. If they are damaged, a new checkpoint replaces them.
     fn reread(&self, ended: &AtomicBool) {
         let read = || -> Result<(), JournalError> {
             let mut checkpoint = Checkpoint::newest(&self.store)?;
@@ -220,18 +220,19 @@ impl Kept {
         Ok(())
     }
 
-    /// A checkpoint whether it is due or not.
+    /// Makes a checkpoint now, even if it is not due.
     fn checkpoint_at_once(&self, ended: &AtomicBool) -> Result<(), StoreError> {
         let cut_off = || StoreError::Away("the store is closed, or is being copied".to_owned());
         self.checkpoint(ended)?.map(drop).ok_or_else(cut_off)
     }
 
-    /// Walks the tree into a checkpoint, then lets go of what is before it. `None` if the store is closed first, or is being copied.
+    /// Writes the tree's rows to a checkpoint, then removes what it replaces. Returns `None` if the store is closed
+    /// first or is being copied.
     fn checkpoint(&self, ended: &AtomicBool) -> Result<Option<u64>, StoreError> {
         let io = |error: std::io::Error| StoreError::Away(error.to_string());
-        // Whoever copies the rows reads frames that would go.
+        // A running copy reads frames that would be removed.
         let Ok(_frames) = self.frames.try_lock() else { return Ok(None) };
-        // What is before the checkpoint is let go of: the tree has to have it.
+        // Everything before the checkpoint will be removed, so the tree must be complete.
         if tree::is_distrusted(&self.store) || !self.recount(ended, &Space::ALL) {
             return if ended.load(Relaxed) { Ok(None) } else { Err(StoreError::Away("the tree is damaged".to_owned())) };
         }
@@ -239,7 +240,7 @@ impl Kept {
             let position = self.moment.still();
             (*position, self.counts.bytes.load(Relaxed))
         };
-        // What fills the disk would stop commits.
+        // Filling the disk would stop commits.
         self.room().check(start.totals.bytes()).map_err(io)?;
         let mut dump = Dump::begin(&self.store, start.sequence, start.link).map_err(io)?;
         let mut place = Bound::Unbounded;
@@ -253,7 +254,7 @@ impl Kept {
         self.sync()?;
         dump.finish(until, &start.totals).map_err(io)?;
         self.counts.bytes.fetch_sub(bytes, Relaxed);
-        // What the tree has not on disk by now is no longer in the journal.
+        // The tree has data in memory that is no longer in the journal.
         self.moment.tree().flush().map_err(away)?;
         self.let_go(start.sequence).map_err(|error| StoreError::Away(error.to_string()))?;
         self.standing.is_whole_again(start.sequence);
@@ -266,7 +267,7 @@ impl Kept {
         walk_some(&self.moment.tree(), from, SOME_BYTES, add)
     }
 
-    /// Removes older checkpoints, and the segments that hold nothing behind this one, after their money is in the archive.
+    /// Removes older checkpoints, and segments without a frame after this one. Their money goes to the archive first.
     fn let_go(&self, sequence: u64) -> Result<(), JournalError> {
         let folder = self.store.join(Kind::Checkpoint.folder());
         for named in Named::all(&self.store, Kind::Checkpoint).map_err(JournalError::io(&folder))? {

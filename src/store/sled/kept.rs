@@ -1,4 +1,4 @@
-//! What is looked after beside the commits.
+//! The state that the background threads work on.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::journal::{Counts, Room};
 
-/// What the threads beside work on.
+/// The state that the background threads work on.
 pub(super) struct Kept {
     pub(super) store: PathBuf,
     pub(super) config: SledConfig,
@@ -21,13 +21,13 @@ pub(super) struct Kept {
     pub(super) counts: Arc<Counts>,
     pub(super) standing: Arc<Standing>,
     pub(super) left: Left,
-    /// Held by whoever reads frames that the journal is to keep.
+    /// Locked while frames are read that the journal must keep.
     pub(super) frames: Arc<Mutex<()>>,
     pub(super) queue: WeakSender<Job>,
 }
 
 impl Kept {
-    /// The room on its disk.
+    /// Returns the free space on the store's disk.
     pub(super) fn room(&self) -> Room {
         footing::room(&self.store, &self.config)
     }

@@ -1,4 +1,4 @@
-//! Making a tree from checkpoint and journal.
+//! Builds a tree from a checkpoint and the journal.
 
 use std::{fs::File, path::Path};
 
@@ -17,7 +17,7 @@ use crate::{
     journal::{Checkpoint, Damage, End, Held, Kind, Part, Totals, Walk},
 };
 
-/// Makes a tree, and has it on disk.
+/// Builds a tree and syncs it.
 pub(super) fn make(store: &Path, config: &SledConfig) -> Result<(Db, Position, End), OpenError> {
     let refused = |stopped| match stopped {
         Stopped::Journal(error) => damaged(store, error),
@@ -31,26 +31,26 @@ pub(super) fn make(store: &Path, config: &SledConfig) -> Result<(Db, Position, E
         let what = format!("checkpoint and journal do not come to the totals that they say: {wrong:?}");
         return Err(damaged(store, Damage::new(&store.join(Kind::Segment.folder()), what).into()));
     }
-    // A host that was killed had no time for it, and the tree is about to say that all it holds is on disk.
+    // A host that was killed had no time to sync, and the tree is about to record that all its frames are on disk.
     let synced = File::open(&end.segment).and_then(|segment| segment.sync_all());
     synced.map_err(|source| OpenError::Io { path: end.segment.clone(), source })?;
     finish(&db, &mut filled.position).map_err(|error| corrupt(store, error.to_string()))?;
     Ok((db, filled.position, end))
 }
 
-/// A tree being filled.
+/// A tree that is being built.
 pub(super) struct Filled {
     base: Base,
-    /// Where it is, with the totals that were said.
+    /// Its position, with the totals that the frames state.
     pub(super) position: Position,
-    /// The totals of what it holds.
+    /// The totals of its actual rows.
     found: Totals,
-    /// The frame from which on it is right.
+    /// The frame from which it is consistent.
     holds_from: u64,
 }
 
 impl Filled {
-    /// With the rows of the newest checkpoint.
+    /// Starts with the rows of the newest checkpoint.
     pub(super) fn with_rows(store: &Path, db: &Db) -> Result<Self, Stopped> {
         let mut checkpoint = Checkpoint::newest(store)?;
         let base = base_of(checkpoint.as_ref());
@@ -72,7 +72,7 @@ impl Filled {
         Ok(filled)
     }
 
-    /// With the frames behind them, up to the one with the number `until`; answers where the walk ended.
+    /// Adds the frames up to number `until`. Returns where the walk ended.
     pub(super) fn add_frames(&mut self, store: &Path, db: &Db, until: u64) -> Result<End, Stopped> {
         let mut walk = Walk::start(store, self.base.sequence, self.base.link)?;
         while self.position.sequence < until
@@ -88,7 +88,7 @@ impl Filled {
     }
 }
 
-/// Counts what a tree being filled holds.
+/// Counts changes in the totals of a tree that is being built.
 pub(super) fn count(found: &mut Totals, changes: &[values::Change]) {
     for change in changes {
         if let Some(total) = change.place.first().and_then(|space| found.of(*space)) {
@@ -97,13 +97,13 @@ pub(super) fn count(found: &mut Totals, changes: &[values::Change]) {
     }
 }
 
-/// Marks a tree as one of this version, made of a journal that is on disk, and has it on disk.
+/// Marks a tree as complete in the current format, with its whole journal on disk, and syncs it.
 pub(super) fn finish(db: &Db, position: &mut Position) -> Result<(), StoreError> {
     position.synced = position.sequence;
     mark(db, position)
 }
 
-/// Marks a tree as one of this version that is at `position`, and has it on disk.
+/// Marks a tree as one of the current format at `position`, and syncs it.
 pub(super) fn mark(db: &Db, position: &Position) -> Result<(), StoreError> {
     let mut batch = sled::Batch::default();
     batch.insert(values::FORMAT_KEY, values::FORMAT);

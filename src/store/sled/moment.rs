@@ -1,4 +1,4 @@
-//! The moment that readers see: where the tree is, and how far counting it again has come.
+//! The snapshot that readers see: the tree, its position, and the progress of verifying it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic::AtomicU64};
 
@@ -8,14 +8,14 @@ use sled::{Db, Tree};
 use super::{position::Position, recount::Recount};
 use crate::{Space, StoreError};
 
-/// Where readers find the tree.
+/// The tree that readers see.
 #[derive(Debug)]
 pub(super) struct Moment {
-    /// Another takes its place while `position` is held alone.
+    /// It is replaced only while `position` is locked exclusively.
     tree: ArcSwap<Db>,
-    /// Held shared by whoever reads more than one key, and alone while a group is applied.
+    /// Locked shared by readers of more than one key, and exclusively while a group is applied.
     position: RwLock<Position>,
-    /// What is being counted again while others write.
+    /// Progress of verifying a space while others write.
     pub(super) recount: Mutex<Recount>,
     /// Bytes of frames that the tree has taken and may not have written out.
     pub(super) behind: AtomicU64,
@@ -26,27 +26,30 @@ impl Moment {
         Self { tree: ArcSwap::from_pointee(tree), position: RwLock::new(position), recount: Mutex::default(), behind: AtomicU64::new(0) }
     }
 
-    /// The tree as it is now. Who reads more than one key asks for it while nothing is applied.
+    /// Returns the current tree. Readers of more than one key must hold [`Moment::still`] when they call it.
     pub(super) fn tree(&self) -> Guard<Arc<Db>> {
         self.tree.load()
     }
 
-    /// Puts another tree, which holds the same, in its place; `_alone` says that nothing is applied meanwhile. Answers the one before.
+    /// Replaces the tree by one with the same contents. `_alone` proves that nothing is applied meanwhile. Returns the
+    /// old tree.
     pub(super) fn replace(&self, tree: Db, _alone: &RwLockWriteGuard<'_, Position>) -> Arc<Db> {
         self.tree.swap(Arc::new(tree))
     }
 
-    /// Where the tree is. Nothing is applied while it is held.
+    /// Locks the position for reading. Nothing is applied while the guard is held.
     pub(super) fn still(&self) -> RwLockReadGuard<'_, Position> {
         self.position.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, for who applies something, or replaces the tree. Nobody reads more than one key while it is held.
+    /// Locks the position for applying changes or replacing the tree. Nobody reads more than one key while the guard is
+    /// held.
     pub(super) fn alone(&self) -> RwLockWriteGuard<'_, Position> {
         self.position.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a space while others write; whether it holds what its total says. `None` if `ended` says so first.
+    /// Verifies the total of a space while others write. Returns whether it is right, or `None` if `ended` returns true
+    /// first.
     pub(super) fn recount(&self, tree: &Tree, space: Space, ended: impl Fn() -> bool) -> Option<Result<bool, StoreError>> {
         let counting = || -> MutexGuard<'_, Recount> { self.recount.lock().unwrap_or_else(PoisonError::into_inner) };
         counting().start(space);
@@ -65,7 +68,7 @@ impl Moment {
                 Err(error) => return Some(Err(error)),
             }
             drop(position);
-            // Whoever waits to write goes first.
+            // Let waiting writers go first.
             std::thread::yield_now();
         }
     }

@@ -1,6 +1,6 @@
-//! Values as older versions wrote them: without a checksum, and without a journal.
+//! Values as older versions wrote them: without checksums and without a journal.
 //!
-//! A store of such a version is walked into a first checkpoint, from which its tree is made as one of this version.
+//! Such a store is copied into a first checkpoint, from which a tree of the current version is built.
 
 use std::path::Path;
 
@@ -12,13 +12,14 @@ use crate::{
     journal::{Dump, Link, Totals},
 };
 
-/// The layouts that are taken over.
+/// The layouts that can be taken over.
 pub(super) const FORMATS: [&str; 2] = ["1", "2"];
 
 const INLINE: u8 = 0;
 const IN_PIECES: u8 = 1;
 
-/// Walks a tree of an older version into the first checkpoint. It is no longer opened as one of that version then.
+/// Copies a tree of an older version into the first checkpoint. After that, it is no longer opened as one of that
+/// version.
 pub(super) fn take_over(store: &Path, tree: &Tree) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     let refused = |error: StoreError| corrupt(store, error.to_string());

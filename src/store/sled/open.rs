@@ -1,4 +1,4 @@
-//! Opening: the tree is brought to where the journal ends, or made anew from it.
+//! Opens a store: brings the tree up to the end of the journal, or rebuilds it.
 
 use std::{
     fs::{self, File},
@@ -29,10 +29,10 @@ use crate::{
     journal::{Archive, Blank, Checkpoint, Counts, End, JournalError, Kind, Named, Walk, Writer},
 };
 
-/// Bytes of a checkpoint that is read to its end before the store is open.
+/// Maximum size of a checkpoint that is verified before the store opens, in bytes.
 const READ_AT_ONCE: u64 = 16 * 1024 * 1024;
 
-/// A store that is open.
+/// An open store.
 pub(super) struct Opened {
     pub(super) disk: Disk,
     pub(super) moment: Arc<Moment>,
@@ -42,7 +42,7 @@ pub(super) struct Opened {
     pub(super) lock: File,
 }
 
-/// Opens or makes the store in a folder.
+/// Opens or creates the store in a folder.
 pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     folder::make_private(store).map_err(io)?;
@@ -58,7 +58,7 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
         Some(_) => resume(store, config)?,
     };
     tree::trust(store).map_err(io)?;
-    // The names of new files are entries of folders, which have to be on disk too.
+    // The names of new files are directory entries, which must be on disk too.
     File::open(store).and_then(|folder| folder.sync_all()).and_then(|()| folder::sync_entry(store)).map_err(io)?;
     if let Err(error) = Archive::look(store) {
         tracing::error!(%error, "the archive of money is damaged; the host runs without it, and only a backup has what is missing");
@@ -72,7 +72,7 @@ pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Opened, OpenErro
     Ok(Opened { disk, moment, counts, standing, left, lock })
 }
 
-/// Reads the checkpoint, where that takes no time, so that the start names what is damaged. A large one is read while the host serves.
+/// Reads the checkpoint if that is quick, so that the start reports damage. A large one is read while the host serves.
 fn look_at_checkpoint(store: &Path, standing: &Standing) {
     let newest = Named::all(store, Kind::Checkpoint).ok().and_then(|mut all| all.pop());
     let bytes = newest.and_then(|newest| fs::metadata(newest.path).ok()).map_or(0, |about| about.len());
@@ -83,7 +83,7 @@ fn look_at_checkpoint(store: &Path, standing: &Standing) {
     }
 }
 
-/// Removes what was not finished under its name.
+/// Removes unfinished files.
 fn clear_unfinished(store: &Path) -> io::Result<()> {
     fs::create_dir_all(store.join(Kind::Segment.folder()))?;
     Blank::clear(store)?;
@@ -99,7 +99,7 @@ fn clear_unfinished(store: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Brings the tree to where the journal ends.
+/// Brings the tree up to the end of the journal.
 fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Left), OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     let base = base_of(Checkpoint::newest(store).map_err(|error| damaged(store, error))?.as_ref());
@@ -121,7 +121,7 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Le
         Ok(brought) => brought,
         Err(Stopped::Journal(error)) => return Err(damaged(store, error)),
         Err(Stopped::Tree(Unfit(reason))) => {
-            // Until it is known that another can be made, this one is not touched: it may have what the journal lost.
+            // Keep this tree until it is known that it can be rebuilt: it may contain what the journal lost.
             look::all(store).map_err(|error| damaged(store, error))?;
             tracing::warn!(reason, "the store's tree is not right, and is made anew from the journal; it is kept in `aside`");
             make_anew(store, config)?
@@ -134,7 +134,7 @@ fn resume(store: &Path, config: &SledConfig) -> Result<(Db, Position, Writer, Le
     Ok((db, position, journal, left))
 }
 
-/// Puts the tree aside, and makes another one from checkpoint and journal.
+/// Moves the tree aside and builds a new one from checkpoint and journal.
 fn make_anew(store: &Path, config: &SledConfig) -> Result<(Db, Brought), OpenError> {
     tree::put_aside(store).map_err(|source| OpenError::Io { path: store.to_owned(), source })?;
     let (db, position, end) = make(store, config)?;
@@ -142,7 +142,8 @@ fn make_anew(store: &Path, config: &SledConfig) -> Result<(Db, Brought), OpenErr
     Ok((db, Brought { position, end, left: Left::default() }))
 }
 
-/// The tree, if it is one that the journal may go on from. It is refused only where others have it, or a later version wrote it.
+/// Opens the tree if the journal can continue from it. Fails only if another process has it open or a later version
+/// wrote it.
 pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, Position), Unfit>, OpenError> {
     if tree::is_distrusted(store) {
         return Ok(Err(Unfit("it did not hold what its totals say".to_owned())));
@@ -167,14 +168,15 @@ pub(super) fn tree_of(store: &Path, config: &SledConfig) -> Result<Result<(Db, P
     })
 }
 
-/// A tree that was brought to where the journal ends.
+/// The result of bringing a tree up to the end of the journal.
 struct Brought {
     position: Position,
     end: End,
     left: Left,
 }
 
-/// Brings a tree there. A journal that is too long to be read before the start is read from where the tree is, if that goes well.
+/// Brings a tree up to the end of the journal. If the journal is too long to verify before the start, reads it only
+/// from the tree's position, if possible.
 fn bring(store: &Path, config: &SledConfig, db: &Db, position: Position, base: Base) -> Result<Brought, Stopped> {
     let folder = store.join(Kind::Segment.folder());
     let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
@@ -193,7 +195,7 @@ fn bring(store: &Path, config: &SledConfig, db: &Db, position: Position, base: B
     Ok(Brought { position, end, left: Left { until: 0, spaces } })
 }
 
-/// Applies the frames that the tree does not have, and counts spaces.
+/// Applies the frames that the tree lacks, and verifies spaces.
 fn bring_from(base: Base, store: &Path, db: &Db, position: Position, counted: &[Space]) -> Result<(Position, End), Stopped> {
     let unfit = |reason: &str| Stopped::Tree(Unfit(reason.to_owned()));
     if position.sequence < base.sequence {

@@ -1,4 +1,5 @@
-//! Where the tree is: the frame it was brought to, and what its spaces hold there. Kept in the tree, in the batch of each frame.
+//! A tree's position: the last frame that it includes, and its totals there. It is stored in the tree, in the same
+//! batch as each frame.
 
 use serde::{Deserialize, Serialize};
 use sled::{Batch, Tree};
@@ -9,22 +10,22 @@ use crate::{
     journal::{Link, Total, Totals},
 };
 
-/// Where it lies.
+/// The key of the position in the tree.
 const KEY: &[u8] = b"\xfeposition";
 
-/// Where a tree is.
+/// The position of a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Position {
-    /// The last frame that is in it.
+    /// The last frame that it includes.
     pub(super) sequence: u64,
-    /// The last frame that was on disk by then.
+    /// The last frame that was on disk at that time.
     pub(super) synced: u64,
-    /// What the frames in it come to.
+    /// The hashes of the frames that it includes.
     pub(super) link: Link,
     pub(super) totals: Totals,
 }
 
-/// As it lies in the tree.
+/// The stored form of a position.
 #[derive(Debug, Serialize, Deserialize)]
 struct Stored {
     sequence: u64,
@@ -34,7 +35,7 @@ struct Stored {
 }
 
 impl Position {
-    /// That of a tree; `None` where it tells none.
+    /// Reads the position of a tree, or returns `None` if it has none.
     pub(super) fn of(tree: &Tree) -> Result<Option<Self>, StoreError> {
         let stored = tree.get(KEY).map_err(away)?;
         let Some(Stored { sequence, synced, link, totals: said }) = stored.and_then(|bytes| postcard::from_bytes(&bytes).ok()) else {
@@ -45,7 +46,7 @@ impl Position {
         Ok(Some(Self { sequence, synced, link, totals }))
     }
 
-    /// Has `batch` bring the tree here.
+    /// Stores the position in `batch`.
     pub(super) fn keep(&self, batch: &mut Batch) -> Result<(), StoreError> {
         let Self { sequence, synced, link, totals } = *self;
         let stored = postcard::to_stdvec(&Stored { sequence, synced, link, totals: totals.listed() });
@@ -53,7 +54,7 @@ impl Position {
         Ok(())
     }
 
-    /// Counts what a commit changes; answers the number of the space.
+    /// Counts a change in the totals. Returns the number of its space.
     pub(super) fn count(&mut self, change: &Change) -> Option<u8> {
         let space = *change.place.first()?;
         self.totals.of(space)?.change(change.before, change.after);

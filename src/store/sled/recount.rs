@@ -1,7 +1,7 @@
-//! Counting again: whether the tree holds what its totals say.
+//! Verifies that the tree's rows match its totals.
 //!
-//! A row that is wrong tells so itself when it is read; one that is missing, or is as it was long ago, only shows in the total of
-//! its space. What the host cannot do without is counted before it starts, the rest while it runs.
+//! A damaged row is noticed when it is read. A missing or outdated row shows only in the total of its space. Spaces
+//! that the host cannot do without are verified before it starts, the others while it runs.
 
 use std::ops::Bound;
 
@@ -13,21 +13,21 @@ use crate::{
     journal::{Total, Totals},
 };
 
-/// Rows counted at once, and bytes of them, about; the next commit waits for them.
+/// Maximum rows, and approximate maximum bytes, that are counted at once. The next commit waits for them.
 const SOME: usize = 200;
 const SOME_BYTES: u64 = 512 * 1024;
 
-/// How far counting a space has come.
+/// Progress of counting a space.
 #[derive(Debug, Default)]
 pub(super) struct Recount {
     space: Option<Space>,
-    /// The last place that was counted.
+    /// The last key counted.
     place: Option<Vec<u8>>,
     found: Total,
 }
 
 impl Recount {
-    /// Follows what is changed behind it.
+    /// Includes changes to keys that have already been counted.
     pub(super) fn follow(&mut self, changes: &[values::Change]) {
         let Some(space) = self.space else { return };
         for change in changes {
@@ -37,12 +37,12 @@ impl Recount {
         }
     }
 
-    /// Begins a space.
+    /// Begins to count a space.
     pub(super) fn start(&mut self, space: Space) {
         *self = Self { space: Some(space), ..Self::default() };
     }
 
-    /// Counts some; answers the total once it has all.
+    /// Counts the next rows. Returns the total once all are counted.
     pub(super) fn some(&mut self, tree: &Tree) -> Result<Option<Total>, StoreError> {
         let Some(space) = self.space else { return Ok(Some(self.found)) };
         let start = self.place.clone().map_or_else(|| Bound::Included(vec![space as u8]), Bound::Excluded);
@@ -71,8 +71,8 @@ impl Recount {
     }
 }
 
-/// Which spaces are counted before a host starts, and which while it runs: those with more at stake than `Bulk`, the smallest
-/// first, as long as they are not more than so many bytes together.
+/// Chooses the spaces to verify before the start, and those to verify while the host runs. First come spaces with more
+/// at stake than `Bulk`, smallest first, up to `bytes` bytes in all.
 pub(super) fn in_turns(totals: &Totals, bytes: u64) -> (Vec<Space>, Vec<Space>) {
     let mut spaces: Vec<_> = totals.spaces().map(|(space, total)| (space.stake() == Stake::Bulk, total.bytes, space)).collect();
     spaces.sort_unstable();
@@ -85,12 +85,12 @@ pub(super) fn in_turns(totals: &Totals, bytes: u64) -> (Vec<Space>, Vec<Space>) 
     (names(first), names(later))
 }
 
-/// Counts all spaces of a tree that nobody writes to; answers those that are wrong.
+/// Counts all spaces of a tree that nobody writes to. Returns those that are wrong.
 pub(super) fn all(tree: &Tree, totals: &Totals) -> Result<Vec<Space>, StoreError> {
     some(tree, totals, &Space::ALL)
 }
 
-/// Counts some spaces of a tree that nobody writes to; answers those that are wrong.
+/// Counts some spaces of a tree that nobody writes to. Returns those that are wrong.
 pub(super) fn some(tree: &Tree, totals: &Totals, counted: &[Space]) -> Result<Vec<Space>, StoreError> {
     let mut wrong = Vec::new();
     for (space, said) in totals.spaces().filter(|(space, _)| counted.contains(space)) {

@@ -1,11 +1,12 @@
-//! Renewal: while the host runs, another tree takes the place of one that is much larger than what it holds.
+//! Renewal: replaces a tree that is much larger than its rows by a new one, while the host runs.
 //!
-//! It is filled beside, with rows that are walked out of the tree while others write to it; then it is brought, by frames of the
-//! journal, to where the tree is, as a start does. Between two commits it takes the tree's place: who reads more than one key, or writes,
-//! waits for the last frames alone. Until then nothing depends on it, so what goes wrong ends it and nothing else.
+//! The new tree is filled with rows read from the current tree while others write to it. Then frames of the journal
+//! bring it up to date, as at a start. It takes over between two commits: only writers and readers of more than one key
+//! wait, and only for the last frames. Until then nothing depends on it, so that an error ends the renewal and nothing
+//! else.
 //!
-//! sled keeps all its trees in a process from each other while it applies a batch, and while it waits for what it flushes to be on disk. So the
-//! other tree is filled by single writes, and is flushed once it had the time to write itself out.
+//! While sled applies a batch or waits for a flush, it blocks all its trees in the process. So the new tree is filled
+//! by single writes, and is flushed only after it has had time to write itself out.
 
 use std::{
     collections::BTreeMap,
@@ -40,25 +41,26 @@ use crate::{
     journal::{End, JournalError, Part, Row, Totals, Walk},
 };
 
-/// What a new tree may take on the disk, in bytes of its rows.
+/// Disk space required for a new tree, as a multiple of the bytes of its rows.
 const ROOM: u64 = 3;
-/// Bytes of rows walked at once, about; the next commit waits for them.
+/// Approximate bytes of rows read at once. The next commit waits for them.
 const SOME_BYTES: usize = 64 * 1024;
-/// Bytes that are written to the other tree before it has the time to write them out.
+/// Bytes written to the new tree between two pauses.
 const SLICE: usize = 128 * 1024;
-/// That time.
+/// The pause that lets the new tree write itself out.
 const PAUSE: Duration = Duration::from_millis(FLUSH_EVERY_MS + 10);
-/// Time in which a tree that nobody writes to writes out what it has.
+/// Time in which a tree without new writes writes itself out.
 const SETTLED: Duration = Duration::from_millis(3 * FLUSH_EVERY_MS);
-/// Bytes of frames that are read before they are written to the other tree, each key once.
+/// Bytes of frames that are combined before they are written to the new tree, so that each key is written once.
 const GATHERED: usize = 256 * 1024;
-/// Bytes of frames that commits may wait for when the other tree takes over, about.
+/// Approximate bytes of frames that commits may have to wait for when the new tree takes over.
 const CLOSE: u64 = 128 * 1024;
-/// How often these may double, where commits come so fast, or are so long, that there are never as few.
+/// How often that limit may double if commits are too fast or too long for it.
 const DOUBLED: u32 = 6;
-/// How often frames are followed before it is said that they come too fast. Each time the pauses are half as long.
+/// Maximum number of rounds of following frames before giving up because they come too fast. The pauses halve with each
+/// round.
 const ROUNDS: u32 = 20;
-/// How long whoever reads may have the tree that was replaced.
+/// How long readers may keep the replaced tree.
 const LETTING_GO: Duration = Duration::from_secs(5);
 
 /// Renews the tree.
@@ -74,7 +76,7 @@ pub(super) fn renew(kept: &Kept, ended: &AtomicBool) -> Result<(), StoreError> {
     made.write_out()?;
     let in_force = home::put_in_force(store, &half.home).map_err(refused);
     let replaced = in_force.and_then(|()| made.take_over()).inspect_err(|_| {
-        // The next start would bring it to the journal's end, or make another; it need not.
+        // Not essential: the next start would bring the new tree up to date or rebuild it.
         if let Err(error) = home::put_in_force(store, &before) {
             tracing::error!(%error, "the next start may take a tree that did not take over");
         }
@@ -86,7 +88,7 @@ pub(super) fn renew(kept: &Kept, ended: &AtomicBool) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The folder of a tree on its way: it goes, unless the tree is in force.
+/// The folder of an unfinished tree. Dropping it removes the folder unless its tree is current.
 struct Half<'a> {
     store: &'a Path,
     home: PathBuf,
@@ -95,27 +97,28 @@ struct Half<'a> {
 impl Drop for Half<'_> {
     fn drop(&mut self) {
         if home::is_out_of_force(self.store, &self.home) {
-            // What stays goes at the next start.
+            // If removal fails, the next start removes it.
             _ = fs::remove_dir_all(&self.home);
         }
     }
 }
 
-/// A tree on its way.
+/// A tree that is being built.
 struct Making<'a> {
     kept: &'a Kept,
     ended: &'a AtomicBool,
     db: Db,
-    /// Where it is, with the totals that were said.
+    /// Its position, with the totals that the frames state.
     at: Position,
-    /// The totals of what it holds.
+    /// The totals of its actual rows.
     found: Totals,
-    /// How far frames were followed.
+    /// How far frames have been followed.
     end: Option<End>,
 }
 
 impl Making<'_> {
-    /// Fills it with the rows of the tree in force: each as it is when it comes to it. What it misses stands in the frames since.
+    /// Fills it with the rows of the current tree, each as it is when the walk reaches it. Later changes are in the
+    /// frames since then.
     fn fill(&mut self) -> Result<(), StoreError> {
         let Self { kept, ended, db, found, .. } = self;
         let mut to = Gentle { kept, ended, db, pause: PAUSE, bytes: 0 };
@@ -137,7 +140,7 @@ impl Making<'_> {
         }
     }
 
-    /// Follows frames until there are hardly any more.
+    /// Follows frames until only few are left.
     fn follow_all(&mut self) -> Result<(), StoreError> {
         let (kept, ended, db) = (self.kept, self.ended, self.db.clone());
         let mut to = Gentle { kept, ended, db: &db, pause: PAUSE, bytes: 0 };
@@ -153,7 +156,7 @@ impl Making<'_> {
         Err(too_fast())
     }
 
-    /// Has it on disk, as a tree that a start may bring to the journal's end.
+    /// Syncs it as a tree that a start can bring up to the end of the journal.
     fn write_out(&mut self) -> Result<(), StoreError> {
         self.check()?;
         self.at.synced = self.kept.moment.still().synced;
@@ -161,7 +164,7 @@ impl Making<'_> {
         mark(&self.db, &self.at)
     }
 
-    /// Brings it to where the tree in force is, and has it take its place. Answers that one.
+    /// Brings it up to date and makes it current. Returns the old tree.
     fn take_over(&mut self) -> Result<Arc<Db>, StoreError> {
         for round in 0..ROUNDS {
             let written = self.kept.counts.bytes.load(Relaxed);
@@ -172,7 +175,7 @@ impl Making<'_> {
                 continue;
             }
             let there = self.kept.moment.alone();
-            // Also what was written since then, or is about to be applied.
+            // Check again, for frames written since then or about to be applied.
             if !self.is_close(written, round) {
                 continue;
             }
@@ -187,7 +190,7 @@ impl Making<'_> {
         Err(too_fast())
     }
 
-    /// Follows the journal up to the frame `until`, which was written.
+    /// Follows the journal up to frame `until`, which has been written.
     fn follow<W>(&mut self, until: u64, mut write: W) -> Result<(), StoreError>
     where
         W: FnMut(&Tree, [Part; 2], &mut Position) -> Result<Vec<Change>, StoreError>,
@@ -211,7 +214,7 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// What frames up to `until` come to, or some of them: of each key the last row.
+    /// Combines frames up to `until`, or some of them, keeping the last row of each key.
     fn gather(&mut self, walk: &mut Walk, until: u64) -> Result<Part, StoreError> {
         let wrong = |error: JournalError| StoreError::Away(error.to_string());
         let (mut rows, mut told, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
@@ -232,19 +235,19 @@ impl Making<'_> {
         Ok(Part { rows, told, ..Part::default() })
     }
 
-    /// Whether few bytes of frames came since there were `written`.
+    /// Returns whether few bytes of frames have come since `written`.
     fn is_close(&self, written: u64, round: u32) -> bool {
         self.kept.counts.bytes.load(Relaxed).saturating_sub(written) <= CLOSE << round.min(DOUBLED)
     }
 
-    /// Refuses a tree that does not hold what its totals say.
+    /// Fails if the new tree's rows do not match its totals.
     fn check(&self) -> Result<(), StoreError> {
         let wrong = self.at.totals.differing(&self.found);
         if wrong.is_empty() { Ok(()) } else { Err(StoreError::Away(format!("rows of {wrong:?} are missing or damaged on disk"))) }
     }
 }
 
-/// Writes to a tree one after the other, and now and then gives it the time to write them out.
+/// Writes to a tree one row at a time, with pauses in which it can write itself out.
 struct Gentle<'a> {
     kept: &'a Kept,
     ended: &'a AtomicBool,
@@ -282,7 +285,7 @@ impl Sink for Gentle<'_> {
     }
 }
 
-/// Closes a tree that was replaced, once nobody reads it. It is closed faster when it has written itself out.
+/// Closes a replaced tree once nobody reads it. Closing is faster after it has written itself out.
 fn let_go(replaced: Arc<Db>) {
     let give_up_at = Instant::now() + LETTING_GO;
     while Arc::strong_count(&replaced) > 1 && Instant::now() < give_up_at {

@@ -1,4 +1,4 @@
-//! When the tree is renewed, and what is told of it.
+//! Decides when the tree is renewed, and reports the outcome.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -14,30 +14,31 @@ use tokio::sync::oneshot;
 use super::{footing::is_loose, kept::Kept, renew::renew, tree};
 use crate::StoreError;
 
-/// After a renewal that failed; twice as long after each that follows.
+/// Delay after a failed renewal. It doubles with each further failure.
 const AGAIN: Duration = Duration::from_secs(60);
-/// The longest such pause.
+/// The longest such delay.
 const LONGEST: Duration = Duration::from_secs(3_600);
-/// So many times what the last renewal left is due for another: what sled needs for these rows is not renewed again and again.
+/// Another renewal is due once the tree has grown to this multiple of the size after the last one, so that space sled
+/// needs for these rows is not renewed again and again.
 const GROWN: u64 = 2;
 
-/// Who asks for a renewal, and is told how it went.
+/// The sender for the outcome of a requested renewal.
 pub(super) type Ask = oneshot::Sender<Result<(), StoreError>>;
 
-/// What is asked for at once.
+/// A request to run now.
 pub(super) enum Asked {
-    /// Another tree.
+    /// Renew the tree.
     Renewal(Ask),
-    /// Another checkpoint first, and let go of what is before it.
+    /// Make a checkpoint, remove what it replaces, then renew the tree.
     Compaction(Ask),
 }
 
-/// Renewals of a store's tree, one after the other.
+/// Runs the renewals of a store's tree, one after the other.
 pub(super) struct Renewals {
     kept: Arc<Kept>,
     not_before: Instant,
     pause: Duration,
-    /// What the last one left on disk, in bytes.
+    /// Size on disk after the last renewal, in bytes.
     left: u64,
 }
 
@@ -46,7 +47,7 @@ impl Renewals {
         Self { kept, not_before: Instant::now(), pause: AGAIN, left: 0 }
     }
 
-    /// Renews the tree if it is due, or somebody asks for it.
+    /// Renews the tree if it is due or requested.
     pub(super) fn look(&mut self, ended: &AtomicBool, ask: Option<Ask>) {
         if ask.is_none() && (Instant::now() < self.not_before || !self.is_due()) {
             return;
@@ -54,13 +55,13 @@ impl Renewals {
         let outcome = catch_unwind(AssertUnwindSafe(|| renew(&self.kept, ended)));
         let outcome = outcome.unwrap_or_else(|_| Err(StoreError::Away("a tree stopped".to_owned())));
         match &outcome {
-            // Who closes the store is told nothing.
+            // The store is being closed. Log nothing.
             Err(_) if ended.load(Relaxed) => {}
             Err(error) => self.failed(error),
             Ok(()) => self.done(),
         }
         if let Some(ask) = ask {
-            // Whoever asked may have gone.
+            // The caller may have gone.
             _ = ask.send(outcome);
         }
     }
@@ -73,7 +74,7 @@ impl Renewals {
     }
 
     fn bytes(&self) -> u64 {
-        // One that does not say how large it is has not grown.
+        // If the size is unknown, assume that it has not grown.
         self.kept.moment.tree().size_on_disk().unwrap_or_default()
     }
 

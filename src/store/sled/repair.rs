@@ -1,7 +1,7 @@
-//! Checking and repairing a store that no host has open.
+//! Checks and repairs a store that no host has open.
 //!
-//! What is damaged is left out, never guessed: a repaired store is as it was after some frame, the last for which that can be
-//! said. That is the tree's, where the tree holds what its totals say; else the last before the damage.
+//! Damaged data is left out, never guessed. A repaired store is as it was after some frame, the last one for which that
+//! is certain. That is the tree's frame if the tree matches its totals, otherwise the last frame before the damage.
 
 use std::{
     fs::{self, File},
@@ -28,24 +28,24 @@ use crate::{
     journal::{Archive, Damage, Dump, JournalError, Kind, Named, Survey, Writer},
 };
 
-/// What a store's folder holds, and what is wrong with it.
+/// The result of checking a store's folder.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// A sentence for each part.
+    /// A sentence about each part.
     pub found: Vec<String>,
-    /// What only a repair, or a backup, mends.
+    /// Damage that requires a repair or a backup.
     pub damages: Vec<Damage>,
-    /// What is wrong with the archive. A host runs without, and only a backup mends it.
+    /// Damage to the archive. A host runs without it, and only a backup can restore it.
     pub archive: Option<Damage>,
-    /// The last frame before any damage to the journal, as far as a checkpoint allows it to be the store's last.
+    /// The last frame before any damage to the journal, if a checkpoint allows the store to end there.
     usable: Option<u64>,
 }
 
-/// Looks at all of a store.
+/// Checks all of a store.
 ///
 /// # Errors
 ///
-/// As [`super::SledStore::open`], but for damage.
+/// The same as for [`super::SledStore::open`], except damage.
 pub fn check(store: &Path, config: &SledConfig) -> Result<Checked, OpenError> {
     let _lock = lock(store, config)?;
     let mut checked = look_at(store)?;
@@ -56,25 +56,25 @@ pub fn check(store: &Path, config: &SledConfig) -> Result<Checked, OpenError> {
     Ok(checked)
 }
 
-/// Dropped frames that are listed one by one. [`Repair::dropped_frames`] counts all.
+/// Maximum number of dropped frames that are listed. [`Repair::dropped_frames`] counts all of them.
 pub const MAX_LISTED: usize = 10_000;
 
-/// What a repair would do.
+/// A planned repair.
 #[derive(Debug)]
 pub struct Repair {
     store: PathBuf,
     config: SledConfig,
-    /// Held locked.
+    /// The lock file, held locked.
     _lock: File,
-    /// What is wrong. Where it is nothing, there is nothing to do.
+    /// The damage. If there is none, there is nothing to repair.
     pub damages: Vec<Damage>,
-    /// What is wrong with the archive, which stays as it is.
+    /// Damage to the archive, which is left as it is.
     pub archive: Option<Damage>,
     /// The last frame that is kept.
     pub kept: u64,
-    /// The last frame that there was.
+    /// The last frame that existed.
     pub last: u64,
-    /// The first [`MAX_LISTED`] frames that are dropped, and the table and key of each row in them, where they can be read.
+    /// The first [`MAX_LISTED`] dropped frames, with the table and key of each row in them if they can be read.
     pub dropped: Vec<(u64, Option<Vec<String>>)>,
     from: From,
 }
@@ -85,11 +85,11 @@ enum From {
     Journal,
 }
 
-/// Sees what a repair of a store would do, and does nothing.
+/// Plans the repair of a store without changing it.
 ///
 /// # Errors
 ///
-/// As [`super::SledStore::open`]; [`OpenError::Unrepairable`] where nothing is left to repair from.
+/// The same as for [`super::SledStore::open`], and [`OpenError::Unrepairable`] if nothing is left to repair from.
 pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
     let lock = lock(store, config)?;
     let Checked { damages, archive, usable, .. } = look_at(store)?;
@@ -114,17 +114,18 @@ pub fn repair(store: &Path, config: &SledConfig) -> Result<Repair, OpenError> {
 }
 
 impl Repair {
-    /// How many frames are dropped.
+    /// Returns the number of dropped frames.
     #[must_use]
     pub fn dropped_frames(&self) -> u64 {
         self.last.saturating_sub(self.kept)
     }
 
-    /// Does it: a checkpoint of what is kept, and a new journal behind it. Answers where the damaged files are.
+    /// Performs the repair: makes a checkpoint of what is kept, and begins a new journal after it. Returns the folder
+    /// with the damaged files.
     ///
     /// # Errors
     ///
-    /// As [`super::SledStore::open`]. One that was cut off is done by repairing again.
+    /// The same as for [`super::SledStore::open`]. If the repair was interrupted, repair again.
     pub fn perform(self) -> Result<PathBuf, OpenError> {
         let store = &self.store;
         let io = |source| OpenError::Io { path: store.clone(), source };
@@ -140,7 +141,7 @@ impl Repair {
         let beside = free_name(store);
         fs::create_dir(&beside).map_err(io)?;
         archive(store, position.sequence).map_err(|error| damaged(store, error))?;
-        // Numbers are not given out twice. That of the checkpoint stands for all that was mended.
+        // Frame numbers are never reused. The checkpoint's number covers all frames that were repaired.
         let sequence = self.last.saturating_add(1);
         dump(store, &db, sequence, &position).map_err(|error| corrupt(store, error.to_string()))?;
         set_aside(store, &beside, sequence).map_err(io)?;
@@ -152,17 +153,17 @@ impl Repair {
     }
 }
 
-/// Fills a tree up to the frame `kept`.
+/// Fills a tree up to frame `kept`.
 fn fill(store: &Path, db: &Db, kept: u64) -> Result<Position, Stopped> {
     let mut filled = Filled::with_rows(store, db)?;
-    // The segment behind the checkpoint may be what is damaged.
+    // The segment after the checkpoint may be the damaged one.
     if kept > filled.position.sequence {
         filled.add_frames(store, db, kept)?;
     }
     Ok(filled.position)
 }
 
-/// Looks at what the tree is made from.
+/// Checks what the tree is built from.
 fn look_at(store: &Path) -> Result<Checked, OpenError> {
     let mut checked = Checked::default();
     let checkpoint = match look::checkpoint(store) {
@@ -189,7 +190,7 @@ fn look_at(store: &Path) -> Result<Checked, OpenError> {
     Ok(checked)
 }
 
-/// The tree, if it holds what its totals say: all of it.
+/// Opens the tree if all of its rows match its totals.
 fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, Position), Unfit>, OpenError> {
     let (db, position) = match open::tree_of(store, config)? {
         Ok(tree) => tree,
@@ -203,14 +204,14 @@ fn fit_tree(store: &Path, config: &SledConfig) -> Result<Result<(Db, Position), 
     })
 }
 
-/// Keeps the money of the frames that are kept, as far as they can be read.
+/// Archives the money of the frames that are kept, as far as they can be read.
 fn archive(store: &Path, kept: u64) -> Result<(), JournalError> {
     let folder = store.join(Kind::Segment.folder());
     let segments = Named::all(store, Kind::Segment).map_err(JournalError::io(&folder))?;
     let ends = segments.iter().skip(1).map(|next| next.sequence - 1).chain([u64::MAX]);
     for (segment, end) in segments.iter().zip(ends).filter(|(segment, _)| segment.sequence <= kept) {
         match Archive::keep(store, segment, end.min(kept)) {
-            // What is behind is beside, with the damaged files.
+            // The frames after it are kept with the damaged files.
             Err(JournalError::Damaged(_)) => return Ok(()),
             other => other?,
         }
@@ -230,7 +231,7 @@ fn dump(store: &Path, db: &Db, sequence: u64, position: &Position) -> Result<(),
     dump.finish(sequence, &position.totals).map_err(io)
 }
 
-/// Moves the journal, and the checkpoints before the new one, beside.
+/// Moves the journal and all checkpoints before the new one to the folder of damaged files.
 fn set_aside(store: &Path, beside: &Path, newest: u64) -> io::Result<()> {
     for kind in [Kind::Checkpoint, Kind::Segment] {
         for named in Named::all(store, kind)? {

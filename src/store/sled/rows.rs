@@ -1,4 +1,4 @@
-//! Rows walked out of the tree, some at a time: the log of changes too.
+//! Reads rows from the tree, some at a time, including the change log.
 
 use std::ops::Bound;
 
@@ -7,16 +7,17 @@ use sled::{IVec, Tree};
 use super::{away::away, told, values};
 use crate::StoreError;
 
-/// Rows walked at once; the next commit waits for them.
+/// Number of rows read at once. The next commit waits for them.
 const SOME: usize = 100;
 
-/// A walk asks once more for the page that it is at after so many rows.
+/// A walk looks up its current page again after this many rows.
 const AGAIN: usize = 4;
 
-/// The rows of a range of places, in their order or from the end.
+/// Returns the rows in a range of tree keys, from either end.
 ///
-/// sled lets go of pages only where it was asked sixty-four times for those of one of its 256 parts, and a walk asks once for each page, of 8
-/// to 16 rows: 16,384 of them would stay beyond what it may cache. Of those that are asked for again a third at most does.
+/// sled evicts cached pages only when one of its 256 cache shards has been accessed sixty-four times, and a walk
+/// accesses each page of 8 to 16 rows once. Up to 16,384 pages could stay beyond the cache limit. Looking pages up
+/// again reduces that to a third at most.
 pub(super) fn range<'t>(
     tree: &'t Tree,
     places: (Bound<Vec<u8>>, Bound<Vec<u8>>),
@@ -27,14 +28,14 @@ pub(super) fn range<'t>(
         if let Ok((place, _)) = row
             && walked.is_multiple_of(AGAIN)
         {
-            // What is wrong with it, who reads it next tells.
+            // If the row is damaged, the next reader will report it.
             _ = tree.contains_key(place);
         }
     })
 }
 
-/// Hands some rows to `add`, bytes of about `most`: the number of their space, or what else the tree keeps, the key and the value. Answers
-/// where the last of them is.
+/// Passes rows to `add` until about `most` bytes: the number of their space or of other data in the tree, the key, and
+/// the value. Returns the tree key of the last one.
 pub(super) fn walk_some(
     tree: &Tree,
     from: Bound<Vec<u8>>,

@@ -1,15 +1,15 @@
-//! Where writes to a tree go: into a batch, so that all of them happen or none, or elsewhere.
+//! Destinations of tree writes: a batch, which is atomic, or the tree itself.
 
 use sled::{Batch, IVec};
 
 use crate::StoreError;
 
-/// What takes writes to a tree.
+/// A destination of tree writes.
 pub(super) trait Sink {
-    /// Puts a value at a place.
+    /// Puts a value at a tree key.
     fn put(&mut self, place: IVec, value: IVec) -> Result<(), StoreError>;
 
-    /// Takes away what is at a place.
+    /// Removes the value at a tree key.
     fn take(&mut self, place: IVec) -> Result<(), StoreError>;
 }
 

@@ -1,60 +1,60 @@
-//! Whether commits are taken, and what else is amiss.
+//! The health of the store: whether it accepts commits, and other problems.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::{StoreError, journal::JournalError};
 
-/// Why commits are refused, if they are, and why the tree grows, if it does.
+/// Why commits are refused, if they are, and other problems of the store.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
-    /// Until the host is started again.
+    /// Why commits are refused until the host is restarted.
     ended: OnceLock<String>,
-    /// Until there is room on the disk.
+    /// Why commits are refused until there is free space.
     full: Mutex<Option<String>>,
-    /// Why a tree that is much larger than what it holds could not be renewed, until it could.
+    /// Why an oversized tree could not be renewed, until a renewal succeeds.
     grows: Mutex<Option<String>>,
-    /// A checkpoint or frames that the store can do without as long as its tree is right.
+    /// Damage to a checkpoint or to frames, which the store does not need while its tree is intact.
     damage: Mutex<Option<String>>,
 }
 
 impl Standing {
-    /// Refuses, if commits are refused for good.
+    /// Fails if commits are refused until a restart.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         self.ended.get().map_or(Ok(()), |reason| Err(StoreError::Away(reason.clone())))
     }
 
-    /// Refuses all commits from now on.
+    /// Refuses all commits until a restart.
     pub(super) fn end(&self, cause: &str) {
         tracing::error!(cause, "the store refuses commits until the host is started again");
-        // Of several causes the first one counts.
+        // The first cause is kept.
         _ = self.ended.set(format!("{cause}; start the host again"));
     }
 
-    /// Why there is no room.
+    /// Returns why the store is full, if it is.
     pub(super) fn full(&self) -> Option<String> {
         locked(&self.full).clone()
     }
 
-    /// Refuses commits for want of room.
+    /// Refuses commits until there is free space.
     pub(super) fn fill(&self, cause: &str) {
         if locked(&self.full).replace(format!("there is no room for it: {cause}; it takes commits again once there is")).is_none() {
             tracing::error!(cause, "the store has no room and refuses commits until it has");
         }
     }
 
-    /// Takes commits again.
+    /// Accepts commits again.
     pub(super) fn clear(&self) {
         if locked(&self.full).take().is_some() {
             tracing::info!("the store has room again and takes commits");
         }
     }
 
-    /// What is damaged of what nothing is read from.
+    /// Returns the damage to files that are not needed now, if any.
     pub(super) fn damage(&self) -> Option<String> {
         locked(&self.damage).clone()
     }
 
-    /// Says that a checkpoint, or frames behind it, are damaged, with what becomes of it.
+    /// Records and logs damage to a checkpoint or to frames after it.
     pub(super) fn damaged(&self, error: &JournalError) {
         let told = error.to_string();
         if locked(&self.damage).replace(told.clone()).is_none_or(|before| before != told) {
@@ -67,19 +67,19 @@ impl Standing {
         }
     }
 
-    /// Says that a new checkpoint has taken the place of what was damaged.
+    /// Logs that a new checkpoint has replaced the damaged files.
     pub(super) fn is_whole_again(&self, frame: u64) {
         if locked(&self.damage).take().is_some() {
             tracing::info!(frame, "the store made a checkpoint in place of the damaged one");
         }
     }
 
-    /// Why the tree could not be renewed.
+    /// Returns why the tree could not be renewed, if so.
     pub(super) fn grown(&self) -> Option<String> {
         locked(&self.grows).clone()
     }
 
-    /// Says why the tree could not be renewed, or that it could; answers what was said before.
+    /// Records why the tree could not be renewed, or that it could. Returns the previous cause.
     pub(super) fn grows(&self, cause: Option<String>) -> Option<String> {
         std::mem::replace(&mut *locked(&self.grows), cause)
     }

@@ -1,4 +1,4 @@
-//! What only the store's own parts can do to it.
+//! Tests that need access to the store's internals.
 
 use std::time::{Duration, Instant};
 
@@ -86,7 +86,7 @@ async fn tree_that_is_much_larger_than_its_rows_gives_way_to_another_while_it_ru
     }
     let before = store.disk_bytes().unwrap();
     assert!(before > 8 << 20, "{before}");
-    // At once, so that none of them is there when another is begun.
+    // In one commit, so that all rows are deleted before the new tree is begun.
     let deletes = (3..200_u8).map(|n| Write::delete(Space::Kv, [n])).collect();
     store.apply(Batch::of(vec![], deletes), Durability::Buffered).await.unwrap();
     let begun = Instant::now();
@@ -101,7 +101,7 @@ async fn tree_that_is_much_larger_than_its_rows_gives_way_to_another_while_it_ru
     assert_eq!(store.sizes().renewal_fails, None);
 }
 
-/// A report of a long history held up every task of its thread, and all of the host's where others waited for it.
+/// Regression: a report of a long history blocked every task of its thread, and the whole host if others waited for it.
 #[tokio::test]
 async fn whoever_reads_many_rows_holds_up_no_task_of_the_runtime() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ async fn whoever_reads_many_rows_holds_up_no_task_of_the_runtime() {
         _ = may_go.recv_timeout(Duration::from_secs(60));
     });
     is_held.await.unwrap();
-    // This runtime has one thread: what waits on it for the lock waits for ever.
+    // This runtime has one thread, so that waiting on it for the lock would deadlock.
     let (scanned, counted, ()) = tokio::join!(
         store.scan(Space::Kv, KeyRange::all(), 1_000, Direction::Forward),
         store.count(Space::Kv, KeyRange::all(), 1_000),

@@ -1,5 +1,5 @@
-//! The log of changes in the tree: one entry for each commit that changed a followed table, written in its batch. The entry
-//! that falls out at the other end goes in the same batch.
+//! The change log in the tree: one entry for each commit that changed a followed table, written in the commit's batch
+//! together with the removal of the oldest entry.
 
 use sled::Tree;
 
@@ -10,10 +10,10 @@ use crate::{
     journal::Told,
 };
 
-/// First byte of the keys of entries; no space has this number.
+/// First byte of the keys of entries. No space has this number.
 pub(super) const ENTRIES: u8 = 0xfd;
 
-/// Has `to` keep an entry.
+/// Writes an entry to `to` and removes the one that it displaces.
 pub(super) fn keep(Told { number, keys }: &Told, to: &mut impl Sink) -> Result<(), StoreError> {
     let entry = postcard::to_stdvec(keys).map_err(|error| StoreError::Away(error.to_string()))?;
     to.put(entry_key(*number)[..].into(), entry.into())?;
@@ -23,18 +23,18 @@ pub(super) fn keep(Told { number, keys }: &Told, to: &mut impl Sink) -> Result<(
     Ok(())
 }
 
-/// Has `to` keep an entry as it lies in a tree.
+/// Writes an entry, as encoded in a tree, to `to`.
 pub(super) fn put(number: &[u8], entry: &[u8], to: &mut impl Sink) -> Result<(), StoreError> {
     to.put([&[ENTRIES], number].concat().into(), entry.into())
 }
 
-/// The changes after the one with the number `after`. The caller sees to it that no commit is applied meanwhile.
+/// Reads the changes after number `after`. The caller must ensure that no commit is applied meanwhile.
 pub(super) fn read(tree: &Tree, after: u64, limit: usize) -> Result<Changes, StoreError> {
     let newest = newest(tree)?;
     let Some((from, to)) = numbers(after, newest, limit) else { return Ok(Changes::none(newest, true)) };
     let mut changes = Vec::new();
     for number in from..=to {
-        // One that is not there, or does not read: told as all that is gone.
+        // A missing or malformed entry is treated like one that is gone.
         let entry = tree.get(entry_key(number)).map_err(away)?;
         let keys = entry.and_then(|entry| postcard::from_bytes::<Vec<(u8, Vec<u8>)>>(&entry).ok());
         let Some(keys) = keys else { return Ok(Changes::none(newest, true)) };
@@ -44,7 +44,7 @@ pub(super) fn read(tree: &Tree, after: u64, limit: usize) -> Result<Changes, Sto
     Ok(Changes { changes, newest, gone: false })
 }
 
-/// The number of the newest entry, 0 before the first.
+/// Returns the number of the newest entry, or 0 if there is none.
 pub(super) fn newest(tree: &Tree) -> Result<u64, StoreError> {
     let last = tree.scan_prefix([ENTRIES]).keys().next_back().transpose().map_err(away)?;
     Ok(last.and_then(|key| key.last_chunk().copied()).map_or(0, u64::from_be_bytes))

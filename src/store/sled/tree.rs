@@ -1,4 +1,4 @@
-//! The tree's files: opened, put aside, and kept from others.
+//! The tree's files: opening, locking, and moving them aside.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -13,21 +13,21 @@ use tollhouse_base::folder;
 
 use super::{OpenError, SledConfig, home};
 
-/// sled syncs what is buffered this often by itself, in milliseconds. It cleans one segment of its file each time, of 512 KiB, and one page
-/// with each that it replaces: every half second that is slower than floods of small writes leave garbage.
+/// How often sled flushes its buffers, in milliseconds. Each flush cleans one 512 KiB segment of its file, and one page
+/// for each page that it replaces. At twice a second, floods of small writes would leave garbage faster than that.
 pub(super) const FLUSH_EVERY_MS: u64 = 50;
-/// Held locked by who has the store open, tree or not.
+/// The lock file, held locked while a process has the store open, even without a tree.
 const LOCK: &str = "lock";
-/// Where a tree goes that was not right.
+/// The folder for a tree that was wrong.
 const ASIDE: &str = "aside";
-/// Says that the tree was found wrong while it was in use.
+/// The file that marks the tree as wrong, created while the store is in use.
 const DISTRUSTED: &str = "tree-is-wrong";
-/// How long a tree that was let go of may keep its files.
+/// How long a closed tree may keep its files locked.
 const LETTING_GO: Duration = Duration::from_secs(5);
-/// Between one look and the next.
+/// Interval between two attempts to lock.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Locks a store's folder, waiting for whoever has it to let go.
+/// Locks a store's folder, waiting for another process to release it.
 pub(super) fn lock(store: &Path, config: &SledConfig) -> Result<File, OpenError> {
     let io = |source| OpenError::Io { path: store.to_owned(), source };
     let file = File::options().create(true).truncate(false).write(true).open(store.join(LOCK)).map_err(io)?;
@@ -50,18 +50,18 @@ fn lock_within(file: &File, patience: Duration) -> io::Result<bool> {
     }
 }
 
-/// Opens the tree in force, waiting for whoever has it open to let go.
+/// Opens the current tree, waiting for another process to release it.
 pub(super) fn open(store: &Path, config: &SledConfig) -> Result<Db, OpenError> {
     open_in(store, &home::of(store), config)
 }
 
-/// Opens the tree in a folder of a store's.
+/// Opens the tree in a folder of the store.
 pub(super) fn open_in(store: &Path, home: &Path, config: &SledConfig) -> Result<Db, OpenError> {
     let give_up_at = Instant::now() + config.lock_patience;
     loop {
         forget_unfinished(home).map_err(|source| OpenError::Io { path: home.to_owned(), source })?;
         let tree = sled::Config::new().path(home).cache_capacity(config.cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
-        // sled panics on some kinds of damage instead of telling.
+        // sled panics on some kinds of damage instead of returning an error.
         let opened = catch_unwind(AssertUnwindSafe(|| tree.open()));
         let refused = match opened {
             Ok(Ok(db)) => return Ok(db),
@@ -75,7 +75,7 @@ pub(super) fn open_in(store: &Path, home: &Path, config: &SledConfig) -> Result<
     }
 }
 
-/// Removes a snapshot that was not finished, which sled reads as its newest one. Nothing is missing without it.
+/// Removes an unfinished snapshot, which sled would read as its newest one. Nothing is lost without it.
 fn forget_unfinished(home: &Path) -> io::Result<()> {
     let in_use = |log: File| matches!(log.try_lock(), Err(TryLockError::WouldBlock));
     if File::open(home.join("db")).is_ok_and(in_use) {
@@ -94,26 +94,26 @@ fn forget_unfinished(home: &Path) -> io::Result<()> {
 fn refusal(path: &Path, error: Error) -> OpenError {
     let path = path.to_owned();
     match error {
-        // sled wraps the refused lock in a text.
+        // sled wraps the failed lock in a text.
         Error::Io(source) if source.to_string().contains("could not acquire lock") => OpenError::Locked(path),
         Error::Io(source) => OpenError::Io { path, source },
         other => OpenError::Corrupt { path, detail: other.to_string() },
     }
 }
 
-/// Whether there are files of the tree in force.
+/// Returns whether the files of the current tree exist.
 pub(super) fn is_there(store: &Path) -> bool {
     home::has_tree(&home::of(store))
 }
 
-/// Puts the files of the tree in force aside, in place of those that were before; answers where they are. The next one is made
-/// in the store's folder.
+/// Moves the files of the current tree aside, replacing those moved before. Returns their folder. The next tree is
+/// built in the store's folder.
 pub(super) fn put_aside(store: &Path) -> io::Result<PathBuf> {
     let (home, aside) = (home::of(store), store.join(ASIDE));
     forget_aside(store)?;
     fs::create_dir(&aside)?;
     if let Ok(log) = File::open(home.join("db")) {
-        // A tree that was dropped lets go a moment later.
+        // A tree that was dropped releases its files a moment later.
         if !lock_within(&log, LETTING_GO)? {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "the tree is still in use"));
         }
@@ -131,7 +131,7 @@ pub(super) fn put_aside(store: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// Removes a tree that was put aside.
+/// Removes a tree that was moved aside.
 pub(super) fn forget_aside(store: &Path) -> io::Result<()> {
     match fs::remove_dir_all(store.join(ASIDE)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -139,19 +139,19 @@ pub(super) fn forget_aside(store: &Path) -> io::Result<()> {
     }
 }
 
-/// Has the next start make the tree anew.
+/// Marks the tree as wrong, so that the next start rebuilds it.
 pub(super) fn distrust(store: &Path) -> io::Result<()> {
     let path = store.join(DISTRUSTED);
     File::create(&path)?.sync_all()?;
     folder::sync_entry(&path)
 }
 
-/// Whether the tree was found wrong while it was in use.
+/// Returns whether the tree is marked as wrong.
 pub(super) fn is_distrusted(store: &Path) -> bool {
     store.join(DISTRUSTED).exists()
 }
 
-/// Says that the tree is right.
+/// Removes the mark that the tree is wrong.
 pub(super) fn trust(store: &Path) -> io::Result<()> {
     match fs::remove_file(store.join(DISTRUSTED)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

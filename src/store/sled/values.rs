@@ -1,9 +1,9 @@
-//! How keys and values lie in the tree.
+//! The encoding of keys and values in the tree.
 //!
-//! A key of a space is the space's number and the key; its value is a head, with a checksum of key and value. The head of a small
-//! value holds the value itself; that of a large one tells its length, and its pieces lie under keys of their own,
-//! out of the way of scans. sled rewrites whole leaves of up to 20 values, and moves a leaf above
-//! 128 KiB to a file that it does not sync; pieces of 4 KiB keep leaves below that.
+//! A tree key is the number of the space followed by the key. Its value is a head with a checksum of key and value. The
+//! head of a small value contains the value. The head of a large value contains its length, and its pieces have
+//! separate keys outside the range of scans. sled rewrites whole leaves of up to 20 values, and moves a leaf above 128
+//! KiB to a file that it does not sync. Pieces of 4 KiB keep leaves below that.
 
 use sled::{IVec, Tree};
 
@@ -13,19 +13,20 @@ use crate::{
     journal::{Row, Weight, checksum, name},
 };
 
-/// The number of the layout described here, kept in the tree itself: a version that knows lower ones alone does not open it.
+/// Version of the layout described here, stored in the tree itself. A version that knows only lower numbers does not
+/// open it.
 pub(super) const FORMAT: &str = "3";
-/// Where [`FORMAT`] lies.
+/// The tree key of [`FORMAT`].
 pub(super) const FORMAT_KEY: &[u8] = b"\xfeformat";
 
-/// Largest value kept in its head, and size of a piece, in bytes.
+/// Maximum size of a value in its head, and size of a piece, in bytes.
 const PIECE: usize = 4 * 1024;
-/// First byte of the keys of pieces; no space has this number.
+/// First byte of the keys of pieces. No space has this number.
 const PIECES: u8 = 0xff;
 const INLINE: u8 = 0;
 const IN_PIECES: u8 = 1;
 
-/// A head, read.
+/// A decoded head.
 #[derive(Debug, Clone, Copy)]
 struct Head<'a> {
     checksum: u32,
@@ -35,7 +36,7 @@ struct Head<'a> {
 #[derive(Debug, Clone, Copy)]
 enum Held<'a> {
     Inline(&'a [u8]),
-    /// So many bytes.
+    /// The length of the value in bytes.
     InPieces(usize),
 }
 
@@ -70,7 +71,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The key in the tree of a key of a space.
+/// Returns the tree key of a key in a space.
 pub(super) fn head_key(space: Space, key: &[u8]) -> Vec<u8> {
     head_key_of(space as u8, key)
 }
@@ -82,12 +83,12 @@ fn head_key_of(space: u8, key: &[u8]) -> Vec<u8> {
     head
 }
 
-/// Whether a head holds its value itself.
+/// Returns whether a head contains its value.
 pub(super) fn is_inline(head: &[u8]) -> bool {
     head.first() == Some(&INLINE)
 }
 
-/// The value at a key. The caller sees to it that no commit is applied meanwhile.
+/// Returns the value at a key. The caller must ensure that no commit is applied meanwhile.
 pub(super) fn get(tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
     match tree.get(head_key(space, key)).map_err(away)? {
         Some(head) => resolve(tree, space as u8, key, &head).map(Some),
@@ -95,13 +96,13 @@ pub(super) fn get(tree: &Tree, space: Space, key: &[u8]) -> Result<Option<Vec<u8
     }
 }
 
-/// The value of a head. The caller sees to it that no commit is applied meanwhile.
+/// Returns the value of a head. The caller must ensure that no commit is applied meanwhile.
 pub(super) fn resolve(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Vec<u8>, StoreError> {
     let head = Head::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
     value_of(tree, space, key, &head)
 }
 
-/// What a row adds to the total of its space, once its value is found to be right.
+/// Returns a row's contribution to the total of its space, after verifying its value.
 pub(super) fn weigh(tree: &Tree, space: u8, key: &[u8], head: &[u8]) -> Result<Weight, StoreError> {
     let head = Head::read(head).ok_or_else(|| wrong(space, key, "its head is of no known kind"))?;
     value_of(tree, space, key, &head)?;
@@ -112,7 +113,7 @@ fn value_of(tree: &Tree, space: u8, key: &[u8], head: &Head<'_>) -> Result<Vec<u
     let value = match head.held {
         Held::Inline(value) => value.to_vec(),
         Held::InPieces(bytes) => {
-            // As long as the pieces are, whatever a damaged head says.
+            // Read only the pieces that exist, even if a damaged head states another length.
             let mut value = Vec::new();
             for number in 0..pieces(bytes) {
                 let piece = tree.get(piece_key(space, key, number)).map_err(away)?;
@@ -133,7 +134,7 @@ fn wrong(space: u8, key: &[u8], what: &str) -> StoreError {
     StoreError::Away(format!("the row {} is damaged on disk: {what}", name(space, key)))
 }
 
-/// Has `to` do what a row says, and says what changes in `tree` by it.
+/// Writes a row to `to`. Returns how it changes `tree`.
 pub(super) fn write(tree: &Tree, Row { space, key, value }: &Row, to: &mut impl Sink) -> Result<Change, StoreError> {
     let place = head_key_of(*space, key);
     let stored = tree.get(&place).map_err(away)?;
@@ -174,16 +175,16 @@ fn pieces(bytes: usize) -> u32 {
     u32::try_from(bytes.div_ceil(PIECE)).unwrap_or(u32::MAX)
 }
 
-/// The key's length comes before the key, so that no two keys share the key of a piece.
+/// Returns the tree key of a piece. The key's length precedes the key, so that pieces of different keys never collide.
 pub(super) fn piece_key(space: u8, key: &[u8], number: u32) -> Vec<u8> {
     let length = u32::try_from(key.len()).unwrap_or(u32::MAX).to_be_bytes();
     [&[PIECES, space][..], &length, key, &number.to_be_bytes()].concat()
 }
 
-/// What a commit does to one key.
+/// The change of one key by a commit.
 #[derive(Debug)]
 pub(super) struct Change {
-    /// The key as the tree has it: the space's number, then the key.
+    /// The tree key: the space's number followed by the key.
     pub(super) place: Vec<u8>,
     pub(super) before: Option<Weight>,
     pub(super) after: Option<Weight>,

@@ -1,4 +1,4 @@
-//! Metrics as OTLP has them: the names, kinds and labels of the table.
+//! OTLP metrics, with the names, kinds and labels of the table.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use crate::{
     table::{Kind, Metric},
 };
 
-/// A sum counts from the start of the process on.
+/// OTLP's number for sums that count from the start of the process.
 const CUMULATIVE: u8 = 2;
 
 pub(super) fn body(resource: &Value, samples: &Samples, begun: u64, now: u64) -> Value {

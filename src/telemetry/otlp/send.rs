@@ -1,4 +1,4 @@
-//! One request to the collector, within its time.
+//! Sends requests to the collector, with a timeout.
 
 use std::{fmt, time::Duration};
 
@@ -11,23 +11,23 @@ use serde_json::Value;
 use tokio::time::sleep;
 use url::Url;
 
-/// How long the collector may take to answer.
+/// Timeout for an answer of the collector.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// When a request is made once more that failed in a way that may pass.
+/// Delay before a request is retried after a temporary failure.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Largest answer that is read, in bytes.
+/// Maximum length of an answer that is read, in bytes.
 const MAX_ANSWER_BYTES: u64 = 64 << 10;
 
-/// Where one signal is sent.
+/// The destination of one signal.
 #[derive(Clone)]
 pub struct Destination {
-    /// The whole address.
+    /// The complete URL.
     pub url: Url,
-    /// Sent with each request, such as a key.
+    /// Headers sent with each request, such as an API key.
     pub headers: Vec<(String, String)>,
 }
 
-/// Without what may be secret in it.
+/// Omits everything that could be secret.
 impl fmt::Debug for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Destination").finish_non_exhaustive()
@@ -45,14 +45,14 @@ struct Address {
     headers: HeaderMap,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// It was taken, but for so many.
+    /// Accepted, except for `refused` items.
     Taken { refused: u64 },
-    /// Its signal is sent to nobody.
+    /// The signal has no destination.
     Nowhere,
-    /// It was not, for the reason told to the log.
+    /// Failed, with the reason for the log.
     Failed(String),
 }
 
@@ -61,7 +61,7 @@ impl Collector {
         let client = Client::builder().no_proxy().redirect(redirect::Policy::none()).timeout(PATIENCE).build();
         let client = client.map_err(|error| error.to_string())?;
         let header = |(name, value): &(String, String)| {
-            // Its value may be a key, and is not repeated.
+            // The value could be a key, so it is not repeated.
             let wrong = || format!("the header `{name}` for the collector cannot be sent");
             let mut value = HeaderValue::from_str(value).map_err(|_| wrong())?;
             value.set_sensitive(true);
@@ -87,10 +87,10 @@ impl Collector {
         }
     }
 
-    /// Fails with the reason, and whether that may pass.
+    /// Sends a request once. Fails with the reason and whether it may be temporary.
     async fn once(&self, address: &Address, body: &Value) -> Result<Sent, (String, bool)> {
         let request = self.client.post(address.url.clone()).headers(address.headers.clone()).json(body);
-        // Without the address, which may have a key in it.
+        // Omit the address, which may contain a key.
         let answer = request.send().await.map_err(|error| (error.without_url().to_string(), true))?;
         let status = answer.status();
         if !status.is_success() {
@@ -107,7 +107,7 @@ impl Collector {
     }
 }
 
-/// How many the collector says that it refused, of what it took otherwise.
+/// Returns the number of items that the collector rejected in an accepted request.
 fn refused(said: &Value) -> u64 {
     let partial = &said["partialSuccess"];
     let told = ["rejectedSpans", "rejectedDataPoints"].into_iter().find_map(|name| partial.get(name));

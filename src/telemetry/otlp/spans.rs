@@ -1,4 +1,4 @@
-//! Traced calls as spans: one of the call, and below it one of each stage that it went through.
+//! OTLP spans of traced calls: one for the call, and below it one for each of its stages.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::attributes::attributes;
 use crate::{counted, span::Traced};
 
-/// Numbers of OTLP.
+/// OTLP's numbers for span kinds and the error status.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 const ERROR: u8 = 2;
@@ -63,7 +63,7 @@ fn spans(traced: &Traced) -> impl Iterator<Item = Value> {
     [call].into_iter().chain(stages)
 }
 
-/// Numbers of 64 bits are texts in JSON.
+/// Formats a time. OTLP's JSON writes 64-bit numbers as strings.
 fn nanos(begun: u64, after: Duration) -> String {
     begun.saturating_add(u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)).to_string()
 }

@@ -1,8 +1,8 @@
-//! What a schema asks for, counted before anything evaluates it.
+//! Estimates the cost of a schema before anything evaluates it.
 //!
-//! The count is of subschemas with every `$ref` written out, one value of an instance in mind: `{"allOf": [d, d]}` counts
-//! `d` twice. A recursive schema is counted once around; how often it goes around is the instance's to say, and the
-//! worker's to stop. Linear in the schema's size: what was counted is remembered.
+//! It counts subschemas with every `$ref` expanded, for one value of an instance: `{"allOf": [d, d]}` counts `d` twice.
+//! A recursive schema is counted for one round: the instance determines how many rounds there are, and the worker can
+//! be stopped. Linear in the schema's size, because counts are memoized.
 
 use std::collections::HashMap;
 
@@ -10,36 +10,36 @@ use serde_json::Value;
 
 use super::pointer::{decoded, escaped};
 
-/// Deepest nesting of a schema, in levels.
+/// Maximum nesting depth of a schema.
 const MAX_DEPTH: usize = 32;
 
-/// Largest schema, in bytes of JSON.
+/// Maximum size of a schema, in bytes of JSON.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Most subschemas with every `$ref` written out.
+/// Maximum number of subschemas with every `$ref` expanded.
 const MAX_EXPANDED: u64 = 10_000;
 
-/// Most regular expressions: those of `pattern`, and the names in `patternProperties`.
+/// Maximum number of regular expressions, in `pattern` and as names in `patternProperties`.
 const MAX_PATTERNS: usize = 64;
 
-/// Longest regular expressions, all of a schema together, in bytes.
+/// Maximum total length of a schema's regular expressions, in bytes.
 const MAX_PATTERN_BYTES: usize = 8 << 10;
 
 /// Why a schema cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SchemaError {
-    /// JSON Pointer to the part of the schema that is wrong.
+    /// JSON Pointer to the faulty part of the schema.
     pub pointer: String,
-    /// What of it cannot be, for its builder.
+    /// The problem, explained to the builder.
     pub message: String,
 }
 
-/// Refuses a schema that is sure to cost too much. Whether it is a schema at all is the worker's to say.
+/// Refuses a schema that is certain to cost too much. Whether it is a valid schema is for the worker to decide.
 ///
 /// # Errors
 ///
-/// [`SchemaError`] with a pointer to where it gets too much, and the limit.
+/// [`SchemaError`] with the limit, and a pointer to where it is exceeded.
 pub fn bound(schema: &Value) -> Result<(), SchemaError> {
     let refusal = |message: String| SchemaError { pointer: String::new(), message };
     let bytes = schema.to_string().len();
@@ -53,7 +53,7 @@ pub fn bound(schema: &Value) -> Result<(), SchemaError> {
     Count { names: &names, root: schema, counted: HashMap::new(), open: Vec::new() }.run()
 }
 
-/// What references may name, wherever it is in a schema.
+/// The targets of references, wherever they are in a schema.
 #[derive(Default)]
 struct Names<'s> {
     /// `$id`
@@ -65,14 +65,14 @@ struct Names<'s> {
 }
 
 impl<'s> Names<'s> {
-    /// Also counts the regular expressions, of which each is compiled once.
+    /// Collects the targets. Also counts the regular expressions, each of which is compiled once.
     fn of(schema: &'s Value) -> Result<Self, SchemaError> {
         let mut names = Self::default();
         names.gather(schema, &mut Vec::new())?;
         Ok(names)
     }
 
-    /// No deeper than [`MAX_DEPTH`], which was looked at before.
+    /// Collects recursively. The depth is limited by [`MAX_DEPTH`], which was checked before.
     fn gather(&mut self, value: &'s Value, way: &mut Vec<String>) -> Result<(), SchemaError> {
         for (place, item) in value.as_array().into_iter().flatten().enumerate() {
             way.push(place.to_string());
@@ -108,11 +108,11 @@ impl<'s> Names<'s> {
     }
 }
 
-/// What is counted.
+/// A part to count.
 #[derive(Clone, Copy)]
 enum Part<'s> {
     Schema(&'s Value),
-    /// Each of these may be meant.
+    /// A reference with several possible targets.
     AnyOf(&'s [&'s Value]),
 }
 
@@ -125,14 +125,14 @@ impl Part<'_> {
     }
 }
 
-/// The way to a part from the one that applies it.
+/// The step from a part to one that it applies.
 #[derive(Clone, Copy)]
 enum Step<'s> {
     Root,
     Keyword(&'s str),
     Member(&'s str, &'s str),
     Item(&'s str, usize),
-    /// A reference: the way begins anew.
+    /// A reference, after which the path starts again.
     To(&'s str),
 }
 
@@ -147,7 +147,7 @@ struct Open<'s> {
 struct Count<'s, 'n> {
     names: &'n Names<'s>,
     root: &'s Value,
-    /// `None` while its own parts are being counted: met again it is a recursion.
+    /// Counts of parts. `None` while a part's own parts are being counted: meeting it again means recursion.
     counted: HashMap<usize, Option<u64>>,
     open: Vec<Open<'s>>,
 }
@@ -191,7 +191,7 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         Ok(())
     }
 
-    /// What a schema applies to the value or to its parts.
+    /// Returns the parts that a schema applies to a value or its parts.
     fn parts(&self, schema: &'s Value) -> Vec<(Part<'s>, Step<'s>)> {
         let mut parts = Vec::new();
         for (name, value) in schema.as_object().into_iter().flatten() {
@@ -226,7 +226,8 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         parts
     }
 
-    /// `None` for a reference that leads nowhere, or by ways that are not followed here: the worker finds out.
+    /// Resolves a reference. Returns `None` if it leads nowhere or in a way that is not supported here: the worker will
+    /// find out.
     fn resolved(&self, keyword: &str, to: &str) -> Option<Part<'s>> {
         let (base, fragment) = to.split_once('#').unwrap_or((to, ""));
         let within = if base.is_empty() { self.root } else { *self.names.ids.get(base)? };
@@ -237,7 +238,7 @@ impl<'s, 'n: 's> Count<'s, 'n> {
         if keyword == "$ref" { named.first().map(|schema| Part::Schema(schema)) } else { Some(Part::AnyOf(named)) }
     }
 
-    /// Where the last of the open parts is.
+    /// Returns the JSON Pointer to the innermost open part.
     fn pointer(&self) -> String {
         let from = self.open.iter().rposition(|open| matches!(open.step, Step::To(_))).unwrap_or(0);
         let mut pointer = String::new();
@@ -254,7 +255,7 @@ impl<'s, 'n: 's> Count<'s, 'n> {
     }
 }
 
-/// Levels of arrays and objects in `value`. Recursion is bounded by serde_json's own limit of 128.
+/// Returns the nesting depth of arrays and objects in `value`. serde_json's own limit of 128 bounds the recursion.
 #[must_use]
 pub fn depth(value: &Value) -> usize {
     match value {
@@ -270,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    /// `levels` definitions, each made of the next by `made`, and `last` at their end.
+    /// Returns a chain of `levels` definitions, each made by `made` from the next one, with `last` at the end.
     fn chain(levels: usize, last: &Value, made: impl Fn(Value) -> Value) -> Value {
         let next = |level: usize| json!({ "$ref": format!("#/$defs/d{level}") });
         let mut defs: Map<_, _> = (0..levels).map(|level| (format!("d{level}"), made(next(level + 1)))).collect();
@@ -283,7 +284,7 @@ mod tests {
         let both = |next: Value| json!({ "allOf": [next, next] });
         assert_eq!(bound(&chain(8, &json!({}), both)), Ok(()));
         let error = bound(&chain(28, &json!({ "type": "string" }), both)).unwrap_err();
-        // Counted from the end, it is more than that from the twelfth level on.
+        // Counted from the end, the limit is exceeded from the twelfth level on.
         assert_eq!(error.pointer, "/$defs/d16");
         assert!(error.message.contains("10000"), "{error}");
         type Made = fn(Value) -> Value;
@@ -350,7 +351,7 @@ mod tests {
 
     #[test]
     fn counting_is_linear() {
-        // Every level names every other: written out, more than there are atoms.
+        // Every level refers to every other: expanded, there are more subschemas than atoms.
         let refs: Vec<_> = (0..45).map(|at| json!({ "$ref": format!("#/$defs/d{at}") })).collect();
         let defs: Map<_, _> = (0..45).map(|at| (format!("d{at}"), json!({ "anyOf": refs }))).collect();
         let schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });

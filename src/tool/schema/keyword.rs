@@ -1,10 +1,10 @@
-//! What the keywords of JSON Schema hold, in every draft.
+//! The kinds of values that JSON Schema keywords have, in every draft.
 
 use serde_json::{Map, Value};
 
 use super::pointer::escaped;
 
-/// What the value of a keyword is.
+/// The kind of a keyword's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holds {
     /// A schema.
@@ -15,12 +15,12 @@ pub(super) enum Holds {
     Named,
     /// Values that instances may have.
     Values,
-    /// Neither.
+    /// Anything else.
     Plain,
 }
 
 impl Holds {
-    /// What `value` is, as the value of the keyword `name`.
+    /// Returns the kind of `value` as the value of the keyword `name`.
     pub(super) fn of(name: &str, value: &Value) -> Self {
         match (name, value) {
             ("properties" | "patternProperties" | "dependentSchemas" | "dependencies" | "$defs" | "definitions", Value::Object(_)) => {
@@ -48,7 +48,7 @@ impl Holds {
     }
 }
 
-/// The subschemas of a schema, each with its JSON Pointer below it.
+/// Returns the direct subschemas of a schema, each with its relative JSON Pointer.
 pub(super) fn subschemas(schema: &Value) -> Vec<(String, &Value)> {
     let mut found = Vec::new();
     for (name, value) in schema.as_object().into_iter().flatten() {
@@ -68,7 +68,7 @@ pub(super) fn subschemas(schema: &Value) -> Vec<(String, &Value)> {
     found
 }
 
-/// Whether a schema or one of its subschemas is an object of which `is` holds.
+/// Returns whether `is` holds for a schema or one of its subschemas that is an object.
 pub fn any_schema(schema: &Value, is: &mut impl FnMut(&Map<String, Value>) -> bool) -> bool {
     schema.as_object().is_some_and(&mut *is) || subschemas(schema).into_iter().any(|(_, part)| any_schema(part, is))
 }

@@ -1,8 +1,9 @@
-//! Whether a schema can be a part of a larger one.
+//! Checks whether a schema can be nested in a larger one.
 
 use serde_json::Value;
 
-/// Whether every reference in `schema` still means the same one level deeper, with its definitions left at the root.
+/// Returns whether every reference in `schema` keeps its meaning one level deeper, with its definitions left at the
+/// root.
 #[must_use]
 pub fn nests(schema: &Value) -> bool {
     match schema {

@@ -1,7 +1,7 @@
-//! Regular expressions as ECMAScript reads them.
+//! Regular expressions in the syntax of ECMAScript.
 //!
-//! JSON Schema asks for patterns that ECMAScript compiles with its flag `u` (2020-12 Core, 6.4), and clients in JavaScript compile
-//! them with it. Nothing is matched here: a pattern is read, and its meaning stays its worker's.
+//! JSON Schema requires patterns that ECMAScript compiles with its flag `u` (2020-12 Core, 6.4), and JavaScript clients
+//! do so. Nothing is matched here: a pattern is only parsed, and the worker applies it.
 
 use std::{borrow::Cow, collections::HashSet};
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::{bound::SchemaError, keyword::subschemas};
 
-/// A pattern that ECMAScript compiles with its flag `u` and that means the same as `pattern`.
+/// Returns an equivalent pattern that ECMAScript compiles with its flag `u`.
 ///
-/// A backslash before punctuation that needs none is left out: without the flag it is legal, and many write it.
+/// Unnecessary backslashes before punctuation are removed: they are legal without the flag, and common.
 ///
 /// # Errors
 ///
-/// The reason why ECMAScript cannot compile it.
+/// Why ECMAScript cannot compile it.
 pub(super) fn ecmascript(pattern: &str) -> Result<Cow<'_, str>, String> {
     let why = match compile(pattern) {
         Ok(()) => return Ok(Cow::Borrowed(pattern)),
@@ -26,7 +26,7 @@ pub(super) fn ecmascript(pattern: &str) -> Result<Cow<'_, str>, String> {
     if plain != pattern && compile(&plain).is_ok() { Ok(Cow::Owned(plain)) } else { Err(why) }
 }
 
-/// Scripts of Unicode 16 and 17, which engines of older clients do not know.
+/// Scripts of Unicode 16 and 17, which older clients' engines do not know.
 const NEW_SCRIPTS: [&str; 22] = [
     "Garay",
     "Gara",
@@ -52,7 +52,8 @@ const NEW_SCRIPTS: [&str; 22] = [
     "Tayo",
 ];
 
-/// What of a pattern the parser takes and engines of clients do not: what ECMAScript has had only since 2025, and what it has never had.
+/// Returns a construct that the parser accepts but clients' engines do not: new in ECMAScript 2025, or never part of
+/// it.
 fn flaw(pattern: &str) -> Option<&'static str> {
     let bytes = pattern.as_bytes();
     let (mut at, mut in_class, mut names) = (0, false, HashSet::new());
@@ -89,7 +90,7 @@ fn flaw(pattern: &str) -> Option<&'static str> {
     None
 }
 
-/// Takes time and memory in proportion to the pattern: nothing is optimized, and loops are not unrolled.
+/// Compiles a pattern in time and memory proportional to its length: without optimization or loop unrolling.
 fn compile(pattern: &str) -> Result<(), String> {
     if let Some(flaw) = flaw(pattern) {
         return Err(flaw.to_owned());
@@ -98,9 +99,9 @@ fn compile(pattern: &str) -> Result<(), String> {
     Regex::from_unicode(pattern.chars().map(u32::from), flags).map(drop).map_err(|error| error.to_string())
 }
 
-/// The pattern without backslashes before ASCII punctuation that stands for itself.
+/// Removes backslashes before ASCII punctuation that needs none.
 fn without_needless_escapes(pattern: &str) -> String {
-    // Escapes that ECMAScript knows, those of a class, and those that mean a boundary of a word to the worker's engine.
+    // Escapes in ECMAScript, those in a class, and those that mean a word boundary to the worker's engine.
     let needed = |next: char, in_class: bool| match next {
         '^' | '$' | '\\' | '.' | '*' | '+' | '?' | '(' | ')' | '[' | ']' | '{' | '}' | '|' | '/' | '<' | '>' => true,
         '-' => in_class,
@@ -127,7 +128,7 @@ fn without_needless_escapes(pattern: &str) -> String {
     plain
 }
 
-/// The place of the first pattern of a schema that looks around, which several model providers refuse.
+/// Returns the location of the first pattern with a lookaround, which several model providers refuse.
 #[must_use]
 pub fn looks_around(schema: &Value) -> Option<String> {
     let around = |pattern: &str| ["(?=", "(?!", "(?<=", "(?<!"].iter().any(|group| pattern.contains(group));
@@ -149,7 +150,7 @@ pub fn check_patterns(schema: &Value) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// The patterns of a schema that is found at `pointer`, each with the JSON Pointer to its keyword.
+/// Returns the patterns of a schema located at `pointer`, each with the JSON Pointer to its keyword.
 pub(super) fn patterns<'s>(schema: &'s Value, pointer: &str) -> Vec<(String, &'s str)> {
     let own = schema.get("pattern").and_then(Value::as_str).map(|pattern| (format!("{pointer}/pattern"), pattern));
     let names = schema.get("patternProperties").and_then(Value::as_object).into_iter().flatten();

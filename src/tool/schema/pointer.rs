@@ -1,13 +1,13 @@
-//! JSON Pointers (RFC 6901), also as fragments of a URI.
+//! JSON Pointers (RFC 6901), also as URI fragments.
 
 use std::fmt::Write as _;
 
-/// The name of a field in a JSON Pointer.
+/// Escapes a field's name for a JSON Pointer.
 pub(super) fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// A fragment without its percent-encoding.
+/// Removes the percent-encoding of a fragment.
 pub(super) fn decoded(fragment: &str) -> String {
     let bytes = fragment.as_bytes();
     let (mut plain, mut place) = (Vec::with_capacity(bytes.len()), 0);
@@ -20,7 +20,7 @@ pub(super) fn decoded(fragment: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// A JSON Pointer with its percent-encoding, as a fragment has it (RFC 3986, 3.5).
+/// Percent-encodes a JSON Pointer for a fragment (RFC 3986, 3.5).
 pub(super) fn encoded(pointer: &str) -> String {
     let mut fragment = String::with_capacity(pointer.len());
     for byte in pointer.bytes() {

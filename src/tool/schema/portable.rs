@@ -1,8 +1,9 @@
-//! Schemas for readers other than the host: one tool's schema must not spoil a list or a document that has many.
+//! Portable schemas, for readers other than the host: one tool's schema must not make a list or document with many
+//! tools unusable.
 //!
-//! Strict clients compile every schema of a list and give up at the first that they cannot. What they cannot compile is rewritten, or
-//! left out where it has no equivalent, so that a portable schema is looser than the original (below `not` and `oneOf` it may be
-//! stricter). The host itself checks by the original.
+//! Strict clients compile every schema in a list and give up at the first invalid one. Parts that they cannot compile
+//! are rewritten, or omitted if there is no equivalent, so that a portable schema is looser than the original (below
+//! `not` and `oneOf` it can be stricter). The host itself validates against the original.
 
 use std::{
     cell::Cell,
@@ -19,23 +20,23 @@ use super::{
     reference::{Draft, References},
 };
 
-/// The schemas that a later draft replaces, under its name.
+/// The name of the schemas that a later draft replaces.
 const DRAFT_07: &str = "http://json-schema.org/draft-07/schema#";
 
-/// Longest JSON Pointer that a reference of a copy has, in bytes: a short anchor may stand for a long one.
+/// Maximum length of a JSON Pointer in a reference, in bytes. A short anchor may expand to a long one.
 const MAX_POINTER: usize = 1 << 10;
 
-/// All references of a copy together, in bytes. Those beyond are left out.
+/// Maximum total length of references, in bytes. Further ones are omitted.
 const MAX_REFERENCES: usize = 256 << 10;
 
-/// A schema that other validators compile and that has no address of its own, for a document in which it is found at `at`: a reference
-/// such as `#` or `#/components/schemas/a`.
+/// Returns a schema without an address of its own that other validators can compile, for a document in which it is
+/// located at `at`, a reference such as `#` or `#/components/schemas/a`.
 ///
-/// - References are JSON Pointers below `at`. `$id`, anchors and what leads elsewhere are left out.
-/// - `true` and `false` as the schema of a property or an item are `{}` and `{"not": {}}`, which MCP wants.
-/// - Of a list's items that are said one after the other, only those are told: drafts disagree on the rest.
-/// - Patterns that ECMAScript cannot compile, `nullable`, and keywords with a value of another type are left out.
-/// - Draft-04's boolean `exclusiveMinimum` is a number.
+/// - References become JSON Pointers below `at`. `$id`, anchors and external references are omitted.
+/// - `true` and `false` as the schema of a property or an item become `{}` and `{"not": {}}`, as MCP requires.
+/// - Of a tuple, only the schemas of the listed items are kept: drafts disagree on further items.
+/// - Patterns that ECMAScript cannot compile, `nullable`, and keywords with a value of another type are omitted.
+/// - Draft-04's boolean `exclusiveMinimum` becomes a number.
 #[must_use]
 pub fn portable(schema: &Value, at: &str) -> Value {
     let references = References::of(schema);
@@ -50,28 +51,28 @@ pub fn portable(schema: &Value, at: &str) -> Value {
 struct Copy<'r, 's> {
     references: &'r References<'s>,
     at: &'r str,
-    /// The JSON Pointers of the schemas that are in the copy.
+    /// JSON Pointers of the schemas in the copy.
     places: HashSet<String>,
-    /// How many bytes of references there may still be.
+    /// Remaining bytes for references.
     room: Cell<usize>,
 }
 
 impl Copy<'_, '_> {
-    /// A reference to the schema at this pointer; `None` where it is too long, or one too many.
+    /// Returns a reference to the schema at this pointer, or `None` if it is too long or there are too many.
     fn reference(&self, pointer: &str) -> Option<Value> {
         let reference = (pointer.len() <= MAX_POINTER).then(|| format!("{}{}", self.at, encoded(pointer)))?;
         self.room.set(self.room.get().checked_sub(reference.len())?);
         Some(json!(reference))
     }
 
-    /// Remembers that a schema is at this pointer. No reference leads to a longer one.
+    /// Records that a schema is at this pointer. References never lead to longer pointers.
     fn place(&mut self, pointer: String) {
         if pointer.len() <= MAX_POINTER {
             self.places.insert(pointer);
         }
     }
 
-    /// `schema`, which is at `pointer`; `base` is the address that its references are relative to.
+    /// Copies `schema`, which is at `pointer`. `base` is the address that its references are relative to.
     fn schema(&mut self, schema: &Value, pointer: String, base: &Url) -> Value {
         let Value::Object(members) = schema else {
             self.place(pointer);
@@ -109,8 +110,8 @@ impl Copy<'_, '_> {
                 ("maximum", _) if members.get("exclusiveMaximum") == Some(&Value::Bool(true)) => None,
                 ("pattern", Value::String(pattern)) => ecmascript(pattern).ok().map(|pattern| json!(pattern)),
                 ("discriminator", value) => self.discriminator(value, base),
-                // A list of schemas has another name in each draft: to readers of the older ones, `prefixItems` says nothing, and what
-                // is said of further items would be said of all.
+                // Tuples have different keywords in each draft. Older readers ignore `prefixItems` and would apply a
+                // schema for further items to all items.
                 ("items", Value::Array(_)) => {
                     let at = format!("{pointer}/prefixItems");
                     let items = self.keyword("prefixItems", value, &at, base);
@@ -118,7 +119,7 @@ impl Copy<'_, '_> {
                     None
                 }
                 ("items" | "additionalItems" | "unevaluatedItems", _) if has_tuple(members) => None,
-                // Left out of the names that a schema with `patternProperties` knows, they would be unknown.
+                // If a name in `patternProperties` were omitted, its properties would count as additional.
                 ("additionalProperties" | "unevaluatedProperties", _) if !has_portable_names(members) => None,
                 _ => self.keyword(name, value, &at, base),
             };
@@ -130,12 +131,12 @@ impl Copy<'_, '_> {
         Value::Object(copy)
     }
 
-    /// Any other keyword; `None` for one that is left out.
+    /// Copies any other keyword. Returns `None` if it is omitted.
     fn keyword(&mut self, name: &str, value: &Value, at: &str, base: &Url) -> Option<Value> {
         let draft = self.references.draft();
         let part = |copy: &mut Self, value: &Value, at: String| copy.schema(value, at, &References::base(value, draft, base));
         match (Holds::of(name, value), value) {
-            // These booleans every reader knows.
+            // Every reader knows these as booleans.
             (Holds::Schema, Value::Bool(_)) if name.starts_with("additional") || name.starts_with("unevaluated") => Some(value.clone()),
             (Holds::Schema, _) => Some(as_object(part(self, value, at.to_owned()))),
             (Holds::Schemas, Value::Array(items)) => {
@@ -147,7 +148,7 @@ impl Copy<'_, '_> {
                 for (member, schema) in members {
                     let key = if name == "patternProperties" { ecmascript(member).ok() } else { Some(member.into()) };
                     let value = match schema {
-                        // What a property of draft-07 depends on.
+                        // In draft-07, the names that a property depends on.
                         Value::Array(_) if name == "dependencies" => schema.clone(),
                         _ => part(self, schema, format!("{at}/{}", escaped(member))),
                     };
@@ -159,7 +160,7 @@ impl Copy<'_, '_> {
         }
     }
 
-    /// OpenAPI's discriminator, with the schemas that it maps to as references of the document.
+    /// Copies OpenAPI's discriminator, with its mapping as references within the document.
     fn discriminator(&self, value: &Value, base: &Url) -> Option<Value> {
         value["propertyName"].as_str()?;
         let mut discriminator = value.clone();
@@ -178,7 +179,7 @@ impl Copy<'_, '_> {
     }
 }
 
-/// A schema that is an object, as readers want most of them.
+/// Converts a boolean schema to an object, which most readers require.
 fn as_object(schema: Value) -> Value {
     match schema {
         Value::Bool(true) => json!({}),
@@ -187,17 +188,18 @@ fn as_object(schema: Value) -> Value {
     }
 }
 
-/// Whether a schema says which items a list has one after the other.
+/// Returns whether a schema describes a tuple.
 fn has_tuple(members: &Map<String, Value>) -> bool {
     ["items", "prefixItems"].iter().any(|name| members.get(*name).is_some_and(Value::is_array))
 }
 
-/// Whether all names of `patternProperties` are in the copy.
+/// Returns whether all names of `patternProperties` can be copied.
 fn has_portable_names(members: &Map<String, Value>) -> bool {
     members.get("patternProperties").and_then(Value::as_object).is_none_or(|names| names.keys().all(|name| ecmascript(name).is_ok()))
 }
 
-/// Whether the value of a keyword has the type that every validator wants. Drafts that do not know a keyword let any value pass.
+/// Returns whether a keyword's value has the type that every validator requires. Drafts that do not know a keyword
+/// accept any value.
 fn fits(name: &str, value: &Value) -> bool {
     let texts = |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_string));
     match name {
@@ -215,7 +217,7 @@ fn fits(name: &str, value: &Value) -> bool {
         "enum" => value.is_array(),
         "dependentRequired" => value.as_object().is_some_and(|members| members.values().all(texts)),
         "type" => value.is_string() || texts(value) && value.as_array().is_some_and(|types| !types.is_empty()),
-        // Neither a schema nor schemas: those were copied as such.
+        // The value would have been copied as a schema or schemas if it were one.
         "properties"
         | "patternProperties"
         | "dependentSchemas"
@@ -242,7 +244,7 @@ fn fits(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether readers of a document might take a part of `value` for a schema's address or for a reference.
+/// Returns whether a reader might take a part of `value` for a schema's address or a reference.
 fn mentions_addresses(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().any(|(name, value)| name.starts_with('$') || mentions_addresses(value)),
@@ -251,7 +253,7 @@ fn mentions_addresses(value: &Value) -> bool {
     }
 }
 
-/// The references of a copy.
+/// Returns all references in a copy.
 fn references_in(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![value];
@@ -269,12 +271,12 @@ fn references_in(value: &Value) -> Vec<String> {
     found
 }
 
-/// The mapping of a schema's discriminator.
+/// Returns the mapping of a schema's discriminator.
 fn mapping_in(members: &Map<String, Value>) -> Option<&Map<String, Value>> {
     members.get("discriminator").filter(|discriminator| discriminator["propertyName"].is_string())?["mapping"].as_object()
 }
 
-/// Which references of a copy lead to a schema that is in it, and not in a circle of references alone.
+/// Finds the references in a copy that lead to a schema in it, and not only around in circles.
 struct Ends<'a> {
     at: &'a str,
     places: HashSet<String>,
@@ -289,7 +291,7 @@ impl Ends<'_> {
             if let Some(known) = self.known.get(&next) {
                 break *known;
             }
-            // Until the end of the way is known, it counts as a circle to itself.
+            // Treat it as part of a circle until its end is known.
             self.known.insert(next.clone(), false);
             passed.push(next.clone());
             let pointer = next.strip_prefix(self.at).map(decoded).filter(|pointer| self.places.contains(pointer));
@@ -304,7 +306,8 @@ impl Ends<'_> {
     }
 }
 
-/// Writes each reference of a copy, and of its discriminators, as `of` says; leaves it out where that is `None`.
+/// Rewrites each reference in a copy and its discriminators with `of`. A reference for which `of` returns `None` is
+/// removed.
 fn rewrite_references(value: &mut Value, of: &impl Fn(&str) -> Option<String>) {
     match value {
         Value::Object(members) => {
@@ -329,8 +332,8 @@ fn rewrite_references(value: &mut Value, of: &impl Fn(&str) -> Option<String>) {
     }
 }
 
-/// The schema as components of a document, called `name` and `name_DEFINITION`: generators make types of components, and few follow a
-/// reference into one.
+/// Splits a schema into components of a document, named `name` and `name_DEFINITION`. Code generators make types from
+/// components, and few follow a reference into one.
 #[must_use]
 pub fn components(schema: &Value, name: &str) -> Vec<(String, Value)> {
     let root = format!("#/components/schemas/{name}");

@@ -1,4 +1,4 @@
-//! The places that the references of a schema lead to.
+//! Resolves the references of a schema.
 
 use std::collections::HashMap;
 
@@ -10,30 +10,30 @@ use super::{
     pointer::{decoded, escaped},
 };
 
-/// The address of a schema that has none.
+/// The address of a schema without one.
 const NOWHERE: &str = "schema:///";
 
-/// Longest `$id` that is looked at, in bytes: all addresses below it are as long.
+/// Maximum length of an `$id` that is used, in bytes, because all addresses below it become as long.
 const MAX_ID: usize = 1 << 10;
 
-/// What references can name within one schema, by JSON Pointers from its root.
+/// The targets of references within one schema, as JSON Pointers from its root.
 pub(super) struct References<'s> {
     root: &'s Value,
     draft: Draft,
-    /// `$id`, without a fragment.
+    /// Targets of `$id` without a fragment.
     resources: HashMap<String, String>,
-    /// `$anchor`, and in older drafts an `$id` that is a fragment.
+    /// Targets of `$anchor` and, in older drafts, of an `$id` that is a fragment.
     anchors: HashMap<(String, &'s str), String>,
-    /// `$dynamicAnchor`.
+    /// Targets of `$dynamicAnchor`.
     dynamic: HashMap<&'s str, Vec<String>>,
 }
 
-/// The generation of a schema, as far as references and bounds differ.
+/// The draft of a schema, as far as references and bounds differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Draft {
-    /// Draft-04: `id`, and `exclusiveMinimum` is a boolean.
+    /// Draft-04: uses `id`, and `exclusiveMinimum` is a boolean.
     Four,
-    /// Draft-06 and draft-07: nothing counts beside a `$ref`.
+    /// Draft-06 and draft-07: keywords next to a `$ref` are ignored.
     Seven,
     /// 2019-09 and later.
     Later,
@@ -66,14 +66,14 @@ impl<'s> References<'s> {
         self.draft
     }
 
-    /// The address that references in `schema` are relative to, in a schema at `around`.
+    /// Returns the base address of references in `schema`, which is within a schema at `around`.
     pub(super) fn base(schema: &Value, draft: Draft, around: &Url) -> Url {
         let id = schema.get(draft.id()).and_then(Value::as_str).filter(|id| !id.starts_with('#') && id.len() <= MAX_ID);
         let base = id.and_then(|id| around.join(id).ok());
         base.unwrap_or_else(|| around.clone())
     }
 
-    /// The address of the root.
+    /// Returns the base address of the root.
     pub(super) fn root_base(&self) -> Url {
         Self::base(self.root, self.draft, &Url::parse(NOWHERE).expect("it is a URL"))
     }
@@ -96,14 +96,15 @@ impl<'s> References<'s> {
         }
     }
 
-    /// The JSON Pointer of the schema that a reference leads to; `None` where that is not in this schema, or depends on the way to it.
+    /// Resolves a reference to a JSON Pointer. Returns `None` if the target is not in this schema, or depends on the
+    /// path to the reference.
     pub(super) fn resolve(&self, keyword: &str, to: &str, base: &Url) -> Option<String> {
         let address = base.join(to).ok()?;
         let fragment = decoded(address.fragment().unwrap_or_default());
         if keyword == "$dynamicRef"
             && let Some(places) = self.dynamic.get(fragment.as_str())
         {
-            // The outermost on the way would be meant, which differs from way to way.
+            // The target would be the outermost on the path, which differs between paths.
             return <&[String; 1]>::try_from(places.as_slice()).ok().map(|[only]| only.clone());
         }
         let resource = self.resources.get(&bare(&address))?;
@@ -115,7 +116,7 @@ impl<'s> References<'s> {
     }
 }
 
-/// A pointer in the one way that this crate writes it.
+/// Returns a pointer in this crate's canonical form.
 fn canonical(pointer: &str) -> String {
     let names = pointer.split('/').map(|name| escaped(&name.replace("~1", "/").replace("~0", "~")));
     names.collect::<Vec<_>>().join("/")

@@ -1,6 +1,6 @@
-//! Values that have only text to say them, such as the fields of a query: read by the types that a schema accepts.
+//! Converts text values, such as query fields, to the types that a schema accepts.
 //!
-//! Only `type`, `enum`, `const`, references and combinations are looked at. Whether a value fits its schema is for the worker to say.
+//! Only `type`, `enum`, `const`, references and combinations are considered. Full validation is up to the worker.
 
 use std::cell::{Cell, OnceCell};
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 
 use super::reference::References;
 
-/// Schemas that are looked at for all fields together. Fields beyond that stay text.
+/// Maximum number of schemas visited for all fields together. Further fields stay text.
 const MAX_STEPS: usize = 4_000;
 
-/// Deepest way through references and combinations that is followed.
+/// Maximum depth of references and combinations that is followed.
 const MAX_DEPTH: usize = 64;
 
-/// Reads fields by the schema of the object that they make.
+/// Converts fields by the schema of the object that they form.
 pub struct TextReader<'s> {
     root: &'s Value,
     references: OnceCell<References<'s>>,
@@ -22,15 +22,17 @@ pub struct TextReader<'s> {
 }
 
 impl<'s> TextReader<'s> {
-    /// A reader for fields of an object of this schema.
+    /// Creates a converter for fields of an object with this schema.
     #[must_use]
     pub fn new(root: &'s Value) -> Self {
         Self { root, references: OnceCell::new(), steps: Cell::new(MAX_STEPS) }
     }
 
-    /// The object of these fields. A repeated field is a list, and so is a single one whose schema accepts nothing else.
+    /// Builds the object from its fields. A repeated field becomes a list, and so does a single one whose schema
+    /// accepts only lists.
     ///
-    /// Text that a schema accepts as a string stays one. An empty text is null where the schema accepts null and no string.
+    /// Text stays a string if the schema accepts strings. An empty text becomes null if the schema accepts null and no
+    /// strings.
     #[must_use]
     pub fn read(&self, fields: Vec<(String, String)>) -> Map<String, Value> {
         let mut gathered: Map<String, Value> = Map::new();
@@ -58,13 +60,13 @@ impl<'s> TextReader<'s> {
         let is_wanted = schemas.is_empty() || schemas.iter().any(|schema| self.accepts(schema, &value, 0));
         let takes_lists = !is_wanted && schemas.iter().any(|schema| self.accepts(schema, &Value::Array(vec![]), 0));
         match (takes_lists, value) {
-            // What was read as another type is of none that is accepted: the list reads the text itself.
+            // The converted value has no accepted type, so the list converts the text itself.
             (true, text) => Value::Array(vec![self.typed(text, items)]),
             (false, value) => value,
         }
     }
 
-    /// A text as the first type that one of `schemas` accepts; the text itself where none accepts it.
+    /// Converts a text to the first type that one of `schemas` accepts. Returns the text itself if none does.
     fn typed(&self, text: Value, schemas: &[&'s Value]) -> Value {
         let accepted = |value: &Value| schemas.iter().any(|schema| self.accepts(schema, value, 0));
         let Value::String(written) = &text else { return text };
@@ -72,11 +74,11 @@ impl<'s> TextReader<'s> {
             return text;
         }
         let parsed = if written.is_empty() { Some(Value::Null) } else { serde_json::from_str(written).ok() };
-        // A list is written by repeating its field.
+        // A list is written by repeating its field, not as JSON.
         parsed.filter(|value| !value.is_array() && accepted(value)).unwrap_or(text)
     }
 
-    /// The schemas of a property, in a schema or in those that it combines or refers to.
+    /// Returns the schemas of a property, from a schema and those that it combines or refers to.
     fn properties(&self, schema: &'s Value, name: &str) -> Vec<&'s Value> {
         let found = self.gather(schema, &|schema| schema["properties"].get(name));
         if found.is_empty() {
@@ -86,12 +88,12 @@ impl<'s> TextReader<'s> {
         }
     }
 
-    /// The schemas of a list's items.
+    /// Returns the schemas of a list's items.
     fn items(&self, schema: &'s Value) -> Vec<&'s Value> {
         self.gather(schema, &|schema| schema.get("items").filter(|items| !items.is_array()))
     }
 
-    /// What `of` finds in a schema and in those that it combines or refers to.
+    /// Collects the results of `of` for a schema and those that it combines or refers to.
     fn gather(&self, schema: &'s Value, of: &dyn Fn(&'s Value) -> Option<&'s Value>) -> Vec<&'s Value> {
         let (mut found, mut open) = (Vec::new(), vec![schema]);
         while let Some(schema) = open.pop() {
@@ -105,7 +107,7 @@ impl<'s> TextReader<'s> {
         found
     }
 
-    /// Whether a schema accepts a value, as far as it is looked at here.
+    /// Returns whether a schema accepts a value, as far as it is considered here.
     fn accepts(&self, schema: &'s Value, value: &Value, depth: usize) -> bool {
         let Value::Object(members) = schema else { return schema != &Value::Bool(false) };
         if depth == MAX_DEPTH || !self.step() {
@@ -124,7 +126,7 @@ impl<'s> TextReader<'s> {
         typed && listed && constant && all("allOf") && any("anyOf") && any("oneOf") && self.referred(schema).is_none_or(below)
     }
 
-    /// The schema that a schema refers to.
+    /// Returns the schema that a schema refers to.
     fn referred(&self, schema: &'s Value) -> Option<&'s Value> {
         let to = schema.get("$ref").and_then(Value::as_str)?;
         let references = self.references.get_or_init(|| References::of(self.root));
@@ -147,7 +149,7 @@ fn is_of(name: &str, value: &Value) -> bool {
     }
 }
 
-/// Equal as JSON Schema has it: 1 is 1.0.
+/// Compares values as JSON Schema does: 1 equals 1.0.
 fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),

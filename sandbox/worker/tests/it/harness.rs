@@ -76,9 +76,13 @@ impl Worker {
             .stderr(Stdio::inherit());
         let source = descriptor.as_raw_fd();
         #[expect(unsafe_code, reason = "the child's descriptor has to get its number between fork and exec")]
-        // SAFETY: dup2 is async-signal-safe, and both descriptors belong to the child.
+        // SAFETY: dup2 and fcntl are async-signal-safe, and both descriptors belong to the child.
         unsafe {
-            command.pre_exec(move || if source == 3 || libc::dup2(source, 3) == 3 { Ok(()) } else { Err(std::io::Error::last_os_error()) });
+            command.pre_exec(move || {
+                // dup2(2) of a descriptor onto itself keeps its close-on-exec flag.
+                let moved = if source == 3 { libc::fcntl(3, libc::F_SETFD, 0) == 0 } else { libc::dup2(source, 3) == 3 };
+                if moved { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+            });
         }
         let child = command.spawn().unwrap();
         drop(descriptor);

@@ -1,4 +1,4 @@
-//! Files of several owners: who waits for whom, and what is in memory meanwhile.
+//! Tests with several owners: who waits for whom, and what is in memory meanwhile.
 
 use futures_util::FutureExt as _;
 use tokio::sync::Semaphore;
@@ -7,7 +7,7 @@ use tollhouse_base::id::BuilderId;
 use super::*;
 use crate::testing::settled;
 
-/// Content that is stored, or read, once there is a permit for it.
+/// An object store in which each write or read needs a permit.
 #[derive(Default)]
 struct Slow {
     heap: Heap,
@@ -63,7 +63,7 @@ impl Slowed {
         self.objects.begun.load(Ordering::Relaxed)
     }
 
-    /// Polls all, and lets what they began go on as far as it can.
+    /// Polls all futures, and lets background tasks run as far as they can.
     async fn poll<F: Future + Unpin>(&self, all: &mut [F]) {
         for _ in 0..8 {
             all.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
@@ -89,7 +89,7 @@ async fn syncs_of_one_owner_at_full_rate_leave_the_next_to_another() {
     assert_eq!(host.begun(), CHANGES as u64);
     let mut one = [Box::pin(host.write(&other, &EndpointId::generate()))];
     host.poll(&mut one).await;
-    // One of the flood's ends; then all that are under way do, and the other's is among them.
+    // First one of the flood's writes ends, then all that are in progress, among them the other owner's.
     host.let_go(1 + CHANGES);
     let [one] = one;
     one.await.unwrap();
@@ -138,7 +138,7 @@ async fn contents_are_read_a_few_at_once_and_owners_take_turns() {
         read.await.unwrap();
     }
     let place = ended.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
-    // Those that were under way, and those that began with it.
+    // Only those that were in progress, and those that began with it, come first.
     assert!(place < 2 * READS, "{place}");
 }
 

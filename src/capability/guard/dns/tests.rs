@@ -32,7 +32,7 @@ async fn an_answer_is_kept_for_as_long_as_it_says_within_bounds() {
         assert!(until >= began + kept_for && until <= Instant::now() + kept_for, "{name}");
     }
     assert_eq!(server.names(""), 3, "a name is asked for as it is");
-    // Each time it would be asked for each kind of address.
+    // If it were not cached, each lookup would ask for both kinds of address.
     for _ in 0..20 {
         assert_eq!(found(&dns, "long.dev").await.unwrap(), [address(2)]);
     }
@@ -61,7 +61,7 @@ async fn settings_are_read_again_from_time_to_time() {
         system_settings()
     });
     let reads = || {
-        // All lookups at once may have one connection, and each asks for two kinds of address.
+        // All lookups together may use one connection, and each sends two queries.
         let servers = dns.0.servers().unwrap();
         assert!(servers.resolvers.iter().all(|server| server.options().max_active_requests >= 2 * LOOKUPS));
         read.load(Ordering::Relaxed)
@@ -112,7 +112,7 @@ async fn a_name_whose_server_is_silent_is_given_up_and_its_place_is_free() {
     }
     assert!(looking.await.is_err());
     assert_eq!(free(), 56);
-    // Whoever goes away leaves nothing under way either.
+    // A caller that goes away leaves no query running.
     tokio::select! {
         _ = found(&dns, "gone.dev") => panic!("nobody answered"),
         () = server.was_asked(1, "gone.dev") => {}
@@ -142,7 +142,7 @@ async fn six_hundred_slow_names_of_one_owner_hold_up_no_name_of_another() {
     greedy.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// A server that nobody answers at, before others.
+/// Returns settings with a server that never answers before the others.
 fn behind_a_dead_one(servers: &[&NameServer]) -> (impl Fn() -> Settings + Send + Sync + use<>, std::net::UdpSocket) {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut connection = hickory_resolver::config::ConnectionConfig::udp();

@@ -47,7 +47,7 @@ async fn a_lookup_that_was_given_up_keeps_its_thread_and_leaves_one_to_others() 
     assert!(again.await.unwrap().is_ok());
 }
 
-/// A name server that knows one name.
+/// A resolver that knows one name.
 struct Packets;
 
 impl Lookup for Packets {

@@ -1,4 +1,4 @@
-//! Servers that never come to an end, or send more than anybody asked for.
+//! Servers whose responses never end or contain more than was requested.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -11,11 +11,11 @@ use super::{
     *,
 };
 
-/// For what only ends with its time, and for what ends before it.
+/// Timeouts for responses that end only with the timeout, and for those that end before it.
 const HASTE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a server sends once it was asked: `head`, then `again` for ever, with `pause` between.
+/// A server's response: `head`, then `again` forever, with `pause` in between.
 #[derive(Clone)]
 struct Flood {
     head: Vec<u8>,
@@ -29,7 +29,7 @@ impl Flood {
     }
 }
 
-/// Serves `flood` to whoever asks; tells how many bytes of it the other side let through, when it has gone.
+/// Starts a server that sends `flood`. When a client has gone, it reports how many bytes were sent.
 async fn flooding(flood: Flood) -> (SocketAddr, mpsc::UnboundedReceiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -56,7 +56,7 @@ async fn pour(mut stream: TcpStream, flood: Flood) -> usize {
     sent
 }
 
-/// How a request for what `flood` is ends within `wall`, and how many bytes of it went through.
+/// Returns how a request to a server that sends `flood` ends within `wall`, and how many bytes were sent.
 async fn ended(wall: Duration, flood: Flood) -> (FetchError, usize) {
     let (address, mut told) = flooding(flood).await;
     let url = format!("http://{address}/");
@@ -100,7 +100,7 @@ async fn a_body_without_end_is_read_up_to_the_limit() {
     }
 }
 
-/// What belongs to no body: names of chunks, and headers behind them.
+/// Data that belongs to no body: chunk extensions and trailers.
 #[tokio::test]
 async fn what_stands_between_chunks_and_behind_them_has_an_end() {
     let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -108,14 +108,14 @@ async fn what_stands_between_chunks_and_behind_them_has_an_end() {
         let (ended, sent) = ended(PATIENCE, Flood::of(format!("{chunked}{begun}"), again)).await;
         assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{begun:?}: {ended:?}, {sent}");
     }
-    // A number that never ends is as large as it was, and takes no room: bytes are counted.
+    // A number with endless leading zeros keeps its value and takes no memory, so its bytes must be counted.
     let (ended, sent) = ended(PATIENCE, Flood::of(chunked, "0".repeat(1 << 12))).await;
     assert!(ended == FetchError::Flooded(AWAITED_BYTES + 1_000 * WIRE_BYTES) && sent < 64 << 20, "{ended:?}, {sent}");
 }
 
 #[tokio::test]
 async fn a_body_in_a_packing_is_refused_unread() {
-    // A frame of zstd whose every four bytes become 128 KiB.
+    // A zstd frame in which every four bytes expand to 128 KiB.
     let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x58][..], &[2, 0, 0x10, b'x'].repeat(1 << 14)].concat();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     io::Write::write_all(&mut gzip, &vec![b'x'; 16 << 20]).unwrap();
@@ -126,10 +126,10 @@ async fn a_body_in_a_packing_is_refused_unread() {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: {packing}\r\ncontent-type: application/json\r\n\r\n");
         let (ended, sent) = ended(PATIENCE, Flood::of(head, bytes)).await;
         assert_eq!(ended, FetchError::Encoded(packing.replace("\r\ncontent-encoding:", ",")));
-        // No more than what lies in the buffers of both sockets.
+        // No more than fits in the buffers of both sockets.
         assert!(sent < 64 << 20, "{packing}: {sent}");
     }
-    // One that is decoded has its limit twice: on its way, and as it becomes larger.
+    // A coding that is decoded is limited twice: on the wire, and as it expands.
     let bombs = |coding: &str, bytes: &[u8]| {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ncontent-length: {}\r\n\r\n", bytes.len());
         [head.as_bytes(), bytes].concat()
@@ -143,7 +143,7 @@ async fn a_body_in_a_packing_is_refused_unread() {
         let ended = fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap_err();
         assert_eq!(ended, FetchError::TooLarge(1_000), "{coding}");
     }
-    // One that is not named is handed on as it came, and no larger than that.
+    // A coding that is not named is passed on unchanged.
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", 900);
     let (address, _told) = flooding(Flood::of([head.as_bytes(), &gzip[..900]].concat(), b"")).await;
     assert_eq!(fetch(&allowing(&[address]), &format!("http://{address}/")).await.unwrap().body, gzip[..900]);
@@ -178,13 +178,13 @@ async fn whoever_changes_the_protocol_has_said_nothing() {
     assert_eq!((fetched.status.as_u16(), fetched.body.len()), (101, 0));
 }
 
-/// Nobody asks for HTTP/2, so there is nothing of it to bound.
+/// HTTP/2 is never requested, so its frames are not a valid response.
 #[tokio::test]
 async fn frames_of_http2_are_no_answer() {
     let frame =
         |kind: u8, flags: u8, stream: u8, payload: &[u8]| [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream], payload].concat();
     let settings = frame(4, 0, 0, b"");
-    // Headers of the status 103, settings, pings, and headers that go on and on.
+    // Headers with status 103, settings, pings, and endless continuation headers.
     for again in [frame(1, 4, 1, b"\x08\x03103"), settings.clone(), frame(6, 0, 0, &[0; 8]), frame(9, 0, 1, b"")] {
         let (ended, sent) = ended(PATIENCE, Flood::of(settings.clone(), again.repeat(1 << 10))).await;
         assert!(matches!(ended, FetchError::Unreachable(_)) && sent < 64 << 20, "{ended:?}, {sent}");

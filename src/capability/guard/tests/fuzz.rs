@@ -1,4 +1,4 @@
-//! Addresses that somebody else names, of any bytes.
+//! Fuzz targets: URLs of arbitrary bytes.
 
 use std::{net::Ipv6Addr, sync::LazyLock};
 
@@ -8,7 +8,7 @@ use super::*;
 
 static GUARD: LazyLock<Guard> = LazyLock::new(|| guard(GuardSettings::default()));
 
-/// Whether the standard library knows an address, or one that is embedded in it, to be nobody's in public.
+/// Returns whether the standard library knows that an address, or one embedded in it, is not public.
 fn is_known_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => {
@@ -24,7 +24,7 @@ fn is_known_private(address: IpAddr) -> bool {
     }
 }
 
-/// The address of IPv4 that NAT64 or 6to4 would send to.
+/// Returns the IPv4 address to which NAT64 or 6to4 would send.
 fn translated(v6: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     let octets = v6.octets();
     match v6.segments() {
@@ -34,7 +34,7 @@ fn translated(v6: Ipv6Addr) -> Option<std::net::Ipv4Addr> {
     }
 }
 
-/// A name that some resolvers read as an address.
+/// Returns whether some resolvers would read the name as an address.
 fn reads_as_number(label: &str) -> bool {
     !label.is_empty()
         && label.strip_prefix("0x").unwrap_or(label).bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -66,7 +66,7 @@ fn what_passes_is_plain_and_public_and_passes_again_as_it_was_read() {
         assert_eq!(GUARD.check(url.as_str(), None).as_ref().map_err(ToString::to_string), Ok(&url));
         let name = url.host().expect("what passes has a host").to_string();
         let hosts = AllowedHosts::parse(&[&name]);
-        // A star stands for other names, or has no place in an entry.
+        // An asterisk in an entry is a wildcard or invalid.
         assert!(hosts.is_ok() || name.contains('*'), "{name}");
         assert!(hosts.is_err() || hosts.is_ok_and(|hosts| hosts.allows(&name) && GUARD.check(text, Some(&hosts)).is_ok()), "{name}");
         assert!(GUARD.check(text, Some(&AllowedHosts::default())).is_err());

@@ -1,4 +1,4 @@
-//! Servers that send what is no part of an answer: so much of it is read, and no more.
+//! Servers that send data outside of responses. A limited amount is read.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -15,16 +15,16 @@ use super::{
 };
 use crate::testing::certified;
 
-/// Nothing here ends with its time.
+/// A timeout that nothing here reaches.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const HERE: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhere";
 
-/// What a server sends on each connection: an answer for each request, and to the next one the flood without end.
+/// The data that a server sends on each connection: one response per request, then the flood without end.
 struct Script {
     answers: Vec<String>,
     flood: String,
-    /// The most answers that one connection has got.
+    /// The largest number of responses sent on one connection.
     most: AtomicUsize,
 }
 
@@ -68,7 +68,8 @@ impl Script {
         address
     }
 
-    /// What a guard gets from it, in clear and over TLS, at most so many bytes of body.
+    /// Returns what the guard gets from the server over plain HTTP and over TLS, with at most `body_bytes` bytes of
+    /// body.
     async fn gives(self: &Arc<Self>, body_bytes: usize) -> [Result<Bytes, FetchError>; 2] {
         let plain = self.serve(None).await;
         let clear = get(&allowing(&[plain]), &format!("http://{plain}/"), body_bytes).await;
@@ -106,11 +107,11 @@ async fn heads_that_are_no_answer_yet_are_read_up_to_a_number_of_bytes() {
     }
 }
 
-/// Whatever stands in a record of TLS, or nothing.
+/// TLS records count with their overhead, even if they are empty.
 #[tokio::test]
 async fn bytes_are_counted_as_they_come_from_the_network() {
     let heads = format!("HTTP/1.1 102 Processing\r\nx: {}\r\n\r\n", "x".repeat(60 << 10)).repeat(6) + HERE;
-    // A record of the least has 27 bytes of what is sent, and 22 of its own.
+    // The smallest record has 27 bytes of data and 22 of overhead.
     for (record, expected) in [(None, Ok(Bytes::from("here"))), (Some(32), Err(FetchError::Flooded(AWAITED_BYTES)))] {
         let (mut tls, root) = certified(&["first.dev"]);
         tls.max_fragment_size = record;
@@ -123,7 +124,7 @@ async fn bytes_are_counted_as_they_come_from_the_network() {
 async fn a_body_may_take_what_it_is_allowed_in_chunks_of_any_size() {
     let body = "x".repeat(4 << 20);
     let length = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-    // On its way more than what is allowed before a head.
+    // On the wire it is more than is allowed before a head.
     let bytes = 120_000;
     let chunked = format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{}0\r\n\r\n", "1\r\nx\r\n".repeat(bytes));
     for (answer, length) in [(length, body.len()), (chunked, bytes)] {
@@ -133,7 +134,7 @@ async fn a_body_may_take_what_it_is_allowed_in_chunks_of_any_size() {
     }
 }
 
-/// Each answer is counted by itself, also where nobody reads its body.
+/// Each response is counted separately, even if nobody reads its body.
 #[tokio::test]
 async fn a_connection_that_is_kept_serves_any_number_of_answers() {
     let padding = "x".repeat(60 << 10);
@@ -143,7 +144,7 @@ async fn a_connection_that_is_kept_serves_any_number_of_answers() {
         let script = Script::new(vec![answer; 100], "");
         let address = script.serve(None).await;
         let (guard, url) = (allowing(&[address]), format!("http://{address}/"));
-        // That it is kept again, a connection tells nobody: the next request may need another one.
+        // A connection does not announce when it becomes idle, so the next request may open another.
         for _ in 0..1_000 {
             assert_eq!(get(&guard, &url, 1_000).await, expected);
             if script.most.load(SeqCst) > 2 * AWAITED_BYTES / padding.len() {

@@ -1,4 +1,4 @@
-//! Names that mean one address now and another one later, or one that is none of the public internet's.
+//! Names whose address changes, or becomes one that is not public (DNS rebinding).
 
 use std::sync::Mutex;
 
@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 
 use super::*;
 
-/// A resolver whose names mean what a test says last, and which counts what it is asked.
+/// A resolver with addresses that a test can change, and that counts lookups.
 #[derive(Default)]
 struct Moving {
     means: Mutex<Vec<IpAddr>>,
@@ -26,8 +26,8 @@ impl Lookup for Moving {
     }
 }
 
-/// A connection stays where it was dialled, which was checked, for as long as it is used or kept; what a name has come to mean
-/// counts for the next one.
+/// A connection stays with the address that was checked and dialed, as long as it is used or idle. A changed address
+/// applies to the next connection.
 #[tokio::test]
 async fn a_connection_outlives_what_its_name_meant_and_the_next_one_does_not() {
     let server = || {
@@ -43,7 +43,7 @@ async fn a_connection_outlives_what_its_name_meant_and_the_next_one_does_not() {
     assert_eq!(ask("/").await.unwrap().body, "here");
     names.to(&["127.0.0.2"]);
     for path in ["/", "/last"] {
-        // A connection is kept when its answer has been read, which it tells nobody.
+        // A connection becomes idle once its response has been read, which it does not announce.
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(ask(path).await.unwrap().body, "here");
     }
@@ -57,7 +57,7 @@ async fn a_connection_outlives_what_its_name_meant_and_the_next_one_does_not() {
 async fn a_name_that_has_come_to_mean_a_local_address_is_not_dialled() {
     let names = Arc::new(Moving::default());
     let guard = guard(GuardSettings { lookup: Some(Arc::clone(&names) as _), ..GuardSettings::default() });
-    // Whoever answers there has no certificate for that name.
+    // The server at that address has no certificate for the name.
     names.to(&["8.8.8.8"]);
     let hasty = guard.fetch(Fetch::get("https://rebound.dev/", Duration::from_millis(300), 1_000)).await;
     assert!(!matches!(hasty, Err(FetchError::Forbidden(_))), "{hasty:?}");

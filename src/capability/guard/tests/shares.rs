@@ -1,4 +1,4 @@
-//! Requests of several owners at once.
+//! Concurrent requests of several owners.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use tollhouse_fair::{Fair, Share};
 
 use super::{limits::KEPT_HOSTS, *};
 
-/// A server that answers nobody before it is told to, and tells who came.
+/// Starts a server that answers only when told to, and records who came.
 async fn holding(told: watch::Receiver<bool>, came: Arc<Mutex<Vec<String>>>) -> SocketAddr {
     let answer = move |headers: HeaderMap| {
         let (mut told, came) = (told.clone(), Arc::clone(&came));
@@ -58,7 +58,7 @@ async fn an_owner_s_requests_leave_others_their_share() {
     while !have_come(7) {
         tokio::task::yield_now().await;
     }
-    // Whoever waits does so within its own time.
+    // A waiting request is limited by its own timeout.
     let hasty = Duration::from_millis(50);
     assert_eq!(ask("greedy", hasty).await.unwrap_err(), FetchError::Timeout(50));
     for _ in 0..10 {

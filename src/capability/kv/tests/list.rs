@@ -1,4 +1,4 @@
-//! `list`: pages of a prefix.
+//! Tests of `list`: pages of a prefix.
 
 use super::{
     super::list::{SCAN_BYTES, encode_cursor},
@@ -110,7 +110,7 @@ async fn a_list_goes_on_behind_a_page_of_just_as_many_bytes_as_are_read_at_once(
     assert_eq!(page["entries"].as_array().unwrap().len(), 2);
 }
 
-/// 32 lists of 200 values of 255 KiB once took 16 MiB each, for a page of 1 MiB.
+/// Regression: 32 lists of 200 values of 255 KiB took 16 MiB each, for a page of 1 MiB.
 #[tokio::test]
 async fn a_list_reads_little_more_than_its_page() {
     let (hosts, endpoint) = (Hosts::new(), endpoint());

@@ -26,6 +26,6 @@ async fn writes_of_one_owner_at_full_rate_leave_the_next_commit_to_another() {
         write.await.unwrap();
     }
     let place = written.lock().unwrap().iter().position(|owner| *owner == "other").unwrap();
-    // Those that were under way, and those that began with it.
+    // Only those that were in progress, and those that began with it, come first.
     assert!(place < 2 * CHANGES, "{place}");
 }

@@ -1,4 +1,4 @@
-//! Logs of several owners: whoever writes too much loses lines, and nobody else.
+//! Logs of several owners: only an owner that writes too much loses lines.
 
 use std::num::NonZeroU32;
 
@@ -7,7 +7,7 @@ use tollhouse_base::id::BuilderId;
 use super::*;
 use crate::testing::settled;
 
-/// More than all these tests write.
+/// A rate that these tests never reach.
 const ANY: NonZeroU32 = NonZeroU32::new(64 << 20).unwrap();
 
 fn start(store: &Arc<Stuck>, settings: LogSettings) -> Logs {
@@ -53,7 +53,7 @@ async fn log_takes_its_rate_and_an_owner_four_times_that() {
     let endpoints: Vec<_> = (0..6).map(|_| EndpointId::generate()).collect();
     let [greedy, other] = [(); 2].map(|()| builder());
     let long = "x".repeat(3_000);
-    // Four lines are more than sixteen seconds' worth of 1,000 bytes, whatever time this takes.
+    // Four lines exceed a burst of sixteen seconds at 1,000 bytes per second, however long this takes.
     for endpoint in &endpoints {
         for _ in 0..6 {
             logs.write(&greedy, endpoint, line(&logs, LogLevel::Info, &long, &call));
@@ -88,7 +88,7 @@ async fn log_is_kept_up_to_its_bytes() {
     logs.flush().await;
     let rows = LOGS.unread(&*store, &LOGS.under(&Counted(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
     let bytes: usize = rows.iter().map(tollhouse_store::Unread::bytes).sum();
-    // Beyond them an eighth, and a batch.
+    // Up to an eighth and a batch above the limit may exist.
     assert!((80_000..130_000).contains(&bytes), "{bytes}");
     let kept = messages(&logs, &endpoint, LogQuery { limit: 500, ..LogQuery::default() }).await;
     assert!(kept[0].starts_with("499 ") && kept.len() == rows.len(), "the newest are kept");

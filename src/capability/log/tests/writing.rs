@@ -1,4 +1,4 @@
-//! When lines are written, and which are kept: by a clock that stands still while there is something to do.
+//! Tests of when lines are written and which are kept, with a clock that stands still while there is work.
 
 use std::{num::NonZeroU32, ops::Range};
 
@@ -21,7 +21,7 @@ fn write(logs: &Logs, endpoint: &EndpointId, lines: Range<usize>) {
     }
 }
 
-/// Bytes of each line that is stored.
+/// Returns the stored size of each line, in bytes.
 async fn stored(store: &Faulty, endpoint: &EndpointId) -> Vec<usize> {
     let rows = LOGS.unread(&**store, &LOGS.under(&Counted(endpoint.clone())), 10_000, Direction::Forward).await.unwrap();
     rows.iter().map(tollhouse_store::Unread::bytes).collect()

@@ -1,4 +1,4 @@
-//! Texts of any bytes with secrets in them.
+//! Fuzz targets: arbitrary texts that contain secrets.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! What calls read of secrets, and how long it is held.
+//! Tests of which secrets calls get from the cache, and how long they stay in it.
 
 use tollhouse_store::Write;
 
@@ -38,7 +38,7 @@ async fn a_host_with_room_for_the_secrets_of_one_opens_those_of_all() {
     all_open(&host, &tools).await;
 }
 
-/// What a call reads while its endpoint's secrets are changed is not what later calls get.
+/// Checks that a value read while the secrets are changed does not reach later calls.
 #[tokio::test]
 async fn what_was_read_before_a_change_is_not_held_after_it() {
     let host = Host::new().await;
@@ -47,7 +47,7 @@ async fn what_was_read_before_a_change_is_not_held_after_it() {
     host.secrets.let_go(&tool.id);
     let since = host.secrets.changes.load(SeqCst);
     let before = Arc::new(host.secrets.stored(&tool.id).await.unwrap().unwrap());
-    // As another host does it, of which this one hears.
+    // Another host makes the change, and this one follows it.
     let (other, name) = (open(&host.store, ring(&host.folder)).await, name("KEY"));
     other.remove(&tool, &name).await.unwrap();
     host.secrets.refresh(&tool.id).await.unwrap();
@@ -56,7 +56,7 @@ async fn what_was_read_before_a_change_is_not_held_after_it() {
     assert!(host.secrets.for_call(&tool.id, &tool.owner).await.unwrap().is_empty());
 }
 
-/// Of one endpoint: its calls are refused, and whoever hears of a change there goes on.
+/// Calls of that tool are refused, and the follower of changes continues.
 #[tokio::test]
 async fn a_secret_that_does_not_read_is_heard_of_all_the_same() {
     let host = Host::new().await;
@@ -72,7 +72,7 @@ async fn a_secret_that_does_not_read_is_heard_of_all_the_same() {
     assert!(matches!(host.secrets.for_call(&tool.id, &tool.owner).await, Err(SecretError::Unopened)));
     host.secrets.set(&tool, name("OTHER"), VALUE, Visibility::Env).await.unwrap();
     assert!(host.secrets.unreadable(&tool.id).await);
-    // Its owner puts it right.
+    // Its owner repairs it.
     host.secrets.set(&tool, name("BROKEN"), VALUE, Visibility::Env).await.unwrap();
     assert_eq!(value_of(&host.secrets, &tool, "BROKEN").await.as_deref(), Some(VALUE));
     host.store.apply(damage, Durability::Durable).await.unwrap();

@@ -1,8 +1,8 @@
-//! Hosts that share a store: limits that they keep together, and endpoints that one of them deletes.
+//! Hosts that share a store: limits that they keep together, and tools that one of them deletes.
 
 use super::*;
 
-/// Another host of the same store.
+/// Opens another host of the same store.
 async fn beside(
     store: &Arc<FaultyStore<MemoryStore>>,
     folder: &tempfile::TempDir,
@@ -24,7 +24,7 @@ async fn hosts_that_add_secrets_at_once_keep_to_the_limit_together() {
     assert!(matches!(&refused, SecretError::Field { message, .. } if message == "the endpoint has 1 secrets, limit 1"), "{refused}");
     let names: Vec<_> = host.secrets.list(&tool.id).await.unwrap().into_iter().map(|one| one.name.as_str().to_owned()).collect();
     assert_eq!(names, ["FIRST"]);
-    // One that is removed makes room for another.
+    // Removing one makes room for another.
     host.secrets.remove(&tool, &name("FIRST")).await.unwrap();
     second.set(&tool, name("SECOND"), VALUE, Visibility::Env).await.unwrap();
     second.set(&tool, name("SECOND"), "another", Visibility::Env).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_secret_that_is_set_while_its_endpoint_is_deleted_is_not_stored() {
     assert_eq!(ADDED.get(&*host.store, &tool.id).await.unwrap(), None);
 }
 
-/// The follower of other hosts stood still with it, and the host was fenced.
+/// Regression: the follower of other hosts was blocked by it, and the host was fenced.
 #[tokio::test]
 async fn what_other_hosts_change_is_shown_while_a_change_of_this_one_takes_long() {
     let host = Host::new().await;

@@ -1,4 +1,4 @@
-//! The workers: which engine each is, whether it is of this host's version, and what its jail is made of here.
+//! Checks the workers: their engine, whether their version matches the host's, and the layers of their jail.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,13 +19,13 @@ use tollhouse_protocol::Tier;
 use super::told::Told;
 use crate::base::error::Result;
 
-/// Folders that hold the workers of different engines, beside each other.
+/// Folders of workers with different engines, next to each other.
 const ENGINES: [&str; 2] = ["v8", "quickjs"];
 
-/// How long a worker may take to say what it is.
+/// Timeout for a worker to describe itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a worker says of itself.
+/// A worker's description of itself.
 #[derive(Deserialize)]
 struct About {
     engine: String,
@@ -33,7 +33,7 @@ struct About {
     tiers: Vec<String>,
 }
 
-/// Looks at each engine's worker, and starts one in each tier.
+/// Checks the worker of each engine, and starts one in each tier.
 pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Result {
     for worker in of_each_engine(&settings.worker) {
         let about = asked(&worker).await;
@@ -44,7 +44,7 @@ pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Resu
         for tier in Tier::ALL {
             config.tier = tier;
             let strict = if tier >= settings.tier { &settings.strict[..] } else { &[] };
-            // That in which handlers run, where nothing else is said of them.
+            // The tier in which handlers run by default.
             let which = if tier == settings.tier { format!("{name}, jail") } else { format!("{name}, tier {tier}, jail") };
             let found = match jail::examine(&config).await {
                 Ok(examined) => examined.finding(which, strict),
@@ -56,7 +56,7 @@ pub(super) async fn examine(settings: &SandboxSettings, told: &mut Told) -> Resu
     Ok(())
 }
 
-/// What to do about a worker that does not start.
+/// The remedy for a worker that does not start.
 const UNSTARTED: &str = "look whether it is a `tollhouse-worker` of this host's version and for this machine, and whether limits on this process \
     (`ulimit -a`: address space, processes, descriptors) leave room for an engine";
 
@@ -75,7 +75,7 @@ fn version(worker: &Path, name: &str, about: Option<&About>) -> Finding {
 
 const SAME: &str = "install host and worker of one release: they speak a protocol of their own";
 
-/// What a worker says it is; `None` from one that does not say it.
+/// Returns a worker's description of itself, or `None` if it gives none.
 async fn asked(worker: &Path) -> Option<About> {
     let mut command = Command::new(worker);
     command.arg("--about").env_clear().stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
@@ -83,13 +83,13 @@ async fn asked(worker: &Path) -> Option<About> {
     serde_json::from_slice(&output.stdout).ok()
 }
 
-/// The engine of a worker that does not say it, by the folder that it lies in.
+/// Returns the engine of a worker without a description, judging by its folder.
 fn named(worker: &Path) -> String {
     let folder = worker.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     folder.filter(|name| ENGINES.contains(name)).unwrap_or("of unknown kind").to_owned()
 }
 
-/// The worker, and those of other engines that lie beside it as `cargo xtask` puts them.
+/// Returns the worker, and those of other engines next to it in the layout of `cargo xtask`.
 fn of_each_engine(worker: &Path) -> Vec<PathBuf> {
     let folder = worker.parent().filter(|folder| ENGINES.iter().any(|engine| folder.ends_with(engine)));
     let beside =

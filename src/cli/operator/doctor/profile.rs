@@ -1,5 +1,5 @@
-//! The profiles of whoever types: who else may read their keys; and of one that is named, whether its host answers, and takes what is kept
-//! for it.
+//! Checks the user's profiles: who else can read their keys, and for a named one, whether its host answers and accepts
+//! the stored credential.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ use crate::base::{
     session::Session,
 };
 
-/// Looks at files of profiles, and at the one that is `named`.
+/// Checks files of profiles, and the profile that is `named`.
 pub(super) async fn examine(named: Option<&str>, files: Vec<(Option<String>, PathBuf)>, told: &mut Told) -> Result {
     let mut are_kept = true;
     for (profile, path) in files {
@@ -25,7 +25,7 @@ pub(super) async fn examine(named: Option<&str>, files: Vec<(Option<String>, Pat
         told.add(found)?;
     }
     let Some(name) = named else { return Ok(()) };
-    // What others can read is shown to no host.
+    // A credential that others can read is not sent to any host.
     if are_kept {
         told.add([host(name).await.of(name)])?;
     }
@@ -45,7 +45,7 @@ async fn host(name: &str) -> Finding {
     let place = shown(session.client.base()).to_owned();
     match crate::known(&session).await {
         Ok((role, _)) => Finding::ok("profile", format!("{place} takes its {}", role.what())),
-        // Who only pays keeps nothing to show.
+        // A user who only pays has no stored credential.
         Err(error) if error.exit == Exit::Credential && error.code().is_empty() => match crate::answers(&session).await {
             Ok(()) => Finding::ok("profile", format!("{place} answers; nothing is kept to show it")),
             Err(error) => failed(error),

@@ -1,5 +1,6 @@
-//! What those would say of a host who list such: indexers, agents, scripts in browsers. Its documents, and the challenge of a paid tool, are asked
-//! for as they do it. Nothing is paid.
+//! Checks the public side of a host: how it looks to the indexers, agents and browser scripts that may list or call it.
+//!
+//! It requests the host's documents and the challenge of a paid tool as they would. It pays for nothing.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -17,25 +18,27 @@ use tollhouse_capability::{
 };
 use tollhouse_operate::finding::{Finding, Level};
 
-/// For each request.
+/// Longest time for each request.
 const WALL: Duration = Duration::from_secs(10);
-/// Largest document that is read.
+/// Most bytes of a document that are read.
 const BODY_BYTES: usize = 4 << 20;
-/// Longest description of what is paid for: facilitators refuse payments for longer ones.
+/// Longest description of a payment, in characters: facilitators refuse payments with longer ones.
 const DESCRIBED: usize = 500;
-/// Bytes that nginx takes for the head of an answer, as it is installed (`proxy_buffer_size`, one page), and those of a status line.
+/// Bytes that nginx as installed accepts for the head of a response (`proxy_buffer_size`, one page), and the bytes
+/// reserved for a status line.
 const NGINX_HEAD: usize = 4 << 10;
 const STATUS_LINE: usize = 32;
-/// Documents that are looked for: path, what it has to be, and who wants it.
+/// Documents that are checked: path, expected kind, and the reason somebody wants it.
 const DOCUMENTS: [(&str, &str, &str); 3] = [
     ("/.well-known/x402", "x402_well_known", "older indexers list what stands there"),
     ("/openapi.json", "openapi", "indexers take prices and schemas from there"),
     ("/llms.txt", "llms_txt", "agents read it first"),
 ];
-/// Notes of a check that are told once for all documents, or are of no document.
+/// Codes of notes that are left out of the findings of each document, because they are reported once for the host or
+/// concern no document.
 const TOLD_ONCE: [&str; 3] = ["not_https", "own_host", "discovery_missing"];
 
-/// Asks the host whose public URL begins with `base`.
+/// Checks the host whose public URL begins with `base`.
 pub(super) async fn examine(base: &str) -> Vec<Finding> {
     let remedy = "name a URL that begins with `https://` and a host";
     let url = match Url::parse(base) {
@@ -58,7 +61,7 @@ pub(super) async fn examine(base: &str) -> Vec<Finding> {
     found
 }
 
-/// Whether others may come to where the URL leads.
+/// Checks whether others can reach the host at this URL.
 fn whom(url: &Url) -> Finding {
     let guard = Guard::new(GuardSettings::default()).map(|guard| guard.check(url.as_str(), None));
     match guard {
@@ -74,7 +77,7 @@ fn whom(url: &Url) -> Finding {
     }
 }
 
-/// Asks one host, wherever that is.
+/// Sends requests to the host that is checked, at any address: the guard's address rules do not apply.
 struct Asker {
     guard: Guard,
     client: ReadinessClient,
@@ -111,7 +114,7 @@ impl Asker {
         }
     }
 
-    /// What stands in a document, and what is wrong with it.
+    /// Checks a document: whether it is there, and what is wrong with it.
     async fn document(&self, path: &str, kind: &str, wanted: &str) -> Vec<Finding> {
         let report = check_readiness(&self.client, &self.at(path)).await;
         let mut found = notes(path, &report);
@@ -123,7 +126,7 @@ impl Asker {
         found
     }
 
-    /// The challenge of the first paid tool that is listed.
+    /// Checks the challenge of the first paid tool in the catalogue.
     async fn paid_tool(&self) -> Vec<Finding> {
         const NONE: &str = "publish a tool with a price, and approve it: indexers list what is paid for";
         let listed = match self.get("/ai/endpoints").await.map(|answer| serde_json::from_slice::<Value>(&answer.body)) {
@@ -143,7 +146,7 @@ impl Asker {
             let text = format!("it is listed at `{listed_at}`, which is not below `{}`", self.base);
             found.push(Finding::fail("public", text, "set TOLLHOUSE_BASE_URL to the public URL: payments are bound to it").of(&path));
         }
-        // Neither JSON nor what the tool takes: what is wrong with it is nobody's business before payment.
+        // Bodies that are not JSON, or that the tool would reject: the host must not validate the input before payment.
         for body in ["", "[\"no input of this tool\"]", "{\"not\": \"json\""] {
             found.push(self.before_validation(&path, body).await);
         }
@@ -154,7 +157,7 @@ impl Asker {
         found
     }
 
-    /// An unpaid call, as a script of another site makes it.
+    /// Sends an unpaid call, as a script of another site would.
     async fn challenge(&self, path: &str) -> Result<Fetched, FetchError> {
         self.post(path, "{}").await
     }
@@ -184,7 +187,7 @@ impl Asker {
     }
 }
 
-/// What a check noted, as findings.
+/// Returns the notes of a readiness check as findings.
 fn notes(path: &str, report: &Value) -> Vec<Finding> {
     let text = |note: &Value, member: &str| note[member].as_str().unwrap_or_default().to_owned();
     let notes = report["notes"].as_array().into_iter().flatten();
@@ -200,7 +203,7 @@ fn notes(path: &str, report: &Value) -> Vec<Finding> {
     told.collect()
 }
 
-/// What to do about what a check noted.
+/// Returns the remedy for a note with this code.
 fn remedy(code: &str) -> &'static str {
     match code {
         "unreachable" | "status" | "slow" => "look whether the host runs, and whether the proxy before it passes this path on",
@@ -214,7 +217,7 @@ fn remedy(code: &str) -> &'static str {
     }
 }
 
-/// What a challenge says, held against what the catalogue says of the tool.
+/// Compares a challenge with the catalogue's entry for the tool.
 fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
     let mut found = Vec::new();
     let mut add = |is_so: bool, well: &str, ill: String, remedy: &str| {
@@ -249,7 +252,7 @@ fn challenge(path: &str, answer: &Fetched, tool: &Value) -> Vec<Finding> {
     found
 }
 
-/// Whether the schema that indexers read is that of the tool's input.
+/// Compares the input schema in the challenge, which indexers read, with the tool's own.
 fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
     let named = |schema: &Value| schema["properties"].as_object().map(|of| of.keys().cloned().collect::<BTreeSet<_>>()).unwrap_or_default();
     let input = &challenge["extensions"]["bazaar"]["schema"]["properties"]["input"]["properties"];
@@ -261,7 +264,7 @@ fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
             "give the tool an input schema; one that is too long for a header is left out",
         ),
         Some(told) if named(told) == named(&tool["inputSchema"]) => Finding::ok("public", "its challenge has the schema of its input"),
-        // Left out where it is too long.
+        // The host leaves a schema out that is too long.
         Some(told) if named(told).is_empty() => {
             Finding::warn("public", "its challenge leaves its input's schema out", "make the schema shorter")
         }
@@ -273,7 +276,7 @@ fn schema(path: &str, challenge: &Value, tool: &Value) -> Option<Finding> {
     Some(finding.of(path))
 }
 
-/// Whether scripts of other sites may read a challenge.
+/// Checks whether scripts of other sites may read the challenge.
 fn origins(path: &str, answer: &Fetched) -> Vec<Finding> {
     const PASSED_ON: &str = "let the proxy before the host pass the headers of CORS on, and add none of its own";
     let lists = |name, wanted: &[&str]| {

@@ -1,10 +1,10 @@
-//! What a doctor has found so far.
+//! The findings of a doctor's run so far.
 
 use tollhouse_operate::finding::Finding;
 
 use crate::base::{error::Result, out::Out};
 
-/// What was found so far, told as it is found.
+/// Collects findings, and prints each as it is found.
 pub(super) struct Told {
     pub(super) found: Vec<Finding>,
     out: Out,
@@ -15,7 +15,7 @@ impl Told {
         Self { found: Vec::new(), out }
     }
 
-    /// Tells more.
+    /// Adds findings, and prints them unless the output is JSON.
     pub(super) fn add(&mut self, found: impl IntoIterator<Item = Finding>) -> Result {
         for finding in found {
             if !self.out.json {

@@ -1,10 +1,10 @@
-//! Files of the journal, its checkpoints and its archive, of any bytes.
+//! Fuzz targets: files of the journal, its checkpoints and its archive with arbitrary bytes.
 
 use super::*;
 use crate::journal::sector::ROOM;
 
-/// A file of these sectors: the first byte says whether each is given its checksum, as one has that a disk has not changed but that
-/// was written by who knows what.
+/// Builds a file of sectors. The first byte says whether each sector gets a valid checksum, as if the disk kept it
+/// intact but its writer was not ours.
 fn file_of(bytes: &[u8]) -> Vec<u8> {
     let Some((sealed, content)) = bytes.split_first() else { return vec![] };
     if sealed & 1 == 0 {
@@ -21,7 +21,7 @@ fn file_of(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// The store's folder with one file of a kind in it.
+/// Creates a store folder with one file of a kind.
 fn laid(kind: Kind, number: u64, bytes: &[u8]) -> Folder {
     let folder = Folder::new();
     let path = folder.path().join(kind.folder());
@@ -30,7 +30,7 @@ fn laid(kind: Kind, number: u64, bytes: &[u8]) -> Folder {
     folder
 }
 
-/// Every frame follows from the one before it, takes no more than the file has, and is read back as it is written.
+/// Checks that every frame follows from the one before, fits in the file, and is written back as it was read.
 fn follow(folder: &Folder, bytes: usize) -> Result<u64, JournalError> {
     let mut walk = Walk::start(folder.path(), 0, Link::default())?;
     let (mut last, mut taken) = (0, 0);

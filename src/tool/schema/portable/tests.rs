@@ -1,6 +1,6 @@
 use super::*;
 
-/// The copy for a list, in which a schema is the root.
+/// Returns the copy for a list, in which a schema is the root.
 fn listed(schema: &Value) -> Value {
     portable(schema, "#")
 }
@@ -116,7 +116,7 @@ fn a_discriminator_maps_to_places_of_the_document() {
 
 #[test]
 fn a_copy_of_the_largest_schema_takes_no_time() {
-    // A chain of references, the longest that fits in a schema.
+    // The longest chain of references that fits in a schema.
     let defs: Map<_, _> = (0..1_200).map(|at| (format!("d{at}"), json!({ "$ref": format!("#/$defs/d{}", at + 1) }))).collect();
     let mut schema = json!({ "$ref": "#/$defs/d0", "$defs": defs });
     schema["$defs"]["d1200"] = json!({ "type": "string" });
